@@ -1,0 +1,5 @@
+"""`python -m pipeline` is `coppice`."""
+
+from pipeline.cli import main
+
+raise SystemExit(main())

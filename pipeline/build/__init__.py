@@ -1,0 +1,1 @@
+"""The build: what is stale, making it so, and the only importers of doit."""

@@ -1,0 +1,201 @@
+"""Making one target: find it fresh, recall its result, or run its stage and put the outputs in place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from hashlib import file_digest
+from typing import Any, NamedTuple
+
+from pipeline.core import recipe as recipes
+from pipeline.core.freshness import Receipt
+from pipeline.core.graph import Ports, Target
+from pipeline.edge import state
+from pipeline.edge.files import Files, matches
+from pipeline.edge.job import Job, Stage, StageFailed
+from pipeline.edge.process import Processes, Stopping
+from pipeline.edge.receipts import Receipts
+from pipeline.edge.store import Store
+from pipeline.edge.workers import Workers
+
+FRESH, RECALLED, BUILT, FAILED = "fresh", "recalled", "built", "failed"
+
+
+class Outcome(NamedTuple):
+    """How it went with one target.  `receipt` is what to record, None when there is nothing new."""
+
+    status: str
+    receipt: Receipt | None = None
+    why: str = ""
+    exit: int = 0
+    attempts: int = 0
+    start: float = 0.0
+    end: float = 0.0
+    log: str = ""
+
+
+class Maker:
+    """Makes targets, in any thread.  What has been read once is not read again while it stays the same."""
+
+    def __init__(
+        self,
+        files: Files,
+        receipts: Mapping[str, Receipts],
+        stores: Mapping[str, Store],
+        stages: Mapping[str, Mapping[str, Stage]],
+        root: str,
+        always: bool = False,
+    ) -> None:
+        self.files, self.receipts, self.stores, self.stages, self.always = files, receipts, stores, stages, always
+        self.processes = Processes(root)
+        self.workers = Workers(self.processes)
+
+    def recipe(self, target: Target) -> dict[str, Any]:
+        return recipes.recipe(target, self.stages[target.run][target.stage].code)
+
+    def make(self, target: Target) -> Outcome:
+        inputs = {path: self.files.content(path) for path in target.inputs}
+        for path, content in inputs.items():
+            if content is None:
+                return Outcome(FAILED, why=f"{path} is missing", exit=2)
+        recipe = self.recipe(target)
+        key = recipes.key(recipe, inputs.values())  # type: ignore[arg-type]
+        if not self.always:
+            if self.is_fresh(target, key):
+                return Outcome(FRESH)
+            if recalled := self._recalled(target, key, recipe, inputs):
+                return recalled
+        return self._run(target, key, recipe, inputs)
+
+    def is_fresh(self, target: Target, key: str) -> bool:
+        receipt = self.receipts[target.run].receipt(target.name)
+        if receipt is None or receipt.key != key or receipt.unsettled:
+            return False
+        return all(self.files.content(path) == receipt.outputs.get(path) for path in target.outputs)
+
+    def _recalled(self, target: Target, key: str, recipe: Any, inputs: Any) -> Outcome | None:
+        if self.receipts[target.run].forgot(target.name, key):
+            return None
+        store = self.stores[target.run]
+        start = time.time()
+        result = store.get(key)
+        if result is None or len(result.contents) != len(target.outputs):
+            return None
+        with _Stage(target) as staged:
+            if not store.take(key, result, staged.paths):
+                return None
+            self._publish(target, staged.paths, result.contents)
+        return self._outcome(RECALLED, key, recipe, inputs, target, result.contents, start, 0)
+
+    def _run(self, target: Target, key: str, recipe: Any, inputs: Any) -> Outcome:
+        start = time.time()
+        log = log_path(target)
+        with suppress(FileNotFoundError):
+            os.unlink(log)
+        marks = {path: self.files.mark(path) for path in inputs}
+        for attempt in range(1, target.limits.retries + 2):
+            try:
+                with _Stage(target) as staged:
+                    self._do(target, staged, log)
+                    contents = [_settled(path, final) for path, final in zip(staged.paths, target.outputs, strict=True)]
+                    unsettled = tuple(path for path, mark in marks.items() if self.files.mark(path) != mark)
+                    if not unsettled:
+                        pairs = [*zip(staged.paths, contents, strict=True)]
+                        self.stores[target.run].put(key, pairs, time.time() - start, target.name)
+                    self._publish(target, staged.paths, contents)
+                return self._outcome(BUILT, key, recipe, inputs, target, contents, start, attempt, unsettled, log)
+            except StageFailed as error:
+                if self.processes.stopping:
+                    raise Stopping from error
+                failure = Outcome(FAILED, None, str(error), error.status, attempt, start, time.time(), kept_log(log))
+        return failure
+
+    def _do(self, target: Target, staged: _Stage, log: str) -> None:
+        reads = {port: [m for path in group for m in matches(path)] for port, group in target.reads}
+        writes = staged.by_port(target.writes)
+        stage = self.stages[target.run][target.stage]
+        stage.do(Job(target, reads, writes, log, self.processes, self.workers))
+
+    def _publish(self, target: Target, staged: Sequence[str], contents: Sequence[str]) -> None:
+        for path, final, content in zip(staged, target.outputs, contents, strict=True):
+            _rename(path, final)
+            self.files.wrote(final, content)
+
+    def _outcome(
+        self, status: str, key: str, recipe: Any, inputs: Any, target: Target, contents: Sequence[str],
+        start: float, attempts: int, unsettled: tuple[str, ...] = (), log: str = "",
+    ) -> Outcome:  # fmt: skip
+        end = time.time()
+        outputs = dict(zip(target.outputs, contents, strict=True))
+        receipt = Receipt(key, recipe, inputs, outputs, round(start, 3), round(end, 3), attempts, 0, status, unsettled)
+        why = f"{unsettled[0]} was edited while it ran; build again" if unsettled else ""
+        return Outcome(FAILED if unsettled else status, receipt, why, 1 if unsettled else 0, attempts, start, end, kept_log(log))
+
+
+class _Stage:
+    """The folder a target writes into before its outputs are put in place; gone afterwards."""
+
+    def __init__(self, target: Target) -> None:
+        self.folder = f"{state.folder(target.run)}/stage/{target.name.partition(':')[2]}"
+        own = len(f"runs/{target.run}/")
+        single = len(target.outputs) == 1
+        self.paths = [f"{self.folder}/{os.path.basename(p) if single else p[own:]}" for p in target.outputs]
+
+    def __enter__(self) -> _Stage:
+        for folder in {os.path.dirname(path) for path in self.paths}:
+            os.makedirs(folder, exist_ok=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            os.rmdir(self.folder)
+        except OSError:  # not empty: scratch files of the command, or outputs of a failed one
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def by_port(self, ports: Ports) -> dict[str, list[str]]:
+        left = iter(self.paths)
+        return {port: [next(left) for _ in group] for port, group in ports}
+
+
+def log_path(target: Target) -> str:
+    return f"{state.folder(target.run)}/logs/{target.name.partition(':')[2]}.log"
+
+
+def kept_log(path: str) -> str:
+    """The log, unless it is empty: then it is removed."""
+    try:
+        if path and os.path.getsize(path):
+            return path
+        os.unlink(path)
+    except FileNotFoundError:
+        pass  # nothing was ever printed
+    return ""
+
+
+def _settled(staged: str, final: str) -> str:
+    """Sync what the stage wrote and return its sha256; anything but a plain file is the stage's failure."""
+    try:
+        if not stat.S_ISREG(os.lstat(staged).st_mode):
+            raise StageFailed(f"what it wrote as {final} is not a plain file", 1)
+    except FileNotFoundError:
+        raise StageFailed(f"it ended well but did not write {final}: {{out}} stands for the path to write", 1) from None
+    with open(staged, "rb", buffering=0) as file:
+        content = file_digest(file, "sha256").hexdigest()
+        os.fsync(file.fileno())
+    return content
+
+
+def _rename(staged: str, final: str) -> None:
+    try:
+        os.rename(staged, final)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(final), exist_ok=True)
+        os.rename(staged, final)
+    except IsADirectoryError:
+        raise StageFailed(f"{final} is a folder; remove it, this target writes a file there", 1) from None
+
+

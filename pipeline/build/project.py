@@ -1,0 +1,154 @@
+"""The specs of a project and the graphs they make.  Planned once, then frozen until a spec or this package changes."""
+
+from __future__ import annotations
+
+import marshal
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from pipeline.core.graph import CycleError, Graph, Limits, Target, paths
+from pipeline.edge import state
+from pipeline.edge.files import write_whole
+from pipeline.spec import SpecError, instead, parse
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+FORMAT = "coppice-graph-1 " + sys.version
+RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+# Words that `coppice` and `doit` read as commands; a run of that name could not be selected.
+COMMANDS = frozenset(
+    "run list info clean forget ignore why plan graph init gc help dumpdb strace tabcompletion reset-dep"
+    " advance tree bank bg stats mcts calibrate explain replay watch dashboard".split()
+)
+
+
+class RunPlan(NamedTuple):
+    """One run: its targets in order, and what the kernel needs to know of its spec."""
+
+    run: str
+    kind: str
+    spec: str
+    store: str
+    rooms: dict[str, int]
+    needs: tuple[str, ...]
+    sources: tuple[str, ...]  # the files that decide the plan: the spec and this package
+    signatures: tuple[int, ...]  # of the sources, before they were read
+    targets: list[Target]
+    frozen: bool  # the same plan as last time
+
+
+def specs() -> dict[str, str]:
+    """run -> path of its spec."""
+    try:
+        names = sorted(os.listdir("specs"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise SpecError("there is no folder specs/ here; `coppice init` makes one with a first spec") from None
+    return {n.rpartition(".")[0]: f"specs/{n}" for n in names if n.endswith((".yaml", ".yml")) and n[0] != "."}
+
+
+def checked(run: str, spec: str) -> None:
+    if run in COMMANDS:
+        raise SpecError(f"{spec}:1: '{run}' is the name of a command; rename the file, the run is called after it")
+    if not RUN_NAME.fullmatch(run):
+        raise SpecError(f"{spec}:1: '{run}' is not a name for a run; use letters, digits, _ . and - in the file's name")
+
+
+def load(runs: Iterable[str]) -> dict[str, RunPlan]:
+    """The plans of `runs` and of the runs they read from."""
+    known = specs()
+    plans: dict[str, RunPlan] = {}
+    pending = sorted(runs, reverse=True)
+    while pending:
+        run = pending.pop()
+        if run not in plans:
+            if run not in known:
+                raise SpecError(f"there is no run '{run}': no specs/{run}.yaml{instead(run, known)}")
+            checked(run, known[run])
+            plans[run] = _load(run, known[run], known)
+            pending += plans[run].needs
+    return plans
+
+
+def graph(plans: dict[str, RunPlan]) -> Graph:
+    targets = [t for plan in plans.values() for t in plan.targets]
+    try:
+        return Graph(targets, in_order=len(plans) == 1)
+    except CycleError as error:
+        raise _cycle(error, {plan.run: plan.spec for plan in plans.values()}) from None
+
+
+def _load(run: str, spec: str, known: dict[str, str]) -> RunPlan:
+    sources = (spec, *package_files())
+    signatures = [state.signature(path) for path in sources]
+    return _thawed(run, sources, signatures) or _planned(run, spec, known, sources, signatures)
+
+
+def _thawed(run: str, sources: Sequence[str], signatures: list[int]) -> RunPlan | None:
+    try:
+        with open(f"{state.folder(run)}/graph", "rb") as file:
+            head, rows = marshal.loads(file.read())
+    except (OSError, ValueError, EOFError, TypeError):
+        return None
+    if head[0] != FORMAT or head[1] != list(sources) or head[2] != signatures:
+        return None
+    limits = [Limits(*row) for row in head[4]]
+    new = Target._make
+    targets = [new((*row[:5], limits[row[5]], row[6])) for row in rows]
+    return RunPlan(*head[3], tuple(sources), tuple(signatures), targets, True)
+
+
+def _planned(run: str, spec: str, known: dict[str, str], sources: Sequence[str], signatures: list[int]) -> RunPlan:
+    from pipeline.kinds import kind_of
+    from pipeline.kinds import load as load_kind
+
+    item = parse(_read(spec), spec)
+    name = kind_of(item)
+    kind = load_kind(name)
+    declared = kind.read(item, run)
+    try:
+        targets = Graph(kind.plan(declared)).targets
+    except CycleError as error:
+        raise _cycle(error, {run: spec}) from None
+    store = declared.store or "runs/.store"
+    facts = (run, name, spec, store, declared.rooms, _needs(run, targets, known))
+    _freeze(run, [FORMAT, list(sources), signatures, facts], targets)
+    return RunPlan(*facts, tuple(sources), tuple(signatures), targets, False)
+
+
+def _freeze(run: str, head: list[Any], targets: Sequence[Target]) -> None:
+    limits: dict[Limits, int] = {}
+    rows = [(*t[:5], limits.setdefault(t.limits, len(limits)), t.line) for t in targets]
+    os.makedirs(state.folder(run), exist_ok=True)
+    content = marshal.dumps(([*head, [tuple(limit) for limit in limits]], rows))
+    write_whole(f"{state.folder(run)}/graph", content, durable=False)
+
+
+def _needs(run: str, targets: Sequence[Target], known: dict[str, str]) -> tuple[str, ...]:
+    """Other runs whose outputs this one reads."""
+    others = {path.split("/")[1] for t in targets for path in paths(t.reads) if path.startswith("runs/")}
+    return tuple(sorted((others - {run}) & {*known}))
+
+
+def _read(spec: str) -> bytes:
+    try:
+        with open(spec, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise SpecError(f"{spec}: cannot be read: {error.strerror}") from error
+
+
+def _cycle(error: CycleError, spec_of: dict[str, str]) -> SpecError:
+    first = error.targets[0]
+    round_ = " -> ".join(t.name for t in reversed(error.targets))
+    return SpecError(f"{spec_of[first.run]}:{first.line}: a cycle, each makes what the next one reads: {round_}")
+
+
+def package_files() -> list[str]:
+    """The code that plans: when it changes, plans are made anew."""
+    out: list[str] = []
+    for folder, inner, names in os.walk(PACKAGE):
+        inner[:] = sorted(n for n in inner if n != "__pycache__")
+        out += (f"{folder}/{n}" for n in sorted(names) if n.endswith(".py"))
+    return out

@@ -1,0 +1,200 @@
+"""doit's runner with rooms instead of `-n` slots: targets run in threads, everything is recorded in one."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, NamedTuple
+
+from doit.exceptions import TaskFailed, UnmetDependency
+from doit.runner import FAILURE, Runner
+
+from pipeline.build.make import FAILED, FRESH, Outcome
+from pipeline.build.session import Session
+from pipeline.build.tasks import Records, TargetTask, task
+from pipeline.core.schedule import Blocked, Schedule
+from pipeline.edge.process import Stopping
+from pipeline.edge.receipts import FAILED as FAILED_LINE
+from pipeline.edge.receipts import Line, done
+
+
+class Interrupted(Exception):
+    """A signal asked the build to stop; `number` says which."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"interrupted by signal {number}")
+        self.number = number
+
+
+class Todo(NamedTuple):
+    """What doit's runner asks of a dispatcher, before our own loop takes over."""
+
+    tasks: dict[str, Any]
+    selected_tasks: list[str]
+
+
+Ended = tuple[int, Outcome | BaseException]
+
+
+class Threads:
+    """Threads that make targets; they live as long as the build, since children may be bound to their parent thread."""
+
+    def __init__(self, session: Session, size: int) -> None:
+        self._todo: SimpleQueue[int | None] = SimpleQueue()
+        self.ended: SimpleQueue[Ended] = SimpleQueue()
+        self._session = session
+        self._threads = [Thread(target=self._work, daemon=True) for _ in range(size)]
+        for thread in self._threads:
+            thread.start()
+
+    def start(self, i: int) -> None:
+        self._todo.put(i)
+
+    def finish(self) -> None:
+        for _ in self._threads:
+            self._todo.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self) -> None:
+        make, targets = self._session.maker.make, self._session.graph.targets
+        while (i := self._todo.get()) is not None:
+            try:
+                self.ended.put((i, make(targets[i])))
+            except BaseException as error:  # carried to the main thread, which raises it there
+                self.ended.put((i, error))
+
+
+class RoomRunner(Runner):  # type: ignore[misc]
+    """Runs the stale targets of a session as their inputs get ready and their rooms have a place."""
+
+    def __init__(self, session: Session, todo: set[int], jobs: int, records: Records, reporter: Any, go_on: bool) -> None:
+        super().__init__(records, reporter, continue_=go_on)
+        self.session, self.todo, self.jobs = session, todo, jobs
+        self.ended: dict[int, Outcome] = {}
+        self.tasks: dict[int, TargetTask] = {}
+        self.fault: BaseException | None = None
+
+    def run_tasks(self, _dispatcher: Todo) -> None:
+        graph = self.session.graph
+        rooms = {room: size for plan in self.session.plans.values() for room, size in self._rooms(plan)}
+        room_of = {i: f"{t.run}:{t.limits.room}" for i in self.todo for t in [graph.targets[i]] if t.limits.room}
+        schedule = Schedule({i: graph.above(i) for i in sorted(self.todo)}, room_of, rooms)
+        threads = Threads(self.session, max(1, min(self.jobs, len(self.todo))))
+        with self._signals(threads):
+            running = 0
+            while True:
+                running += self._start(schedule, threads, running)
+                if not running:
+                    break
+                batch = [threads.ended.get()]
+                while not threads.ended.empty():
+                    batch.append(threads.ended.get())
+                running -= len(batch)
+                self._record(batch, schedule)
+        threads.finish()
+        if self.fault is not None:
+            raise self.fault
+
+    @staticmethod
+    def _rooms(plan: Any) -> Iterator[tuple[str, int]]:
+        yield from ((f"{plan.run}:{room}", size) for room, size in plan.rooms.items())
+
+    def _start(self, schedule: Schedule, threads: Threads, running: int) -> int:
+        """Start what may start; how many that were."""
+        started = 0
+        while running + started < self.jobs and not self._stop_running and (i := schedule.start()) is not None:
+            todo = self.tasks[i] = task(self.session, i)
+            if self.dep_manager.status_is_ignore(todo):
+                self.tasks.pop(i)
+                self.reporter.skip_ignore(todo)
+                schedule.leave(i)
+                self._skip(schedule.ended(i, ok=False), ignored=True)
+                continue
+            self.reporter.execute_task(todo)
+            threads.start(i)
+            started += 1
+        return started
+
+    def _record(self, batch: Iterable[Ended], schedule: Schedule) -> None:
+        """Receipts first, all of the batch with one sync; only then are they reported and built upon."""
+        lines: dict[str, list[Line]] = {}
+        outcomes: list[tuple[int, Outcome]] = []
+        for i, ended in batch:
+            schedule.leave(i)
+            if isinstance(ended, BaseException):
+                self._stop(None if isinstance(ended, Stopping) else ended)
+                continue
+            outcomes.append((i, ended))
+            target = self.session.graph.targets[i]
+            lines.setdefault(target.run, []).extend(_lines(target.name, ended))
+        for run, fresh in lines.items():
+            if fresh:
+                self.session.maker.receipts[run].append(fresh)
+        for i, outcome in outcomes:
+            self._report(i, outcome, schedule)
+
+    def _report(self, i: int, outcome: Outcome, schedule: Schedule) -> None:
+        self.ended[i] = outcome
+        done_task = self.tasks.pop(i)
+        done_task.outcome = outcome
+        if outcome.status == FAILED:
+            self.final_result = FAILURE
+            self._stop_running = self._stop_running or not self.continue_
+            self.reporter.add_failure(done_task, TaskFailed(outcome.why))
+        elif outcome.status == FRESH:
+            self.reporter.skip_uptodate(done_task)
+        else:
+            self.reporter.add_success(done_task)
+        self._skip(schedule.ended(i, outcome.status != FAILED))
+
+    def _skip(self, blocked: Iterable[Blocked], ignored: bool = False) -> None:
+        """What cannot run because of what is above it."""
+        for i, by in blocked:
+            skipped = task(self.session, i)
+            if ignored:
+                self.reporter.skip_ignore(skipped)
+            elif self.continue_:
+                names = " ".join(self.session.graph.targets[j].name for j in by)
+                self.reporter.add_failure(skipped, UnmetDependency(names))
+
+    def _stop(self, fault: BaseException | None) -> None:
+        """Start nothing more and end what runs; a fault is raised once all is quiet."""
+        self._stop_running = True
+        if fault is not None and self.fault is None:
+            self.fault = fault
+            self.session.maker.processes.stop()
+
+    @contextmanager
+    def _signals(self, threads: Threads) -> Iterator[None]:
+        """SIGINT and SIGTERM end the commands that run; what is finished by then is recorded."""
+
+        def interrupted(number: int, _frame: object) -> None:
+            self._stop(Interrupted(number))
+
+        before = {n: signal.signal(n, interrupted) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+        try:
+            yield
+        finally:
+            for number, action in before.items():
+                signal.signal(number, action)
+
+    def finish(self) -> int:
+        self.reporter.complete_run()
+        return int(self.final_result)
+
+
+def _lines(name: str, outcome: Outcome) -> Iterator[Line]:
+    if outcome.receipt is not None:
+        yield done(name, outcome.receipt)
+    elif outcome.status == FAILED:
+        fields = {
+            "why": outcome.why, "exit": outcome.exit, "attempts": outcome.attempts,
+            "start": round(outcome.start, 3), "end": round(outcome.end, 3), "log": outcome.log,
+        }  # fmt: skip
+        yield Line(name, FAILED_LINE, fields)
+
+

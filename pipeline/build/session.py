@@ -1,0 +1,174 @@
+"""One look at a project: the plans asked for, what is recorded of them, and what may have changed since."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
+
+from pipeline import kinds
+from pipeline.build import project
+from pipeline.build.make import Maker, Outcome
+from pipeline.core.graph import Graph, Target
+from pipeline.edge import state
+from pipeline.edge.files import Files, write_whole
+from pipeline.edge.receipts import Receipts
+from pipeline.edge.store import Store
+from pipeline.spec import SpecError, instead
+
+
+class Session:
+    """Loads what is asked for and no more; everything in here is read-only until `prepare`."""
+
+    def __init__(self, runs: Iterable[str], always: bool = False) -> None:
+        self.plans = project.load(runs)
+        self.graph: Graph = project.graph(self.plans)
+        self.suspects: set[int] = set()
+        self.watched: dict[str, list[str]] = {}
+        self.maker = Maker(self._files(), self._receipts(), self._stores(), self._stages(), os.getcwd(), always)
+        if always:
+            self.suspects = set(range(len(self.graph.targets)))
+
+    def _receipts(self) -> dict[str, Receipts]:
+        return {run: Receipts(run) for run in self.plans}
+
+    def _stores(self) -> dict[str, Store]:
+        by_folder = {plan.store: Store(plan.store) for plan in self.plans.values()}
+        return {run: by_folder[plan.store] for run, plan in self.plans.items()}
+
+    def _stages(self) -> dict[str, Mapping[str, kinds.Stage]]:
+        return {run: kinds.load(plan.kind).STAGES for run, plan in self.plans.items()}
+
+    @cached_property
+    def readers(self) -> dict[str, list[int]]:
+        """path -> the targets that read or write it."""
+        out: dict[str, list[int]] = {}
+        for i, target in enumerate(self.graph.targets):
+            for path in (*target.inputs, *target.outputs):
+                out.setdefault(path, []).append(i)
+        return out
+
+    def _files(self) -> Files:
+        """What is known from the last builds, and which targets that leaves in doubt."""
+        known: dict[str, tuple[int, str]] = {}
+        for run, plan in self.plans.items():
+            own = [i for i, t in enumerate(self.graph.targets) if t.run == run]
+            loaded = state.load(run)
+            more = state.known(loaded[1]) if loaded else None
+            if loaded is None or more is None or not plan.frozen:
+                self.suspects.update(own)
+            if loaded is None or more is None:
+                continue
+            seen = loaded[0]
+            changed = {*state.changed(seen.files, seen.signatures)}
+            rows = zip(seen.files, seen.signatures, more.contents, strict=True)
+            known |= {path: (sign, content) for path, sign, content in rows if content and path not in changed}
+            self.watched |= more.watched
+            if plan.frozen:
+                self._doubt(changed, more)
+        return Files(known)
+
+    def _doubt(self, changed: set[str], more: state.Known) -> None:
+        for pattern, behind in more.watched.items():
+            if not changed.isdisjoint(behind):
+                changed.add(pattern)
+        for path in changed:
+            self.suspects.update(self.readers.get(path, ()))
+        self.suspects.update(self.graph.index[name] for name in more.suspects if name in self.graph.index)
+
+    def select(self, words: Iterable[str]) -> set[int]:
+        """Targets by name (`run:target`), by run, or by the path of an output; all of them for no words."""
+        wanted: set[int] = set()
+        words = list(words)
+        for word in words:
+            wanted |= self._selected(word)
+        return wanted if words else set(range(len(self.graph.targets)))
+
+    def _selected(self, word: str) -> set[int]:
+        if word in self.graph.index:
+            return {self.graph.index[word]}
+        if word in self.plans:
+            return {i for i, t in enumerate(self.graph.targets) if t.run == word}
+        path = os.path.normpath(word)
+        if path in self.graph.writer:
+            return {self.graph.writer[path]}
+        raise SpecError(f"there is no target '{word}'{instead(word, self.graph.index)}; `coppice list --all` shows all")
+
+    def stale(self, wanted: Iterable[int]) -> set[int]:
+        """Of what `wanted` needs, the targets that are in doubt or made from such."""
+        needed = self.graph.needed(wanted)
+        if not self.suspects & needed:
+            return set()
+        return self.graph.touched(self.suspects & needed) & needed
+
+    def check_sources(self, todo: Collection[int]) -> None:
+        """Every file that no target makes must be there before anything runs."""
+        asked: dict[str, Target] = {}
+        for i in todo:
+            target = self.graph.targets[i]
+            for path in target.inputs:
+                if path not in self.graph.writer:
+                    asked.setdefault(path, target)
+        for path, target in asked.items():
+            if not os.path.exists(path) and self.maker.files.content(path) is None:
+                spec = self.plans[target.run].spec
+                raise SpecError(f"{spec}:{target.line}: {path} is missing, which {target.name} reads; {_hint(path)}")
+        self._check_folders(todo)
+
+    def _check_folders(self, todo: Collection[int]) -> None:
+        """No output may leave the run's folder through a symbolic link."""
+        for folder, target in {os.path.dirname(p): t for i in todo for t in [self.graph.targets[i]] for p in t.outputs}.items():
+            inside = os.path.realpath(f"runs/{target.run}")
+            if os.path.commonpath([inside, os.path.realpath(folder)]) != inside:
+                spec = self.plans[target.run].spec
+                raise SpecError(f"{spec}:{target.line}: {folder} leads outside runs/{target.run} by a symbolic link; remove it")
+
+    def prepare(self) -> None:
+        """Clear what a killed build may have left half done."""
+        for run in self.plans:
+            shutil.rmtree(f"{state.folder(run)}/stage", ignore_errors=True)
+            os.makedirs(f"{state.folder(run)}/logs", exist_ok=True)
+
+    def save(self, ended: Mapping[int, Outcome]) -> None:
+        """Remember signatures and contents, so that the next look costs a stat a file."""
+        ok = {i for i, outcome in ended.items() if outcome.status != "failed"}
+        files = self.maker.files
+        self.suspects = (self.suspects_below() - ok) | {i for path in files.moved for i in self.readers.get(path, ())}
+        for run, plan in self.plans.items():
+            self._save_run(run, plan)
+
+    def suspects_below(self) -> set[int]:
+        return self.graph.touched(self.suspects) if self.suspects else set()
+
+    def _save_run(self, run: str, plan: project.RunPlan) -> None:
+        targets = [t for t in self.graph.targets if t.run == run]
+        files = self.maker.files
+        paths = dict.fromkeys(path for t in targets for path in (*t.inputs, *t.outputs))
+        watched = {p: behind for p, behind in {**self.watched, **files.watched}.items() if p in paths}
+        listed = dict.fromkeys([p for p in paths if p not in watched] + [w for behind in watched.values() for w in behind])
+        rows = [*files.remembered(listed)]
+        suspects = [self.graph.targets[i].name for i in sorted(self.suspects) if self.graph.targets[i].run == run]
+        seen = state.Seen(
+            state.FORMAT,
+            not suspects,
+            len(targets),
+            plan.needs,
+            [*plan.sources, *listed],
+            [*plan.signatures, *(sign for _, sign, _ in rows)],
+        )
+        contents = [""] * len(plan.sources) + [content for _, _, content in rows]
+        write_whole(f"{state.folder(run)}/state", state.dump(seen, state.Known(contents, suspects, watched)), durable=False)
+
+    def close(self) -> None:
+        self.maker.processes.close()
+        for run, receipts in self.maker.receipts.items():
+            receipts.compact()
+            receipts.close()
+            self.maker.stores[run].close()
+
+
+def _hint(path: str) -> str:
+    return "create it, or correct the path" if not os.path.islink(path) else "it is a symbolic link that leads nowhere"
+
+

@@ -1,0 +1,136 @@
+"""The build graph: targets, the files between them, and the questions one asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Any, NamedTuple
+
+# A port is a name with the paths behind it; pairs rather than a dict, to be small a hundred thousand times.
+Ports = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+class Limits(NamedTuple):
+    """How a target may run.  Not part of its recipe: changing them redoes nothing."""
+
+    timeout: float | None = None
+    retries: int = 0
+    room: str = ""
+
+
+class Target(NamedTuple):
+    """One step: the stage to call, the files it reads, the files only it writes.  Paths start at the project root."""
+
+    name: str
+    stage: str
+    reads: Ports
+    writes: Ports
+    params: Mapping[str, Any]
+    limits: Limits = Limits()
+    line: int = 0
+
+    @property
+    def run(self) -> str:
+        return self.name.partition(":")[0]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        return paths(self.reads)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        return paths(self.writes)
+
+
+class CycleError(Exception):
+    """Some targets wait for each other; `targets` goes once round, the first repeated at the end."""
+
+    def __init__(self, targets: tuple[Target, ...]) -> None:
+        self.targets = targets
+        super().__init__("a cycle: " + " -> ".join(t.name for t in targets))
+
+
+class Graph:
+    """Targets in an order in which each comes after all it reads from; within that, as the plan lists them."""
+
+    def __init__(self, targets: Iterable[Target], in_order: bool = False) -> None:
+        listed = list(targets)
+        self.targets = listed if in_order else _sorted(listed, _writers(listed))
+        self.writer = _writers(self.targets)
+        self.index = {t.name: i for i, t in enumerate(self.targets)}
+
+    def above(self, i: int) -> list[int]:
+        """The targets that write what target `i` reads."""
+        writer = self.writer
+        return sorted({writer[path] for path in self.targets[i].inputs if path in writer})
+
+    def below(self) -> list[list[int]]:
+        """For each target, the targets that read what it writes."""
+        readers: list[list[int]] = [[] for _ in self.targets]
+        for i in range(len(self.targets)):
+            for j in self.above(i):
+                readers[j].append(i)
+        return readers
+
+    def needed(self, wanted: Iterable[int]) -> set[int]:
+        """`wanted` and all they are made from."""
+        return _closure(wanted, self.above)
+
+    def touched(self, changed: Iterable[int]) -> set[int]:
+        """`changed` and all that is made from them."""
+        return _closure(changed, self.below().__getitem__)
+
+
+def paths(ports: Ports) -> tuple[str, ...]:
+    if len(ports) == 1:
+        return ports[0][1]
+    return tuple(path for _, group in ports for path in group)
+
+
+def _writers(targets: Sequence[Target]) -> dict[str, int]:
+    return {path: i for i, t in enumerate(targets) for _, group in t.writes for path in group}
+
+
+def _closure(start: Iterable[int], step: Any) -> set[int]:
+    seen = set(start)
+    front = list(seen)
+    while front:
+        for j in step(front.pop()):
+            if j not in seen:
+                seen.add(j)
+                front.append(j)
+    return seen
+
+
+def _sorted(listed: Sequence[Target], writer: Mapping[str, int]) -> list[Target]:
+    """Stable topological order; the smallest listed position goes first."""
+    waits: list[int] = []
+    readers: dict[int, list[int]] = {}
+    for i, target in enumerate(listed):
+        above = {writer[path] for path in target.inputs if path in writer}
+        waits.append(len(above))
+        for j in above:
+            readers.setdefault(j, []).append(i)
+    ready = [i for i, count in enumerate(waits) if not count]
+    heapify(ready)
+    order: list[Target] = []
+    while ready:
+        i = heappop(ready)
+        order.append(listed[i])
+        for j in readers.get(i, ()):
+            waits[j] -= 1
+            if not waits[j]:
+                heappush(ready, j)
+    if len(order) < len(listed):
+        raise CycleError(tuple(_one_cycle(listed, writer, waits)))
+    return order
+
+
+def _one_cycle(listed: Sequence[Target], writer: Mapping[str, int], waits: Sequence[int]) -> Iterator[Target]:
+    """Walk up from any target that still waits: above it there is always another one, so the walk must close."""
+    i = next(i for i, count in enumerate(waits) if count)
+    walk: list[int] = []
+    while i not in walk:
+        walk.append(i)
+        i = min(writer[p] for p in listed[i].inputs if p in writer and waits[writer[p]])
+    yield from (listed[j] for j in [*walk[walk.index(i) :], i])

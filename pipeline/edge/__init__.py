@@ -1,0 +1,1 @@
+"""Where the world is touched: files, processes, locks, the store."""

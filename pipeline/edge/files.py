@@ -1,0 +1,184 @@
+"""Contents of files, each read once while its signature stays the same; and writing whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+
+from pipeline.edge.state import signature
+
+# A file written this recently may be written again within the same tick of the file system's clock.
+TICK_NS = 50_000_000
+_PATTERN = re.compile(r"[*?\[]")
+_SKIPPED = {".git", "__pycache__"}
+_CHUNK = 1 << 20
+FOLDER = "folder"  # stands where a file has its sha256
+
+
+class Files:
+    """Answers "what is in this path now" for files, folders (`src/`) and patterns (`src/**/*.py`)."""
+
+    def __init__(self, known: Mapping[str, tuple[int, str]] | None = None) -> None:
+        self._known: dict[str, tuple[int, str]] = dict(known or {})
+        self._unsure: set[str] = set()
+        self._own: dict[str, int] = {}
+        self.watched: dict[str, list[str]] = {}
+        self.moved: set[str] = set()  # read twice and found different: what was judged by the first reading is in doubt
+
+    def content(self, path: str) -> str | None:
+        """sha256 of what is there, None when nothing is."""
+        if _PATTERN.search(path) or path.endswith("/") or os.path.isdir(path):
+            return self._content_of_many(path)
+        before = signature(path)
+        if before == -1:
+            return None
+        known = self._known.get(path)
+        if known and known[0] == before and path not in self._unsure:
+            return known[1]
+        return self._read(path, before)
+
+    def _read(self, path: str, before: int) -> str | None:
+        while True:
+            seen_at = time.time_ns()
+            content = sha_of(path)
+            after = signature(path)
+            if after == before:
+                break
+            if after == -1:
+                return None
+            before = after
+        if self._known.get(path, (0, content))[1] != content:
+            self.moved.add(path)
+        self._known[path] = (before, content)
+        young = os.stat(path).st_ctime_ns > seen_at - TICK_NS
+        (self._unsure.add if young else self._unsure.discard)(path)
+        return content
+
+    def _content_of_many(self, path: str) -> str | None:
+        digest = sha256()
+        watched: list[str] = []
+        for name, is_file in _walk(path):
+            watched.append(name)
+            if is_file:
+                digest.update(f"{name}\0{self.content(name)}\n".encode())
+            else:
+                self._watch(name)
+        self.watched[path] = watched
+        return digest.hexdigest() if watched else None
+
+    def _watch(self, folder: str) -> None:
+        """A file that appears or goes changes the signature of its folder."""
+        self._known[folder] = (signature(folder), FOLDER)
+        young = os.stat(folder).st_ctime_ns > time.time_ns() - TICK_NS
+        (self._unsure.add if young else self._unsure.discard)(folder)
+
+    def mark(self, path: str) -> int | str | None:
+        """Compare two marks to see whether an input was touched in between."""
+        if path in self.watched or path in self._unsure:
+            return self.content(path)
+        return signature(path)
+
+    def wrote(self, path: str, content: str) -> None:
+        """We put `content` there ourselves."""
+        stat = os.stat(path)
+        self._known[path] = (hash((stat.st_mtime_ns, stat.st_size, stat.st_ctime_ns, stat.st_ino)), content)
+        self._unsure.discard(path)
+        self._own[path] = stat.st_ctime_ns
+
+    def remembered(self, paths: Iterable[str]) -> Iterator[tuple[str, int, str]]:
+        """(path, signature, content) of those whose content is certain; 0 never matches, so the rest is read again."""
+        latest = time.time_ns() - TICK_NS
+        for path in paths:
+            sign, content = self._known.get(path, (0, ""))
+            sure = path not in self._unsure and self._own.get(path, 0) < latest
+            yield path, sign if sure else 0, content
+
+
+def matches(path: str) -> list[str]:
+    """The files a folder or pattern stands for; a plain path stands for itself."""
+    if not (_PATTERN.search(path) or path.endswith("/")):
+        return [path]
+    return [name for name, is_file in _walk(path) if is_file]
+
+
+def _walk(path: str) -> Iterator[tuple[str, bool]]:
+    """Folders (False) to watch and files (True) meant, in a fixed order."""
+    match = _PATTERN.search(path)
+    top = os.path.dirname(path[: match.start()]) if match else path.rstrip("/") or "/"
+    wanted = re.compile(_regex(path)) if match else None
+    depth = None if not match or "**" in path else path.count("/") - (top.count("/") + 1 if top else 0)
+    for folder, inner, names in os.walk(top or "."):
+        here = os.path.relpath(folder, top or ".")
+        level = 0 if here == "." else here.count(os.sep) + 1
+        inner[:] = sorted(n for n in inner if n not in _SKIPPED) if depth is None or level < depth else []
+        clean = os.path.normpath(folder) if top else ("" if here == "." else here)
+        yield clean or ".", False
+        for name in sorted(names):
+            file = f"{clean}/{name}" if clean else name
+            if wanted is None or wanted.fullmatch(file):
+                yield file, True
+
+
+def _regex(pattern: str) -> str:
+    out = ""
+    for part in re.split(r"(\*\*/|\*\*|\*|\?|\[[^]]+\])", pattern):
+        special = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(part)
+        if special is not None:
+            out += special
+        elif part.startswith("[") and part.endswith("]"):
+            out += part.replace("[!", "[^")
+        else:
+            out += re.escape(part)
+    return out
+
+
+def sha_of(path: str) -> str:
+    with open(path, "rb", buffering=0) as file:
+        block = file.read(_CHUNK)
+        if len(block) < _CHUNK:
+            return sha256(block).hexdigest()
+        digest = sha256(block)
+        while block := file.read(_CHUNK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def write_whole(path: str, content: bytes, durable: bool = True) -> None:
+    """A reader sees the old content or all of the new one; `durable` survives a power cut."""
+    draft = f"{path}.{os.getpid()}.draft"
+    try:
+        write_all(draft, content, durable)
+        os.replace(draft, path)
+    except BaseException:
+        if os.path.exists(draft):
+            os.unlink(draft)
+        raise
+
+
+def write_all(path: str, content: bytes, durable: bool = False) -> None:
+    """Raw writes may be cut short, by a full disk for one: go on until all is written or an error says why not."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    try:
+        append_all(fd, content)
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def append_all(fd: int, content: bytes) -> None:
+    written = os.write(fd, content)
+    while written < len(content):
+        content = content[written:]
+        written = os.write(fd, content)
+
+
+def sync(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

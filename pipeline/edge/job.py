@@ -1,0 +1,36 @@
+"""What a stage gets to do its work, and how it says that the work failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from pipeline.core.graph import Target
+from pipeline.edge.process import Processes
+from pipeline.edge.workers import Workers
+
+
+class Job(NamedTuple):
+    """One attempt at a target.  Outputs go to the paths in `writes`; they are put in place afterwards."""
+
+    target: Target
+    reads: Mapping[str, Sequence[str]]
+    writes: Mapping[str, Sequence[str]]
+    log: str
+    processes: Processes
+    workers: Workers
+
+
+class StageFailed(Exception):
+    """The candidate's failure, not the tool's: recorded with its exit status."""
+
+    def __init__(self, why: str, status: int) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class Stage(NamedTuple):
+    """`code` stands for what the stage does in every recipe: change it when results change."""
+
+    code: str
+    do: Callable[[Job], None]

@@ -1,0 +1,156 @@
+"""Running commands: in a session of their own, their output in a log, and nothing of them left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from threading import Event, Lock, Timer
+from typing import BinaryIO, NamedTuple
+
+from pipeline.edge.redact import copy_redacted
+
+# What a step sees of the caller's environment without asking.
+ALLOWED = ("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_NUMERIC", "LC_COLLATE", "LC_TIME", "TZ")
+# In the environment of every command, so that what a killed build leaves behind can be found and ended.
+MARK = "COPPICE_FOLDER"
+GRACE = 3.0
+
+
+class Exit(NamedTuple):
+    """How a command ended; a negative code is the number of a signal, as subprocess has it."""
+
+    code: int
+    timed_out: bool = False
+
+
+class Stopping(Exception):
+    """The build is being interrupted; nothing new is started."""
+
+
+class Processes:
+    """The commands of one build.  `stop` ends them all; if this process is killed, the guard does."""
+
+    def __init__(self, root: str) -> None:
+        self.mark = os.path.join(root, "runs")
+        self._live: dict[int, subprocess.Popen[bytes]] = {}
+        self._lock = Lock()
+        self._guard: subprocess.Popen[bytes] | None = None
+        self.stopping = False
+
+    def run(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        log: str,
+        timeout: float | None = None,
+        secrets: Mapping[str, str] | None = None,
+    ) -> Exit:
+        """Run to the end or the timeout; whatever of its session is still alive then is ended too."""
+        with open(log, "ab") as output:
+            child = self.start(argv, env, stdout=subprocess.PIPE if secrets else output, stderr=subprocess.STDOUT)
+            try:
+                return self._finished(child, timeout, output, secrets or {})
+            finally:
+                self.end(child)
+
+    def _finished(
+        self, child: subprocess.Popen[bytes], timeout: float | None, output: BinaryIO, secrets: Mapping[str, str]
+    ) -> Exit:
+        late = Event()
+        timer = Timer(timeout, lambda: (late.set(), self.end(child))) if timeout else None
+        if timer:
+            timer.start()
+        try:
+            if child.stdout is not None:
+                copy_redacted(child.stdout, output, secrets)
+            child.wait()
+        finally:
+            if timer:
+                timer.cancel()
+                timer.join()
+        return Exit(child.returncode, late.is_set())
+
+    def start(self, argv: Sequence[str], env: Mapping[str, str], **streams: object) -> subprocess.Popen[bytes]:
+        with self._lock:
+            if self.stopping:
+                raise Stopping
+            if self._guard is None:
+                self._guard = _start_guard(self.mark)
+            child: subprocess.Popen[bytes] = subprocess.Popen(
+                list(argv),
+                env={**env, MARK: self.mark},
+                start_new_session=True,
+                **{"stdin": subprocess.DEVNULL, **streams},  # type: ignore[call-overload]
+            )
+            self._live[child.pid] = child
+            self._tell_guard(b"+%d\n" % child.pid)
+            return child
+
+    def end(self, child: subprocess.Popen[bytes]) -> None:
+        """End the whole session of `child`, politely first.  Its number is not used again while we have not waited."""
+        if child.pid not in self._live:
+            return
+        if child.returncode is None:
+            _signal(child.pid, signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(GRACE)
+        _signal(child.pid, signal.SIGKILL)
+        child.wait()
+        with self._lock:
+            if self._live.pop(child.pid, None):
+                self._tell_guard(b"-%d\n" % child.pid)
+
+    def stop(self) -> None:
+        """Interrupt everything: TERM to all, a moment for them, then KILL."""
+        self.stopping = True
+        self._signal_all(signal.SIGTERM)
+        last_word = Timer(GRACE, self._signal_all, [signal.SIGKILL])
+        last_word.daemon = True
+        last_word.start()
+
+    def _signal_all(self, number: int) -> None:
+        with self._lock:
+            for pid in self._live:
+                _signal(pid, number)
+
+    def close(self) -> None:
+        for child in list(self._live.values()):
+            self.end(child)
+        if self._guard is not None and self._guard.stdin is not None:
+            self._tell_guard(b"bye\n")
+            self._guard.stdin.close()
+            self._guard.wait()
+
+    def _tell_guard(self, line: bytes) -> None:
+        if self._guard is not None and self._guard.stdin is not None:
+            with suppress(BrokenPipeError):  # somebody killed the guard: commands still run, unguarded
+                self._guard.stdin.write(line)
+                self._guard.stdin.flush()
+
+
+def environment(fixed: Mapping[str, str], passed: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """What a step sees, and the part of it that must not be seen in logs."""
+    secrets = {name: os.environ[name] for name in passed if name in os.environ}
+    base = {name: os.environ[name] for name in ALLOWED if name in os.environ}
+    return {**base, **secrets, **fixed}, secrets
+
+
+def _start_guard(mark: str) -> subprocess.Popen[bytes]:
+    guard = os.path.join(os.path.dirname(__file__), "guard.py")
+    site = os.pathsep.join(sys.path)
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", guard, mark, site],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _signal(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # gone already, or not ours to end
+        os.killpg(pid, number)

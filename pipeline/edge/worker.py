@@ -1,0 +1,62 @@
+"""The other end of `workers`: reads a call a line, makes it, answers a line.  Run as a script in the project's folder.
+
+Whatever the function prints goes to the target's log: the pipe to Coppice is kept out of its reach."""
+
+import json
+import os
+import sys
+import traceback
+
+
+def function(file, name, sources):
+    """The function as the file now defines it; a file is read again when it has changed."""
+    stat = os.stat(file)
+    mark = (stat.st_mtime_ns, stat.st_size, stat.st_ctime_ns, stat.st_ino)
+    if file not in sources or sources[file][0] != mark:
+        names = {"__name__": "coppice_step", "__file__": file}
+        with open(file, "rb") as source:
+            exec(compile(source.read(), file, "exec"), names)
+        sources[file] = (mark, names)
+    return sources[file][1][name]
+
+
+def called(request, sources):
+    """What went wrong, or nothing."""
+    try:
+        do = function(request["file"], request["function"], sources)
+        do(request["reads"], request["writes"], **request["with"])
+    except KeyError as error:
+        if error.args == (request["function"],):
+            return f"{request['file']} has no function {request['function']}"
+        traceback.print_exc()
+        return repr(error)
+    except Exception as error:
+        traceback.print_exc()
+        return f"{type(error).__name__}: {error}"
+    except SystemExit as error:
+        return f"the function called sys.exit({error.code!r})" if error.code else ""
+    return ""
+
+
+def main():
+    sys.path[0] = os.getcwd()
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    home, sources = os.getcwd(), {}
+    for line in requests:
+        request = json.loads(line)
+        log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.close(log)
+        error = called(request, sources)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.chdir(home)
+        answers.write(json.dumps({"error": error}).encode() + b"\n")
+        answers.flush()
+
+
+main()

@@ -1,0 +1,161 @@
+"""YAML with positions: every mistake is one message that says file:line, what is wrong and what would be right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+import yaml
+
+Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_PLAIN = yaml.SafeLoader("")
+_STR, _INT, _NULL = (f"tag:yaml.org,2002:{name}" for name in ("str", "int", "null"))
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class SpecError(Exception):
+    """The input is wrong, not the tool: shown as one line, exit code 2."""
+
+
+class Item:
+    """A place in a YAML file: the value there, and how to complain about it."""
+
+    __slots__ = ("file", "node")
+
+    def __init__(self, file: str, node: yaml.Node) -> None:
+        self.file = file
+        self.node = node
+
+    @property
+    def line(self) -> int:
+        return self.node.start_mark.line + 1
+
+    def wrong(self, what: str) -> NoReturn:
+        raise SpecError(f"{self.file}:{self.line}: {what}")
+
+    @property
+    def is_map(self) -> bool:
+        return isinstance(self.node, yaml.MappingNode)
+
+    @property
+    def is_list(self) -> bool:
+        return isinstance(self.node, yaml.SequenceNode)
+
+    @property
+    def is_null(self) -> bool:
+        return self.node.tag == _NULL
+
+    def pairs(self, what: str) -> Iterator[tuple[str, Item]]:
+        """The entries of a mapping, in order; a key given twice is an error."""
+        if not self.is_map:
+            self.wrong(f"{what}: expected a mapping (name: value), found {self.found()}")
+        seen: set[str] = set()
+        for key, value in self.node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                Item(self.file, key).wrong(f"{what}: a key must be a word")
+            if key.tag == "tag:yaml.org,2002:merge":
+                Item(self.file, key).wrong(f"{what}: merge keys (<<) are not supported; write the keys out")
+            if key.value in seen:
+                Item(self.file, key).wrong(f"{what}: '{key.value}' is given twice")
+            seen.add(key.value)
+            yield key.value, Item(self.file, value)
+
+    def fields(self, what: str, allowed: Iterable[str], required: Iterable[str] = ()) -> dict[str, Item]:
+        """A mapping with known keys only."""
+        allowed = tuple(allowed)
+        found: dict[str, Item] = {}
+        for name, value in self.pairs(what):
+            if name not in allowed:
+                key = next(k for k, _ in self.node.value if k.value == name)
+                Item(self.file, key).wrong(f"{what}: unknown key '{name}'{instead(name, allowed)}")
+            found[name] = value
+        for name in required:
+            if name not in found:
+                self.wrong(f"{what}: '{name}' is missing")
+        return found
+
+    def items(self, what: str) -> list[Item]:
+        if not self.is_list:
+            self.wrong(f"{what}: expected a list, found {self.found()}")
+        return [Item(self.file, node) for node in self.node.value]
+
+    def text(self, what: str) -> str:
+        """A scalar as it is written: `0.10` stays `0.10`."""
+        if not isinstance(self.node, yaml.ScalarNode) or self.is_null:
+            self.wrong(f"{what}: expected text, found {self.found()}")
+        if "\0" in self.node.value:
+            self.wrong(f"{what}: a NUL character cannot be passed on")
+        return str(self.node.value)
+
+    def count(self, what: str, least: int) -> int:
+        value = self.plain() if self.node.tag == _INT else None
+        if not isinstance(value, int) or value < least:
+            self.wrong(f"{what}: expected a whole number, {least} or more, found {self.found()}")
+        return value
+
+    def seconds(self, what: str) -> float:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([smhd]?)", str(self.node.value))
+        if not isinstance(self.node, yaml.ScalarNode) or not match or not float(match[1]):
+            self.wrong(f"{what}: expected a time such as 90, 90s, 10m or 2h, found {self.found()}")
+        return float(match[1]) * _SECONDS[match[2]]
+
+    def plain(self) -> Any:
+        """The value as plain Python (str, int, float, bool, None, list, dict)."""
+        node = self.node
+        if node.tag == _STR:
+            return node.value
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node)
+        if self.is_list:
+            return [Item(self.file, n).plain() for n in node.value]
+        return {name: value.plain() for name, value in self.pairs("value")}
+
+    def _scalar(self, node: yaml.ScalarNode) -> Any:
+        try:
+            value = _PLAIN.construct_object(node)
+        except (yaml.YAMLError, ValueError) as error:
+            self.wrong(f"'{node.value}' is not a {node.tag.rpartition(':')[2]}: {error}")
+        if value is not None and not isinstance(value, (str, int, float)):
+            self.wrong(f"'{node.value}' reads as a {type(value).__name__}; put it in quotes if it is text")
+        return value
+
+    def found(self) -> str:
+        if self.is_map:
+            return "a mapping"
+        if self.is_list:
+            return "a list"
+        return "nothing" if self.is_null else f"'{self.node.value}'"
+
+
+def parse(text: bytes, file: str) -> Item:
+    """The document in `text`; `file` is for messages."""
+    try:
+        loader = Loader(text.decode())
+        try:
+            node = loader.get_single_node()
+        finally:
+            loader.dispose()
+    except UnicodeDecodeError as error:
+        line = text.count(b"\n", 0, error.start) + 1
+        raise SpecError(f"{file}:{line}: byte 0x{text[error.start]:02x} is not UTF-8; save the file as UTF-8") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 1
+        raise SpecError(f"{file}:{line}: not YAML: {error.problem or error.context}") from error
+    except yaml.YAMLError as error:
+        raise SpecError(f"{file}:1: not YAML: {str(error).splitlines()[0]}") from error
+    except RecursionError as error:
+        raise SpecError(f"{file}:1: nested too deeply") from error
+    if node is None:
+        raise SpecError(f"{file}:1: the file is empty; a spec starts with `kind:`")
+    return Item(file, node)
+
+
+def instead(name: str, allowed: Iterable[str]) -> str:
+    """What would be right, for a message."""
+    allowed = sorted(allowed)
+    if close := get_close_matches(name, allowed[:2000], 1):
+        return f"; did you mean '{close[0]}'?"
+    return f"; allowed: {', '.join(allowed[:20])}{', …' if len(allowed) > 20 else ''}" if allowed else ""

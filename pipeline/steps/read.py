@@ -1,0 +1,269 @@
+"""YAML -> StepsSpec: the keys of `kind: steps` and what each may hold."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from math import prod
+from typing import Any
+
+from pipeline.core.graph import Limits
+from pipeline.spec import Item, instead
+from pipeline.steps.model import Env, File, Gather, Matrix, Row, Step, StepsSpec
+from pipeline.steps.templates import Template, TemplateError, mentioned, template
+
+KEYS = ("kind", "store", "max_targets", "rooms", "env", "steps")
+STEP_KEYS = (
+    "run", "call", "with", "for", "reads", "writes", "env", "timeout", "retries", "room", "by_content",
+)  # fmt: skip
+MAX_TARGETS = 5000
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+FILES = ("in", "out")
+
+
+def read(item: Item, name: str) -> StepsSpec:
+    top = item.fields("spec", KEYS, ("kind", "steps"))
+    most = top["max_targets"].count("max_targets", 1) if "max_targets" in top else MAX_TARGETS
+    rooms = {
+        _name(n, v, "rooms"): v.count(f"room {n}", 1) for n, v in (top["rooms"].pairs("rooms") if "rooms" in top else ())
+    }
+    env = _env(top["env"], "env") if "env" in top else Env()
+    steps = tuple(_step(n, v, env, rooms, most) for n, v in top["steps"].pairs("steps"))
+    if not steps:
+        top["steps"].wrong("steps: there is none; name one, with `run:` and `writes:`")
+    store = top["store"].text("store") if "store" in top else None
+    for step in steps:
+        if isinstance(own := step.limits.room, str) and own.startswith("step "):
+            rooms[own] = int(own.rpartition(" ")[2])
+    return StepsSpec(name, item.file, steps, rooms, store, most)
+
+
+def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int) -> Step:
+    _name(name, item, "steps")
+    what = f"step {name}"
+    keys = item.fields(what, STEP_KEYS, ("writes",))
+    if ("run" in keys) == ("call" in keys):
+        item.wrong(f"{what}: give it `run:` (a command) or `call:` (a Python function), one of the two")
+    if "with" in keys and "call" not in keys:
+        keys["with"].wrong(f"{what}: `with:` goes with `call:`; a command gets its values in {{braces}}")
+    run = keys.get("run")
+    step = Step(
+        name=name,
+        item=item,
+        matrix=_matrix(keys["for"], what, most) if "for" in keys else Matrix(),
+        argv=tuple(_template(w, f"{what}: run") for w in run.items(f"{what}: run")) if run and run.is_list else None,
+        shell=_template(run, f"{what}: run") if run and not run.is_list else None,
+        call=_call(keys["call"], what) if "call" in keys else None,
+        arguments=keys["with"].plain() if "with" in keys else {},
+        reads=_ports(keys["reads"], f"{what}: reads", "in") if "reads" in keys else {},
+        writes=_writes(keys["writes"], f"{what}: writes"),
+        env=_merged(env, _env(keys["env"], f"{what}: env")) if "env" in keys else env,
+        limits=_limits(keys, what, rooms),
+        by_content=_flag(keys["by_content"], f"{what}: by_content") if "by_content" in keys else False,
+    )
+    _check_names(step, what)
+    return step
+
+
+def _check_names(step: Step, what: str) -> None:
+    """Every name in braces means one thing; and a command names what it must write."""
+    ports = {*step.reads, *step.writes, *FILES}
+    for name in step.matrix.names:
+        if name in ports:
+            step.item.wrong(f"{what}: '{name}' is both a `for` name and a port; rename one")
+    if double := {*step.reads} & {*step.writes} - {"in", "out"}:
+        step.item.wrong(f"{what}: port '{min(double)}' is both read and written; rename one")
+    words = [*(step.argv or ()), *([step.shell] if step.shell else [])]
+    known = {*step.matrix.names, *ports}
+    for name in (name for word in words for name in word.names):
+        if name not in known:
+            step.item.wrong(f"{what}: run: '{{{name}}}' is not known here{instead(name, known)}")
+    if step.argv is not None and not step.argv:
+        step.item.wrong(f"{what}: run: the list is empty; give the command and its arguments")
+    used = {name for word in words for name in word.names}
+    if words and "out" not in used and (unnamed := [port for port in step.writes if port not in used]):
+        port = "out" if unnamed == ["out"] else unnamed[0]
+        step.item.wrong(
+            f"{what}: run: the command never names its output; write to the path that {{{port}}} stands for"
+        )
+    paths = [f for group in (*step.reads.values(), *step.writes.values()) for f in group if isinstance(f, File)]
+    for file in paths:
+        for name in file.path.names:
+            if name not in step.matrix.names:
+                file.item.wrong(f"{what}: '{{{name}}}' is not a name of its `for:`{instead(name, step.matrix.names)}")
+    for variable, text in step.env.fixed.items():
+        for name in text.names:
+            if name not in step.matrix.names:
+                step.item.wrong(f"{what}: env {variable}: '{{{name}}}' is not a name of its `for:`")
+    _check_arguments(step, step.arguments, what)
+
+
+def _check_arguments(step: Step, value: Any, what: str) -> None:
+    if isinstance(value, str):
+        try:
+            unknown = sorted(mentioned([value]) - {*step.matrix.names})
+        except TemplateError as error:
+            step.item.wrong(f"{what}: with: {error}")
+        if unknown:
+            step.item.wrong(f"{what}: with: '{{{unknown[0]}}}' is not a name of its `for:`")
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check_arguments(step, inner, what)
+
+
+def _matrix(item: Item, what: str, most: int) -> Matrix:
+    what = f"{what}: for"
+    if item.is_list:
+        return _rows(item, what, most)
+    columns = {_name(n, v, what): _column(v, f"{what}: {n}", most) for n, v in item.pairs(what)}
+    if (count := prod(len(c) for c in columns.values())) > most:
+        item.wrong(_too_many(f"{what} makes {count} targets", most))
+    names = tuple(columns)
+    rows = [dict(zip(names, combo, strict=True)) for combo in product(*columns.values())]
+    return Matrix(
+        names,
+        tuple({n: text for n, (text, _) in row.items()} for row in rows),
+        tuple({n: typed for n, (_, typed) in row.items()} for row in rows),
+    )
+
+
+def _rows(item: Item, what: str, most: int) -> Matrix:
+    """A list of rows, all with the same names."""
+    rows: list[Row] = []
+    typed: list[dict[str, Any]] = []
+    names: tuple[str, ...] | None = None
+    for entry in item.items(what):
+        pairs = list(entry.pairs(what))
+        here = tuple(name for name, _ in pairs)
+        if names is None:
+            names = tuple(_name(n, entry, what) for n in here)
+        elif {*here} != {*names}:
+            entry.wrong(f"{what}: this row has {', '.join(here)}; the first one has {', '.join(names)}")
+        rows.append({n: v.text(f"{what}: {n}") for n, v in pairs})
+        typed.append({n: v.plain() for n, v in pairs})
+    if not rows or not names:
+        item.wrong(f"{what}: the list is empty; give it rows such as - {{a: 1, b: x}}")
+    if len(rows) > most:
+        item.wrong(_too_many(f"{what} makes {len(rows)} targets", most))
+    return Matrix(names, tuple(rows), tuple(typed))
+
+
+def _too_many(what: str, most: int) -> str:
+    return f"{what}, more than the {most} allowed; if that is meant, raise `max_targets:`"
+
+
+def _column(item: Item, what: str, most: int) -> list[tuple[str, Any]]:
+    """A list of values, or {range: N}, {range: [from, to]}, {range: [from, to, step]}."""
+    if item.is_map:
+        return [(str(i), i) for i in _range(item.fields(what, ("range",), ("range",))["range"], what, most)]
+    values = [(v.text(what), v.plain()) for v in item.items(what)]
+    if not values:
+        item.wrong(f"{what}: the list is empty")
+    return values
+
+
+def _range(item: Item, what: str, most: int) -> range:
+    numbers = [v.plain() for v in item.items(what)] if item.is_list else [item.plain()]
+    if not 1 <= len(numbers) <= 3 or not all(type(n) is int for n in numbers) or (len(numbers) == 3 and not numbers[2]):
+        item.wrong(f"{what}: range takes N, [from, to] or [from, to, step], whole numbers; `to` is left out")
+    values = range(*numbers)
+    if not values:
+        item.wrong(f"{what}: this range has no values")
+    if len(values) > most:
+        item.wrong(_too_many(f"{what}: this range makes {len(values)} targets", most))
+    return values
+
+
+def _ports(item: Item, what: str, default: str) -> dict[str, tuple[File | Gather, ...]]:
+    """A path, a list, or a map of ports; `{step: s}` stands for all outputs of another step."""
+    if item.is_map and not _is_gather(item):
+        return {_name(n, v, what): _sources(v, f"{what}: {n}") for n, v in item.pairs(what)}
+    return {default: _sources(item, what)}
+
+
+def _sources(item: Item, what: str) -> tuple[File | Gather, ...]:
+    if item.is_list:
+        return tuple(source for entry in item.items(what) for source in _sources(entry, what))
+    if not item.is_map:
+        return (File(item, _template(item, what)),)
+    keys = item.fields(what, ("step", "port"), ("step",))
+    port = keys["port"].text(f"{what}: port") if "port" in keys else None
+    return (Gather(item, keys["step"].text(f"{what}: step"), port),)
+
+
+def _is_gather(item: Item) -> bool:
+    return any(name == "step" for name, _ in item.pairs("reads"))
+
+
+def _writes(item: Item, what: str) -> dict[str, tuple[File, ...]]:
+    groups = item.pairs(what) if item.is_map else [("out", item)]
+    out: dict[str, tuple[File, ...]] = {}
+    for name, value in groups:
+        files = value.items(what) if value.is_list else [value]
+        out[_name(name, value, what)] = tuple(File(f, _template(f, what)) for f in files)
+    if not any(out.values()):
+        item.wrong(f"{what}: nothing; a step without an output can never be up to date")
+    return out
+
+
+def _env(item: Item, what: str) -> Env:
+    if item.is_list:
+        return Env(passed=tuple(_variable(v.text(what), v, what) for v in item.items(what)))
+    pairs = [(_variable(n, v, what), v) for n, v in item.pairs(what)]
+    return Env(
+        {n: _template(v, f"{what}: {n}") for n, v in pairs if not v.is_null}, tuple(n for n, v in pairs if v.is_null)
+    )
+
+
+def _merged(outer: Env, inner: Env) -> Env:
+    fixed = {n: v for n, v in {**outer.fixed, **inner.fixed}.items() if n not in inner.passed}
+    return Env(fixed, tuple(sorted({*outer.passed, *inner.passed} - {*fixed})))
+
+
+def _limits(keys: dict[str, Item], what: str, rooms: dict[str, int]) -> Limits:
+    timeout = keys["timeout"].seconds(f"{what}: timeout") if "timeout" in keys else None
+    retries = keys["retries"].count(f"{what}: retries", 0) if "retries" in keys else 0
+    return Limits(timeout, retries, _room(keys["room"], what, rooms) if "room" in keys else "")
+
+
+def _room(item: Item, what: str, rooms: dict[str, int]) -> str:
+    """A number is a room of the step's own; a word is one of the spec's rooms."""
+    if isinstance(item.plain(), int):
+        return f"{what} {item.count(f'{what}: room', 1)}"
+    name = item.text(f"{what}: room")
+    if name not in rooms:
+        item.wrong(f"{what}: room '{name}' is not one of the spec's `rooms:`{instead(name, rooms)}")
+    return name
+
+
+def _call(item: Item, what: str) -> str:
+    text = item.text(f"{what}: call")
+    if not re.fullmatch(r"[^:\0]+\.py:[A-Za-z_][A-Za-z0-9_]*", text):
+        item.wrong(f"{what}: call: '{text}' is not FILE.py:FUNCTION")
+    return text
+
+
+def _flag(item: Item, what: str) -> bool:
+    value = item.plain()
+    if not isinstance(value, bool):
+        item.wrong(f"{what}: expected true or false, found {item.found()}")
+    return value
+
+
+def _template(item: Item, what: str) -> Template:
+    try:
+        return template(item.text(what))
+    except TemplateError as error:
+        item.wrong(f"{what}: {error}")
+
+
+def _name(name: str, item: Item, what: str) -> str:
+    if not NAME.fullmatch(name):
+        item.wrong(f"{what}: '{name}' is not a name; use letters, digits, _ and -, a letter first")
+    return name
+
+
+def _variable(name: str, item: Item, what: str) -> str:
+    if not VARIABLE.fullmatch(name):
+        item.wrong(f"{what}: '{name}' is not the name of an environment variable")
+    return name

@@ -1,0 +1,71 @@
+"""What the targets of a steps run do: run a command, or call a Python function of the project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pipeline.edge.job import Job, Stage, StageFailed
+from pipeline.edge.process import Exit, environment
+from pipeline.steps.templates import argv, shell_line
+
+
+def run_command(job: Job) -> None:
+    params = job.target.params
+    files = _files(job.reads, job.writes)
+    command = argv(params["argv"], files) if "argv" in params else ["/bin/sh", "-c", shell_line(params["shell"], files)]
+    env, secrets = environment(params.get("env", {}), params.get("pass", ()))
+    try:
+        ended = job.processes.run(command, env, job.log, job.target.limits.timeout, secrets)
+    except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
+        raise StageFailed(f"cannot start '{command[0]}': {error.strerror}", 127) from error
+    except OSError as error:
+        if error.errno not in (7, 8):  # argument list too long, not an executable
+            raise
+        raise StageFailed(f"cannot start '{command[0]}': {error.strerror}", 126) from error
+    if ended != Exit(0):
+        raise StageFailed(*_verdict(ended, job.target.limits.timeout))
+
+
+def call_function(job: Job) -> None:
+    params = job.target.params
+    env, _ = environment(params.get("env", {}), params.get("pass", ()))
+    (file,) = job.reads["code"]
+    request = {
+        "file": file,
+        "function": params["call"],
+        "reads": _plain(job.reads, "in"),
+        "writes": _plain(job.writes, "out"),
+        "with": params["with"],
+        "log": job.log,
+    }
+    reply = job.workers.call(request, env, job.target.limits.timeout)
+    if reply.dead is not None or reply.timed_out:
+        raise StageFailed(*_verdict(Exit(reply.dead or 0, reply.timed_out), job.target.limits.timeout))
+    if reply.error:
+        raise StageFailed(reply.error, 1)
+
+
+def _files(reads: Mapping[str, Sequence[str]], writes: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    everything = {
+        "in": [path for group in reads.values() for path in group],
+        "out": [path for group in writes.values() for path in group],
+    }
+    return {**everything, **reads, **writes}
+
+
+def _plain(ports: Mapping[str, Sequence[str]], only: str) -> dict[str, list[str]] | list[str]:
+    """A function gets a list when the spec names no ports."""
+    named = {port: list(group) for port, group in ports.items() if port != "code"}
+    return named.get(only, []) if not {*named} - {only} else named
+
+
+def _verdict(ended: Exit, timeout: float | None) -> tuple[str, int]:
+    if ended.timed_out:
+        return f"timed out after {timeout:g} s", 124
+    if ended.code < 0:
+        return f"killed by signal {-ended.code}", 128 - ended.code
+    return f"exit status {ended.code}", ended.code
+
+
+STAGES: dict[str, Stage] = {"run": Stage("run/1", run_command), "call": Stage("call/1", call_function)}
+
