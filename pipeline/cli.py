@@ -1,29 +1,31 @@
-"""The console command.  Decides "nothing to do" before importing anything heavier than marshal."""
+"""The console command.  Decides "nothing to do" before anything is imported that is not built in."""
+
+from __future__ import annotations
 
 import os
 import sys
 
 
-def quick(words: list[str]) -> int | None:
-    """How many targets are up to date, if this is a plain build of runs with nothing to do."""
-    from pipeline.edge.state import up_to_date
+def noop(words: list[str]) -> bool:
+    """True when this was a plain build of whole runs and all is up to date, which is then said."""
+    from pipeline.edge.noop import up_to_date
 
-    if words[:1] == ["run"]:
-        words = words[1:]
+    words = words[1:] if words[:1] == ["run"] else words
     try:
         specs = {n.rpartition(".")[0] for n in os.listdir("specs") if n.endswith((".yaml", ".yml")) and n[0] != "."}
     except OSError:
-        return None
-    if not specs.issuperset(words):
-        return None
-    return up_to_date(words or sorted(specs)) if specs else None
+        return False
+    if not specs or not specs.issuperset(words):
+        return False
+    count = up_to_date(words or sorted(specs))
+    if count is not None:
+        sys.stdout.write(f"up to date: {count} targets\n")
+    return count is not None
 
 
 def main() -> int:
     words = sys.argv[1:]
-    count = quick(words)
-    if count is not None:
-        print(f"up to date: {count} targets")
+    if noop(words):
         return 0
     from pipeline.build.main import main as full
 

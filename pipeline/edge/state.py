@@ -1,16 +1,16 @@
-"""The state of a run as of its last build: a signature of every file it depends on.  A cache: it may be deleted.
-
-Imported by the no-op path, so nothing heavier than os and marshal."""
+"""The state of a run as of its last build: a signature of every file it depends on.  A cache: it may be deleted."""
 
 from __future__ import annotations
 
 import marshal
 import os
-import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-FORMAT = "coppice-state-1 " + sys.version
+from pipeline.edge import noop
+from pipeline.edge.noop import FORMAT, folder
+
+__all__ = ["FORMAT", "Known", "Seen", "changed", "dump", "folder", "known", "load", "signature"]
 
 
 class Seen(NamedTuple):
@@ -32,12 +32,8 @@ class Known(NamedTuple):
     watched: dict[str, list[str]]  # a folder or pattern that is read -> the files and folders behind it
 
 
-def folder(run: str) -> str:
-    return f"runs/{run}/.coppice"
-
-
 def signature(path: str) -> int:
-    """Differs when the file was written or replaced, even with size and mtime kept: ctime cannot be set."""
+    """Differs when the file was written or replaced; -1 when nothing is there."""
     try:
         s = os.stat(path)
     except OSError:
@@ -45,32 +41,13 @@ def signature(path: str) -> int:
     return hash((s.st_mtime_ns, s.st_size, s.st_ctime_ns, s.st_ino))
 
 
-def unchanged(files: Sequence[str], signatures: Sequence[int]) -> bool:
-    stat = os.stat
-    try:
-        for path, old in zip(files, signatures, strict=True):
-            s = stat(path)
-            if hash((s.st_mtime_ns, s.st_size, s.st_ctime_ns, s.st_ino)) != old:
-                return False
-    except OSError:
-        return False
-    return True
-
-
 def changed(files: Sequence[str], signatures: Sequence[int]) -> list[str]:
     return [path for path, old in zip(files, signatures, strict=True) if signature(path) != old]
 
 
 def load(run: str) -> tuple[Seen, bytes] | None:
-    """The first part, and the bytes of the second."""
-    try:
-        with open(f"{folder(run)}/state", "rb") as file:
-            content = file.read()
-        size = int.from_bytes(content[:8], "little")
-        seen = Seen(*marshal.loads(memoryview(content)[8 : 8 + size]))
-    except (OSError, ValueError, EOFError, TypeError):
-        return None
-    return (seen, content[8 + size :]) if seen.format == FORMAT else None
+    loaded = noop.load(run)
+    return (Seen(*loaded[0]), loaded[1]) if loaded else None
 
 
 def known(rest: bytes) -> Known | None:
@@ -83,20 +60,3 @@ def known(rest: bytes) -> Known | None:
 def dump(seen: Seen, known: Known) -> bytes:
     head = marshal.dumps(tuple(seen))
     return len(head).to_bytes(8, "little") + head + marshal.dumps(tuple(known))
-
-
-def up_to_date(runs: Sequence[str]) -> int | None:
-    """How many targets these runs have, if nothing at all needs to be done for them; else None."""
-    total = 0
-    pending, done = list(runs), set()
-    while pending:
-        run = pending.pop()
-        if run in done:
-            continue
-        done.add(run)
-        loaded = load(run)
-        if loaded is None or not loaded[0].complete or not unchanged(loaded[0].files, loaded[0].signatures):
-            return None
-        total += loaded[0].targets
-        pending += loaded[0].needs
-    return total
