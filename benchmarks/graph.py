@@ -84,8 +84,7 @@ def _measure_all(args: argparse.Namespace, work: Path) -> dict[str, Any]:
         fitting, too_slow = _fitting(found, count)
         missing += too_slow
         projects = [
-            Project(work / str(count) / name, name, exe, count, args.jobs, args.cap)
-            for name, exe in fitting.items()
+            Project(work / str(count) / name, name, exe, count, args.jobs, args.cap) for name, exe in fitting.items()
         ]
         for name in args.scenario:
             results += compare(name, projects, args.rounds, args.warmups, _say)
@@ -111,8 +110,7 @@ def _fitting(found: dict[str, Path], count: int) -> tuple[dict[str, Path], list[
     fitting = {name: exe for name, exe in found.items() if count <= most[name]}
     too_slow = found.keys() - fitting.keys()
     return fitting, [
-        {"tool": name, "targets": count, "why": f"measured up to {most[name]} targets"}
-        for name in sorted(too_slow)
+        {"tool": name, "targets": count, "why": f"measured up to {most[name]} targets"} for name in sorted(too_slow)
     ]
 
 

@@ -43,9 +43,7 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def run(
-    command: list[str], cwd: Path, env: Mapping[str, str], log: Path, cap: float, sample: bool = False
-) -> Usage:
+def run(command: list[str], cwd: Path, env: Mapping[str, str], log: Path, cap: float, sample: bool = False) -> Usage:
     """One measured run; `Failed` for an exit code, more than `cap` seconds, or processes left behind."""
     launcher = subprocess.Popen(
         [sys.executable, "-I", "-S", str(LAUNCH), str(log), *command],
@@ -130,7 +128,16 @@ def _sample_until(stop: threading.Event, launcher: int, sums: list[float]) -> No
 
 
 def _resident(process: psutil.Process) -> float:
+    """In MB; nothing for a process that has ended, or is still a view of its parent's memory."""
     try:
-        return float(process.memory_info().rss) / MEGABYTE
+        return 0.0 if _not_yet_itself(process) else float(process.memory_info().rss) / MEGABYTE
     except psutil.NoSuchProcess:
         return 0.0
+
+
+def _not_yet_itself(process: psutil.Process) -> bool:
+    """Between vfork and exec a child has its parent's memory, which must not count twice."""
+    parent = process.parent()
+    if parent is None or process.cmdline() != parent.cmdline():
+        return False
+    return bool(process.memory_info().vms == parent.memory_info().vms)

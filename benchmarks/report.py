@@ -124,7 +124,7 @@ def table(results: Sequence[Mapping[str, Any]]) -> str:
 def _line(entry: Mapping[str, Any]) -> str:
     head = f"{entry['scenario']:12} {entry['targets']:>7} {entry['tool']:13}"
     if "error" in entry:
-        return f"{head} ERROR {entry['error']}"
+        return f"{head} ERROR {entry['error'].splitlines()[-1]}"
     ratio = "-" if entry["ratio"] is None else f"{entry['ratio']:.2f}"
     line = f"{head} cpu {entry['cpu_s']:9.3f} s  wall {entry['wall_s']:9.3f} s  ratio {ratio:>7}"
     line += f"  peak {entry['peak_mb']:7.1f} MB"

@@ -74,9 +74,7 @@ def _last(measured: Rounds) -> str:
     return f"cpu {usage.cpu_s:.3f} s, wall {usage.wall_s:.3f} s, peak {usage.peak_mb:.1f} MB"
 
 
-def _results(
-    name: str, scenario: Scenario, projects: list[Project], taken: dict[str, Rounds]
-) -> list[dict[str, Any]]:
+def _results(name: str, scenario: Scenario, projects: list[Project], taken: dict[str, Rounds]) -> list[dict[str, Any]]:
     ninja = taken.get(BASELINE, Rounds())
     baseline = [] if ninja.error else ninja.usages
     return [

@@ -3,11 +3,24 @@
 import os
 import subprocess
 import sys
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from pipeline.build.main import main
+
 ROOT = Path(__file__).parent.parent
+
+
+class Said(NamedTuple):
+    """How a command ended and what it printed."""
+
+    code: int
+    out: str
+    err: str
 
 
 class Project:
@@ -33,6 +46,12 @@ class Project:
         return subprocess.run(
             [*COPPICE, *words], cwd=self.root, env=environment(env), capture_output=True, text=True, timeout=timeout
         )
+
+    def call(self, *words: str) -> Said:
+        """The same within this process, where a process of its own is not the point."""
+        with chdir(self.root), redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+            code = main(list(words))
+        return Said(code, out.getvalue(), err.getvalue())
 
     def popen(self, *words: str, **env: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

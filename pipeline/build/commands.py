@@ -6,68 +6,39 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from doit.cmd_base import DoitCmdBase
 from doit.cmd_clean import Clean as StockClean
 from doit.cmd_forget import Forget as StockForget
 from doit.cmd_ignore import Ignore as StockIgnore
 from doit.cmd_info import Info as StockInfo
 from doit.cmd_list import List as StockList
 from doit.cmd_run import Run as StockRun
-from doit.exceptions import InvalidCommand
 
-from pipeline.build import project
+from pipeline.build.ours import Ours, plans_for
 from pipeline.build.runner import Interrupted, RoomRunner, Todo
 from pipeline.build.session import Session
 from pipeline.build.tasks import Records, tasks
-from pipeline.edge.lock import Locked, locked
-from pipeline.spec import SpecError
-from pipeline.views.reporters import REPORTERS
-
-FAILED, BAD_INPUT, LOCKED = 1, 2, 75
+from pipeline.edge.lock import locked
+from pipeline.views.events import Build
+from pipeline.views.reporters import REPORTERS, Told, junit
 
 
-def run_of(word: str) -> str:
-    """The run that a word on the command line speaks of: `run`, `run:target` or `runs/run/output`."""
-    parts = os.path.normpath(word).split("/")
-    if len(parts) > 2 and parts[0] == "runs":
-        return parts[1]
-    return word.partition(":")[0]
-
-
-class Ours(DoitCmdBase):  # type: ignore[misc]
-    """Loads specs instead of dodo.py, keeps receipts instead of a database, and speaks of mistakes in one line."""
+class OnTasks(Ours):
+    """A stock command of doit, on our tasks and our records."""
 
     writes = False
 
-    def execute(self, params: Any, args: list[str]) -> int:
-        self.loader.setup(params)
-        config = self.loader.load_doit_config()
-        if not config.get("coppice"):
-            return self.stock(params, args)
-        params.update_defaults(config)
-        try:
-            return self.ours(params, args)
-        except (SpecError, InvalidCommand) as error:
-            return self.refuse(str(error), BAD_INPUT)
-        except Locked as error:
-            return self.refuse(str(error), LOCKED)
-        except Interrupted as error:
-            return self.refuse(f"{error}; what was finished is kept", 128 + error.number)
-        except OSError as error:
-            return self.refuse(f"{error.filename or 'coppice'}: {error.strerror}", FAILED)
-
     def stock(self, params: Any, args: list[str]) -> int:
-        return int(super().execute(params, args) or 0)
+        return int(super(Ours, self).execute(params, args) or 0)
 
     def ours(self, params: Any, args: list[str]) -> int:
-        """The stock command, on our tasks and our records."""
-        runs = sorted({run_of(word) for word in args}) or list(project.specs())
+        plans = plans_for(args)
         if not self.writes:
-            return self.on(Session(runs), params, args)
-        with locked([*project.load(runs)]):
-            return self.on(Session(runs), params, args)
+            return self.on(Session(plans), params, args)
+        with locked([*plans]):
+            return self.on(Session(plans), params, args)
 
     def on(self, session: Session, params: Any, args: list[str]) -> int:
         self.sel_tasks = args
@@ -82,27 +53,21 @@ class Ours(DoitCmdBase):  # type: ignore[misc]
         params["pos_args"] = args
         return int(self._execute(**{name: params[name] for name in names}) or 0)
 
-    @staticmethod
-    def refuse(message: str, code: int) -> int:
-        sys.stdout.flush()
-        sys.stderr.write(f"coppice: {message}\n")
-        return code
 
-
-class List(Ours, StockList):  # type: ignore[misc]
+class List(OnTasks, StockList):  # type: ignore[misc]
     name = "list"
 
 
-class Info(Ours, StockInfo):  # type: ignore[misc]
+class Info(OnTasks, StockInfo):  # type: ignore[misc]
     name = "info"
 
 
-class Clean(Ours, StockClean):  # type: ignore[misc]
+class Clean(OnTasks, StockClean):  # type: ignore[misc]
     name = "clean"
     writes = True
 
 
-class Forget(Ours, StockForget):  # type: ignore[misc]
+class Forget(OnTasks, StockForget):  # type: ignore[misc]
     name = "forget"
     writes = True
 
@@ -110,7 +75,7 @@ class Forget(Ours, StockForget):  # type: ignore[misc]
         return super().on(session, params, args or list(session.plans))
 
 
-class Ignore(Ours, StockIgnore):  # type: ignore[misc]
+class Ignore(OnTasks, StockIgnore):  # type: ignore[misc]
     name = "ignore"
     writes = True
 
@@ -125,21 +90,19 @@ opt_junit = {
 }  # fmt: skip
 
 
-class Run(Ours, StockRun):  # type: ignore[misc]
+class Run(OnTasks, StockRun):  # type: ignore[misc]
     name = "run"
     doc_usage = "[RUN | RUN:TARGET | FILE]..."
     cmd_options = (*(opt for opt in StockRun.cmd_options if opt["name"] != "num_process"), opt_jobs, opt_junit)
 
-    def get_reporters(self) -> dict[str, Any]:
-        reporters: dict[str, Any] = super().get_reporters()
-        return reporters | REPORTERS
-
     def ours(self, params: Any, args: list[str]) -> int:
-        runs = sorted({run_of(word) for word in args}) or list(project.specs())
-        with locked([*project.load(runs)]):
-            session = Session(runs, always=params["always"])
+        plans = plans_for(args)
+        with locked([*plans]) as locks:
+            session = Session(plans, locks, params["always"])
             try:
                 return self.build(session, session.select(args), params)
+            except Interrupted as error:
+                return self.refuse(f"{error}; what was finished is kept", 128 + error.number)
             finally:
                 session.close()
 
@@ -147,20 +110,34 @@ class Run(Ours, StockRun):  # type: ignore[misc]
         todo = session.stale(wanted)
         session.check_sources(todo)
         session.prepare()
-        reporter = self.reporter(session, wanted, todo, params)
-        runner = RoomRunner(session, todo, jobs(params["num_process"]), Records(session), reporter, params["continue"])
-        try:
-            return int(runner.run_all(Todo({}, [session.graph.targets[i].name for i in sorted(wanted)])))
-        finally:
-            session.save(runner.ended)
+        at_once = jobs(params["num_process"])
+        with output(params["outfile"]) as stream:
+            reporter = self.reporter(stream, params)
+            reporter.begin(announced(session, wanted, todo, at_once))
+            runner = RoomRunner(session, todo, at_once, Records(session), reporter, params["continue"])
+            try:
+                return int(runner.run_all(Todo({}, [session.graph.targets[i].name for i in sorted(wanted)])))
+            finally:
+                session.save(runner.ended)
 
-    def reporter(self, session: Session, wanted: set[int], todo: set[int], params: Any) -> Any:
+    def reporter(self, stream: Any, params: Any) -> Told:
+        """Ours, or one of doit's or of a plugin; and JUnit's besides."""
         name = params["reporter"]
-        made = (REPORTERS[name] if isinstance(name, str) else name)(sys.stdout, params)
-        return made
+        made = {**self.reporters, **REPORTERS}[name] if isinstance(name, str) else name
+        return Told([made(stream, params), *([junit(params["junit"])] if params["junit"] else [])])
+
+
+def output(named: Any) -> AbstractContextManager[Any]:
+    """The file of `-o`, or standard output."""
+    return open(named, "w", encoding="utf-8") if isinstance(named, str) else nullcontext(sys.stdout)
+
+
+def announced(session: Session, wanted: set[int], todo: set[int], at_once: int) -> Build:
+    graph, receipts = session.graph, session.maker.receipts
+    needed = wanted if len(wanted) == len(graph.targets) else graph.needed(wanted)
+    rooms = {f"{run}:{room}": places for run, plan in session.plans.items() for room, places in plan.rooms.items()}
+    return Build(graph.targets, graph.above, needed, todo, at_once, rooms, lambda t: receipts[t.run].receipt(t.name))
 
 
 def jobs(asked: int) -> int:
     return asked or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else asked or os.cpu_count() or 1
-
-

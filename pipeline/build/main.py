@@ -5,11 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from doit.cmd_base import TaskLoader2
-from doit.cmd_help import Help
 from doit.doit_cmd import DoitMain
+from doit.plugin import PluginDict, PluginEntry
 
-from pipeline.build import commands
 from pipeline.dodo import DOIT_CONFIG
+
+COMMANDS = {
+    "help": "doit.cmd_help:Help",
+    "run": "pipeline.build.commands:Run",
+    "list": "pipeline.build.commands:List",
+    "info": "pipeline.build.commands:Info",
+    "clean": "pipeline.build.commands:Clean",
+    "forget": "pipeline.build.commands:Forget",
+    "ignore": "pipeline.build.commands:Ignore",
+    "why": "pipeline.build.questions:Why",
+    "plan": "pipeline.build.questions:Plan",
+    "graph": "pipeline.build.questions:GraphCommand",
+    "init": "pipeline.build.upkeep:Init",
+    "gc": "pipeline.build.upkeep:Gc",
+}
 
 
 class SpecLoader(TaskLoader2):  # type: ignore[misc]
@@ -24,15 +38,12 @@ class SpecLoader(TaskLoader2):  # type: ignore[misc]
 
 class Main(DoitMain):  # type: ignore[misc]
     BIN_NAME = "coppice"
-    DOIT_CMDS = (
-        Help, commands.Run, commands.List, commands.Info, commands.Clean, commands.Forget, commands.Ignore,
-    )  # fmt: skip
 
     def get_cmds(self) -> Any:
-        """Ours only: plugins are for the `doit` command."""
-        cmds = super().get_cmds()
-        for name in [n for n in cmds if n not in {c.get_name() for c in self.DOIT_CMDS}]:
-            del cmds[name]
+        """Ours only, and imported when asked for; plugins are for the `doit` command."""
+        cmds = PluginDict()
+        for name, place in COMMANDS.items():
+            cmds[name] = PluginEntry("COMMAND", name, place)
         return cmds
 
 

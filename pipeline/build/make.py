@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from hashlib import file_digest
 from typing import Any, NamedTuple
 
 from pipeline.core import recipe as recipes
@@ -19,7 +19,7 @@ from pipeline.edge.files import Files, matches
 from pipeline.edge.job import Job, Stage, StageFailed
 from pipeline.edge.process import Processes, Stopping
 from pipeline.edge.receipts import Receipts
-from pipeline.edge.store import Store
+from pipeline.edge.store import Store, Written, written
 from pipeline.edge.workers import Workers
 
 FRESH, RECALLED, BUILT, FAILED = "fresh", "recalled", "built", "failed"
@@ -47,11 +47,11 @@ class Maker:
         receipts: Mapping[str, Receipts],
         stores: Mapping[str, Store],
         stages: Mapping[str, Mapping[str, Stage]],
-        root: str,
+        locks: Sequence[int] = (),
         always: bool = False,
     ) -> None:
         self.files, self.receipts, self.stores, self.stages, self.always = files, receipts, stores, stages, always
-        self.processes = Processes(root)
+        self.processes = Processes([*receipts], locks)
         self.workers = Workers(self.processes)
 
     def recipe(self, target: Target) -> dict[str, Any]:
@@ -85,27 +85,29 @@ class Maker:
         result = store.get(key)
         if result is None or len(result.contents) != len(target.outputs):
             return None
-        with _Stage(target) as staged:
+        with _Stage(target, own_folder=False) as staged:
             if not store.take(key, result, staged.paths):
+                staged.drop()
                 return None
             self._publish(target, staged.paths, result.contents)
         return self._outcome(RECALLED, key, recipe, inputs, target, result.contents, start, 0)
 
     def _run(self, target: Target, key: str, recipe: Any, inputs: Any) -> Outcome:
         start = time.time()
+        stage = self.stages[target.run][target.stage]
         log = log_path(target)
-        with suppress(FileNotFoundError):
+        if os.path.exists(log):
             os.unlink(log)
-        marks = {path: self.files.mark(path) for path in inputs}
+        marks = self.files.marks(inputs)
         for attempt in range(1, target.limits.retries + 2):
             try:
-                with _Stage(target) as staged:
-                    self._do(target, staged, log)
-                    contents = [_settled(path, final) for path, final in zip(staged.paths, target.outputs, strict=True)]
-                    unsettled = tuple(path for path, mark in marks.items() if self.files.mark(path) != mark)
+                with _Stage(target, stage.own_folder) as staged:
+                    self._do(target, stage, staged, log)
+                    outputs = [_settled(path, final) for path, final in zip(staged.paths, target.outputs, strict=True)]
+                    contents = [output.content for output in outputs]
+                    unsettled = tuple(path for path, mark in marks.items() if self.files.touched(path, mark))
                     if not unsettled:
-                        pairs = [*zip(staged.paths, contents, strict=True)]
-                        self.stores[target.run].put(key, pairs, time.time() - start, target.name)
+                        self.stores[target.run].put(key, staged.paths, outputs, time.time() - start, target.name)
                     self._publish(target, staged.paths, contents)
                 return self._outcome(BUILT, key, recipe, inputs, target, contents, start, attempt, unsettled, log)
             except StageFailed as error:
@@ -114,10 +116,9 @@ class Maker:
                 failure = Outcome(FAILED, None, str(error), error.status, attempt, start, time.time(), kept_log(log))
         return failure
 
-    def _do(self, target: Target, staged: _Stage, log: str) -> None:
+    def _do(self, target: Target, stage: Stage, staged: _Stage, log: str) -> None:
         reads = {port: [m for path in group for m in matches(path)] for port, group in target.reads}
         writes = staged.by_port(target.writes)
-        stage = self.stages[target.run][target.stage]
         stage.do(Job(target, reads, writes, log, self.processes, self.workers))
 
     def _publish(self, target: Target, staged: Sequence[str], contents: Sequence[str]) -> None:
@@ -137,24 +138,36 @@ class Maker:
 
 
 class _Stage:
-    """The folder a target writes into before its outputs are put in place; gone afterwards."""
+    """Where a target writes its outputs before they are put in place; gone afterwards."""
 
-    def __init__(self, target: Target) -> None:
-        self.folder = f"{state.folder(target.run)}/stage/{target.name.partition(':')[2]}"
+    def __init__(self, target: Target, own_folder: bool) -> None:
+        top = f"{state.folder(target.run)}/stage"
+        name = target.name.partition(":")[2]
         own = len(f"runs/{target.run}/")
-        single = len(target.outputs) == 1
-        self.paths = [f"{self.folder}/{os.path.basename(p) if single else p[own:]}" for p in target.outputs]
+        self.folder = f"{top}/{name}" if own_folder else ""
+        if not own_folder:
+            self.paths = [f"{top}/{name}~{n}~{os.path.basename(p)}" for n, p in enumerate(target.outputs)]
+        elif len(target.outputs) == 1:
+            self.paths = [f"{self.folder}/{os.path.basename(target.outputs[0])}"]
+        else:
+            self.paths = [f"{self.folder}/{p[own:]}" for p in target.outputs]
 
     def __enter__(self) -> _Stage:
-        for folder in {os.path.dirname(path) for path in self.paths}:
-            os.makedirs(folder, exist_ok=True)
+        if self.folder:
+            for folder in {os.path.dirname(path) for path in self.paths}:
+                os.makedirs(folder, exist_ok=True)
         return self
 
-    def __exit__(self, *_: object) -> None:
-        try:
-            os.rmdir(self.folder)
-        except OSError:  # not empty: scratch files of the command, or outputs of a failed one
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self.folder:
             shutil.rmtree(self.folder, ignore_errors=True)
+        elif kind is not None:
+            self.drop()
+
+    def drop(self) -> None:
+        for path in self.paths:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
 
     def by_port(self, ports: Ports) -> dict[str, list[str]]:
         left = iter(self.paths)
@@ -166,27 +179,32 @@ def log_path(target: Target) -> str:
 
 
 def kept_log(path: str) -> str:
-    """The log, unless it is empty: then it is removed."""
-    try:
-        if path and os.path.getsize(path):
-            return path
-        os.unlink(path)
-    except FileNotFoundError:
-        pass  # nothing was ever printed
+    """The log, unless nothing was ever printed: then there is none."""
+    if not path or not os.path.exists(path):
+        return ""
+    if os.path.getsize(path):
+        return path
+    os.unlink(path)
     return ""
 
 
-def _settled(staged: str, final: str) -> str:
-    """Sync what the stage wrote and return its sha256; anything but a plain file is the stage's failure."""
+def _settled(staged: str, final: str) -> Written:
+    """Sync what the stage wrote and look at it once; anything but a plain file is the stage's failure."""
     try:
-        if not stat.S_ISREG(os.lstat(staged).st_mode):
-            raise StageFailed(f"what it wrote as {final} is not a plain file", 1)
+        fd = os.open(staged, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise StageFailed(f"it ended well but did not write {final}: {{out}} stands for the path to write", 1) from None
-    with open(staged, "rb", buffering=0) as file:
-        content = file_digest(file, "sha256").hexdigest()
-        os.fsync(file.fileno())
-    return content
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise StageFailed(f"what it wrote as {final} is a symbolic link, not a plain file", 1) from None
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise StageFailed(f"what it wrote as {final} is not a plain file", 1)
+        os.fsync(fd)
+        return written(fd)
+    finally:
+        os.close(fd)
 
 
 def _rename(staged: str, final: str) -> None:

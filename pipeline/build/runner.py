@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple
 
@@ -19,6 +20,10 @@ from pipeline.core.schedule import Blocked, Schedule
 from pipeline.edge.process import Stopping
 from pipeline.edge.receipts import FAILED as FAILED_LINE
 from pipeline.edge.receipts import Line, done
+
+
+# What is finished is safe from a kill at once, and from a power cut within this time.
+SYNC_SECONDS = 0.05
 
 
 class Interrupted(Exception):
@@ -77,27 +82,42 @@ class RoomRunner(Runner):  # type: ignore[misc]
         self.ended: dict[int, Outcome] = {}
         self.tasks: dict[int, TargetTask] = {}
         self.fault: BaseException | None = None
+        self.unsynced: list[int] = []
+        self.blocked: list[Blocked] = []  # by what is not reported yet
+        self.sync_due = 0.0
 
     def run_tasks(self, _dispatcher: Todo) -> None:
-        graph = self.session.graph
-        rooms = {room: size for plan in self.session.plans.values() for room, size in self._rooms(plan)}
-        room_of = {i: f"{t.run}:{t.limits.room}" for i in self.todo for t in [graph.targets[i]] if t.limits.room}
-        schedule = Schedule({i: graph.above(i) for i in sorted(self.todo)}, room_of, rooms)
+        schedule = self._schedule()
         threads = Threads(self.session, max(1, min(self.jobs, len(self.todo))))
-        with self._signals(threads):
+        with self._signals():
             running = 0
-            while True:
-                running += self._start(schedule, threads, running)
-                if not running:
-                    break
-                batch = [threads.ended.get()]
-                while not threads.ended.empty():
-                    batch.append(threads.ended.get())
+            while running := running + self._start(schedule, threads, running):
+                batch = self._taken(threads)
                 running -= len(batch)
                 self._record(batch, schedule)
+            self._sync()
         threads.finish()
         if self.fault is not None:
             raise self.fault
+
+    def _schedule(self) -> Schedule:
+        graph = self.session.graph
+        rooms = {room: size for plan in self.session.plans.values() for room, size in self._rooms(plan)}
+        room_of = {i: f"{t.run}:{t.limits.room}" for i in self.todo for t in [graph.targets[i]] if t.limits.room}
+        return Schedule({i: graph.above(i) for i in sorted(self.todo)}, room_of, rooms)
+
+    def _taken(self, threads: Threads) -> list[Ended]:
+        """All that has ended; waits for one, but no longer than the next sync is due."""
+        batch: list[Ended] = []
+        try:
+            batch.append(threads.ended.get(timeout=self._patience()))
+            while True:
+                batch.append(threads.ended.get_nowait())
+        except Empty:
+            return batch
+
+    def _patience(self) -> float | None:
+        return max(0.0, self.sync_due - time.monotonic()) if self.unsynced else None
 
     @staticmethod
     def _rooms(plan: Any) -> Iterator[tuple[str, int]]:
@@ -107,7 +127,7 @@ class RoomRunner(Runner):  # type: ignore[misc]
         """Start what may start; how many that were."""
         started = 0
         while running + started < self.jobs and not self._stop_running and (i := schedule.start()) is not None:
-            todo = self.tasks[i] = task(self.session, i)
+            todo = self.tasks[i] = TargetTask(self.session.graph.targets[i], ())
             if self.dep_manager.status_is_ignore(todo):
                 self.tasks.pop(i)
                 self.reporter.skip_ignore(todo)
@@ -120,36 +140,45 @@ class RoomRunner(Runner):  # type: ignore[misc]
         return started
 
     def _record(self, batch: Iterable[Ended], schedule: Schedule) -> None:
-        """Receipts first, all of the batch with one sync; only then are they reported and built upon."""
-        lines: dict[str, list[Line]] = {}
-        outcomes: list[tuple[int, Outcome]] = []
+        """Write the receipts, then build upon them; many share a sync, and are reported after it."""
         for i, ended in batch:
             schedule.leave(i)
             if isinstance(ended, BaseException):
                 self._stop(None if isinstance(ended, Stopping) else ended)
                 continue
-            outcomes.append((i, ended))
             target = self.session.graph.targets[i]
-            lines.setdefault(target.run, []).extend(_lines(target.name, ended))
-        for run, fresh in lines.items():
-            if fresh:
-                self.session.maker.receipts[run].append(fresh)
-        for i, outcome in outcomes:
-            self._report(i, outcome, schedule)
+            self.session.maker.receipts[target.run].append(_lines(target.name, ended))
+            self._ended(i, ended)
+            self.blocked += schedule.ended(i, ended.status != FAILED)
+        if self.unsynced and time.monotonic() >= self.sync_due:
+            self._sync()
 
-    def _report(self, i: int, outcome: Outcome, schedule: Schedule) -> None:
+    def _ended(self, i: int, outcome: Outcome) -> None:
         self.ended[i] = outcome
-        done_task = self.tasks.pop(i)
-        done_task.outcome = outcome
         if outcome.status == FAILED:
             self.final_result = FAILURE
             self._stop_running = self._stop_running or not self.continue_
-            self.reporter.add_failure(done_task, TaskFailed(outcome.why))
+        if not self.unsynced:
+            self.sync_due = time.monotonic() + SYNC_SECONDS
+        self.unsynced.append(i)
+
+    def _sync(self) -> None:
+        for receipts in self.session.maker.receipts.values():
+            receipts.sync()
+        for i in self.unsynced:
+            self._report(self.tasks.pop(i), self.ended[i])
+        self.unsynced.clear()
+        self._skip(self.blocked)
+        self.blocked.clear()
+
+    def _report(self, ended: TargetTask, outcome: Outcome) -> None:
+        ended.outcome = outcome
+        if outcome.status == FAILED:
+            self.reporter.add_failure(ended, TaskFailed(outcome.why))
         elif outcome.status == FRESH:
-            self.reporter.skip_uptodate(done_task)
+            self.reporter.skip_uptodate(ended)
         else:
-            self.reporter.add_success(done_task)
-        self._skip(schedule.ended(i, outcome.status != FAILED))
+            self.reporter.add_success(ended)
 
     def _skip(self, blocked: Iterable[Blocked], ignored: bool = False) -> None:
         """What cannot run because of what is above it."""
@@ -166,10 +195,11 @@ class RoomRunner(Runner):  # type: ignore[misc]
         self._stop_running = True
         if fault is not None and self.fault is None:
             self.fault = fault
+            self.reporter.stopping(str(fault))
             self.session.maker.processes.stop()
 
     @contextmanager
-    def _signals(self, threads: Threads) -> Iterator[None]:
+    def _signals(self) -> Iterator[None]:
         """SIGINT and SIGTERM end the commands that run; what is finished by then is recorded."""
 
         def interrupted(number: int, _frame: object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from pipeline import kinds
@@ -21,12 +21,14 @@ from pipeline.spec import SpecError, instead
 class Session:
     """Loads what is asked for and no more; everything in here is read-only until `prepare`."""
 
-    def __init__(self, runs: Iterable[str], always: bool = False) -> None:
-        self.plans = project.load(runs)
+    def __init__(
+        self, plans: Mapping[str, project.RunPlan], locks: Sequence[int] = (), always: bool = False
+    ) -> None:
+        self.plans = dict(plans)
         self.graph: Graph = project.graph(self.plans)
         self.suspects: set[int] = set()
         self.watched: dict[str, list[str]] = {}
-        self.maker = Maker(self._files(), self._receipts(), self._stores(), self._stages(), os.getcwd(), always)
+        self.maker = Maker(self._files(), self._receipts(), self._stores(), self._stages(), locks, always)
         if always:
             self.suspects = set(range(len(self.graph.targets)))
 
@@ -128,7 +130,8 @@ class Session:
         """Clear what a killed build may have left half done."""
         for run in self.plans:
             shutil.rmtree(f"{state.folder(run)}/stage", ignore_errors=True)
-            os.makedirs(f"{state.folder(run)}/logs", exist_ok=True)
+            for part in ("stage", "logs"):
+                os.makedirs(f"{state.folder(run)}/{part}", exist_ok=True)
 
     def save(self, ended: Mapping[int, Outcome]) -> None:
         """Remember signatures and contents, so that the next look costs a stat a file."""

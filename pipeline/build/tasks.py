@@ -101,7 +101,9 @@ class Records:
         return {}
 
     def _append(self, name: str, line: Line) -> None:
-        self.session.maker.receipts[name.partition(":")[0]].append([line])
+        receipts = self.session.maker.receipts[name.partition(":")[0]]
+        receipts.append([line])
+        receipts.sync()
 
     def close(self) -> None:
         self.session.close()

@@ -30,26 +30,21 @@ class Files:
 
     def content(self, path: str) -> str | None:
         """sha256 of what is there, None when nothing is."""
-        if _PATTERN.search(path) or path.endswith("/") or os.path.isdir(path):
-            return self._content_of_many(path)
-        before = signature(path)
-        if before == -1:
-            return None
         known = self._known.get(path)
-        if known and known[0] == before and path not in self._unsure:
+        if known is not None and path not in self._unsure and known[0] == signature(path) and known[1] != FOLDER:
             return known[1]
-        return self._read(path, before)
+        if is_pattern(path) or os.path.isdir(path):
+            return self._content_of_many(path)
+        return self._read(path)
 
-    def _read(self, path: str, before: int) -> str | None:
-        while True:
+    def _read(self, path: str) -> str | None:
+        """Read until it stays the same for as long as that takes."""
+        before = None
+        while before != (before := signature(path)):
+            if before == -1:
+                return None
             seen_at = time.time_ns()
             content = sha_of(path)
-            after = signature(path)
-            if after == before:
-                break
-            if after == -1:
-                return None
-            before = after
         if self._known.get(path, (0, content))[1] != content:
             self.moved.add(path)
         self._known[path] = (before, content)
@@ -75,11 +70,16 @@ class Files:
         young = os.stat(folder).st_ctime_ns > time.time_ns() - TICK_NS
         (self._unsure.add if young else self._unsure.discard)(folder)
 
-    def mark(self, path: str) -> int | str | None:
-        """Compare two marks to see whether an input was touched in between."""
-        if path in self.watched or path in self._unsure:
-            return self.content(path)
-        return signature(path)
+    def marks(self, contents: Mapping[str, str | None]) -> dict[str, int | str | None]:
+        """What to compare with later, of inputs whose contents were just asked for."""
+        return {
+            path: content if path in self.watched or path in self._unsure else self._known[path][0]
+            for path, content in contents.items()
+        }
+
+    def touched(self, path: str, mark: int | str | None) -> bool:
+        """Was an input written to since, even if it is the same again?"""
+        return mark != (signature(path) if isinstance(mark, int) else self.content(path))
 
     def wrote(self, path: str, content: str) -> None:
         """We put `content` there ourselves."""
@@ -97,9 +97,13 @@ class Files:
             yield path, sign if sure else 0, content
 
 
+def is_pattern(path: str) -> bool:
+    return path.endswith("/") or _PATTERN.search(path) is not None
+
+
 def matches(path: str) -> list[str]:
     """The files a folder or pattern stands for; a plain path stands for itself."""
-    if not (_PATTERN.search(path) or path.endswith("/")):
+    if not is_pattern(path):
         return [path]
     return [name for name, is_file in _walk(path) if is_file]
 

@@ -34,3 +34,4 @@ class Stage(NamedTuple):
 
     code: str
     do: Callable[[Job], None]
+    own_folder: bool = False  # a command may leave scratch files beside its outputs

@@ -18,27 +18,35 @@ class Locked(Exception):
 
 
 @contextmanager
-def locked(runs: Sequence[str]) -> Iterator[None]:
-    """Hold the locks of `runs`, taken in one order by everybody."""
+def locked(runs: Sequence[str]) -> Iterator[tuple[int, ...]]:
+    """Hold the locks of `runs`, taken in one order by everybody.
+
+    Gives the files that the guard of this build must keep open: as long as the guard of a killed build is
+    still ending what that build left behind, they are locked and we wait for it."""
     with ExitStack() as stack:
-        for run in sorted(runs):
-            stack.enter_context(_one(run))
-        yield
+        yield tuple(stack.enter_context(_one(run)) for run in sorted(runs))
 
 
 @contextmanager
-def _one(run: str) -> Iterator[None]:
+def _one(run: str) -> Iterator[int]:
     os.makedirs(state.folder(run), exist_ok=True)
-    fd = os.open(f"{state.folder(run)}/lock", os.O_RDWR | os.O_CREAT, 0o666)
-    try:
+    with _opened(f"{state.folder(run)}/lock") as lock, _opened(f"{state.folder(run)}/guard") as guard:
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise Locked(f"run {run} is being built by {_holder(fd)}; wait for it, or stop that process") from error
+            raise Locked(f"run {run} is being built by {_holder(lock)}; wait for it, or stop that process") from error
         me = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S %z")}
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, json.dumps(me).encode(), 0)
-        yield
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, json.dumps(me).encode(), 0)
+        fcntl.flock(guard, fcntl.LOCK_EX)
+        yield guard
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[int]:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        yield fd
     finally:
         os.close(fd)
 

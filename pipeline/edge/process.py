@@ -32,10 +32,13 @@ class Stopping(Exception):
 
 
 class Processes:
-    """The commands of one build.  `stop` ends them all; if this process is killed, the guard does."""
+    """The commands of one build of `runs`.  `stop` ends them all; if this process is killed, the guard does.
 
-    def __init__(self, root: str) -> None:
-        self.mark = os.path.join(root, "runs")
+    `locks` stay locked until the guard is done: the next build waits for that before it starts anything."""
+
+    def __init__(self, runs: Sequence[str], locks: Sequence[int] = ()) -> None:
+        self._runs = tuple(runs)
+        self._locks = tuple(locks)
         self._live: dict[int, subprocess.Popen[bytes]] = {}
         self._lock = Lock()
         self._guard: subprocess.Popen[bytes] | None = None
@@ -79,10 +82,10 @@ class Processes:
             if self.stopping:
                 raise Stopping
             if self._guard is None:
-                self._guard = _start_guard(self.mark)
+                self._guard = _start_guard(self._runs, self._locks)
             child: subprocess.Popen[bytes] = subprocess.Popen(
                 list(argv),
-                env={**env, MARK: self.mark},
+                env=dict(env),
                 start_new_session=True,
                 **{"stdin": subprocess.DEVNULL, **streams},  # type: ignore[call-overload]
             )
@@ -121,7 +124,6 @@ class Processes:
         for child in list(self._live.values()):
             self.end(child)
         if self._guard is not None and self._guard.stdin is not None:
-            self._tell_guard(b"bye\n")
             self._guard.stdin.close()
             self._guard.wait()
 
@@ -132,22 +134,26 @@ class Processes:
                 self._guard.stdin.flush()
 
 
-def environment(fixed: Mapping[str, str], passed: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+def mark(run: str) -> str:
+    return os.path.abspath(f"runs/{run}")
+
+
+def environment(run: str, fixed: Mapping[str, str], passed: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
     """What a step sees, and the part of it that must not be seen in logs."""
     secrets = {name: os.environ[name] for name in passed if name in os.environ}
     base = {name: os.environ[name] for name in ALLOWED if name in os.environ}
-    return {**base, **secrets, **fixed}, secrets
+    return {**base, **secrets, **fixed, MARK: mark(run)}, secrets
 
 
-def _start_guard(mark: str) -> subprocess.Popen[bytes]:
+def _start_guard(runs: Sequence[str], locks: Sequence[int]) -> subprocess.Popen[bytes]:
     guard = os.path.join(os.path.dirname(__file__), "guard.py")
-    site = os.pathsep.join(sys.path)
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", guard, mark, site],
+        [sys.executable, "-I", "-S", guard, os.pathsep.join(sys.path), *map(mark, runs)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        pass_fds=locks,
     )
 
 

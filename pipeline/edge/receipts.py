@@ -90,7 +90,7 @@ class Receipts:
         return list(self._at)
 
     def append(self, lines: Iterable[Line]) -> None:
-        """All of `lines`, then one sync: when this returns they survive a power cut."""
+        """Write `lines`: from here on they survive a kill; after the next `sync` a power cut too."""
         if self._fd is None:
             self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
             self._size = self._after_torn_tail(self._fd)
@@ -110,8 +110,11 @@ class Receipts:
                 events.pop(FAILED, None)
             events[line.event] = (start, len(raw) - 1)
         append_all(self._fd, batch)
-        os.fdatasync(self._fd)
         self._size += len(batch)
+
+    def sync(self) -> None:
+        if self._fd is not None:
+            os.fdatasync(self._fd)
 
     @staticmethod
     def _after_torn_tail(fd: int) -> int:

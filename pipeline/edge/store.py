@@ -2,12 +2,14 @@
 
     results/ab/<key>   first line: sha256 of the rest; the rest: JSON, small outputs inside it
     objects/ab/<sha>   larger outputs, by their own sha256
-    roots/<checkout>   the keys a checkout refers to, a line each: what `gc` keeps
+    roots/<checkout>   the keys a checkout refers to, a line each after one that says where it is: what `gc` keeps
     damaged/           entries that did not verify, set aside
+    lock               shared by those who put and take, exclusive for `gc`
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -15,7 +17,7 @@ import socket
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -35,6 +37,37 @@ class Result(NamedTuple):
     runnable: tuple[bool, ...]
 
 
+class Written(NamedTuple):
+    """An output as it was found: its sha256, its bytes if they are few, may it be run."""
+
+    content: str
+    inside: bytes | None
+    runnable: bool
+
+
+def written(fd: int) -> Written:
+    """Read an open file once."""
+    status = os.fstat(fd)
+    runnable = bool(status.st_mode & 0o100)
+    if status.st_size > SMALL:
+        with open(fd, "rb", buffering=0, closefd=False) as file:
+            return Written(file_digest(file, "sha256").hexdigest(), None, runnable)
+    inside = os.read(fd, SMALL + 1)
+    return Written(sha256(inside).hexdigest(), inside, runnable)
+
+
+class Stored(NamedTuple):
+    """A result as it lies in the store, and how long it took to make."""
+
+    result: Result
+    seconds: float
+
+    @property
+    def objects(self) -> list[str]:
+        pairs = zip(self.result.contents, self.result.small, strict=True)
+        return [content for content, small in pairs if small is None]
+
+
 class Store:
     """A folder of results.  Writers never overwrite in place, so any number of them may share it."""
 
@@ -43,25 +76,17 @@ class Store:
         self._root_fd: int | None = None
         self._made: set[str] = set()
 
-    def put(self, key: str, outputs: Sequence[tuple[str, str]], seconds: float, target: str) -> None:
-        """Keep `outputs` (path, sha256)."""
-        self.refer([key])
-        rows: list[Any] = []
-        for path, content in outputs:
-            status = os.stat(path)
-            runnable = bool(status.st_mode & 0o100)
-            if status.st_size <= SMALL:
-                with open(path, "rb", buffering=0) as file:
-                    inside = file.read()
-                if sha256(inside).hexdigest() != content:
+    def put(self, key: str, paths: Sequence[str], outputs: Sequence[Written], seconds: float, target: str) -> None:
+        """Keep `outputs`, which lie at `paths`."""
+        with self.lock(fcntl.LOCK_SH):
+            self.refer([key])
+            rows: list[Any] = []
+            for path, (content, inside, runnable) in zip(paths, outputs, strict=True):
+                if inside is None and not self._keep(path, content):
                     return  # changed behind our back: nothing to keep
-                rows.append([content, b2a_base64(inside, newline=False).decode(), runnable])
-            elif self._keep(path, content):
-                rows.append([content, None, runnable])
-            else:
-                return
-        body = compact({"outputs": rows, "seconds": round(seconds, 6), "target": target}).encode()
-        self._write(self._path("results", key), b"%b\n%b" % (sha256(body).hexdigest().encode(), body))
+                rows.append([content, inside if inside is None else _text(inside), runnable])
+            body = compact({"outputs": rows, "seconds": round(seconds, 6), "target": target}).encode()
+            self._write(self._path("results", key), b"%b\n%b" % (sha256(body).hexdigest().encode(), body))
 
     def _keep(self, path: str, content: str) -> bool:
         """Copy a large output in, under the sha256 that the copy itself has."""
@@ -85,18 +110,32 @@ class Store:
                 raw = file.read()
         except FileNotFoundError:
             return None
-        sign, _, body = raw.partition(b"\n")
-        if sha256(body).hexdigest().encode() != sign:
+        stored = parsed(raw)
+        if stored is None:
             self._set_aside(place)
             return None
-        fields = json.loads(body)
-        rows = fields["outputs"]
-        small = tuple(a2b_base64(inside) if inside is not None else None for _, inside, _ in rows)
-        return Result(tuple(row[0] for row in rows), small, tuple(row[2] for row in rows))
+        return stored.result
+
+    def look(self, key: str) -> Stored | None:
+        """What would be taken, if nothing of it is damaged that is not seen before it is copied.  Changes nothing."""
+        try:
+            with open(self._path("results", key), "rb", buffering=0) as file:
+                stored = parsed(file.read())
+        except FileNotFoundError:
+            return None
+        return stored if stored and all(map(os.path.exists, map(self.object, stored.objects))) else None
+
+    def object(self, content: str) -> str:
+        """Where a larger output of these contents is, if it is stored."""
+        return self._path("objects", content)
 
     def take(self, key: str, result: Result, paths: Sequence[str]) -> bool:
         """Write the outputs of `result` to `paths`; False when an object is missing or damaged."""
-        self.refer([key])
+        with self.lock(fcntl.LOCK_SH):
+            self.refer([key])
+            return os.path.exists(self._path("results", key)) and self._taken(result, paths)
+
+    def _taken(self, result: Result, paths: Sequence[str]) -> bool:
         for path, content, inside, runnable in zip(paths, *result, strict=True):
             if inside is not None:
                 write_all(path, inside, durable=True)
@@ -122,13 +161,24 @@ class Store:
         """Note that this checkout uses `keys`, before they are there: gc in another checkout then leaves them."""
         if self._root_fd is None:
             self._root_fd = os.open(self._ready(self.root), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-        os.write(self._root_fd, "".join(f"{key}\n" for key in keys).encode())
+        head = [] if os.fstat(self._root_fd).st_size else [f"# {here()}"]
+        os.write(self._root_fd, "".join(f"{line}\n" for line in [*head, *keys]).encode())
+
+    @contextmanager
+    def lock(self, how: int) -> Iterator[None]:
+        """Shared (LOCK_SH) from the reference to the last byte put or taken; gc holds it alone (LOCK_EX) from the first
+        reference it reads to the last entry it drops.  So what it finds without a reference has none, nor gets one."""
+        fd = os.open(self._ready(f"{self.folder}/lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(fd, how)
+            yield
+        finally:
+            os.close(fd)  # a file of its own each time: threads that shared one would free each other's lock
 
     @property
     def root(self) -> str:
         """The file with this checkout's references."""
-        here = f"{socket.gethostname()}:{os.getcwd()}"
-        return f"{self.folder}/roots/{sha256(here.encode()).hexdigest()[:16]}"
+        return f"{self.folder}/roots/{sha256(here().encode()).hexdigest()[:16]}"
 
     def close(self) -> None:
         if self._root_fd is not None:
@@ -175,3 +225,23 @@ class Store:
         for two in sorted(os.listdir(top)) if os.path.isdir(top) else ():
             yield from sorted(os.listdir(f"{top}/{two}"))
 
+
+def parsed(raw: bytes) -> Stored | None:
+    """A file of results/; None when it is damaged."""
+    sign, _, body = raw.partition(b"\n")
+    if sha256(body).hexdigest().encode() != sign:
+        return None
+    fields = json.loads(body)
+    rows = fields["outputs"]
+    small = tuple(a2b_base64(inside) if inside is not None else None for _, inside, _ in rows)
+    result = Result(tuple(row[0] for row in rows), small, tuple(row[2] for row in rows))
+    return Stored(result, fields["seconds"])
+
+
+def here() -> str:
+    """What this checkout is called among those that share a store."""
+    return f"{socket.gethostname()}:{os.getcwd()}"
+
+
+def _text(inside: bytes) -> str:
+    return b2a_base64(inside, newline=False).decode()

@@ -1,6 +1,6 @@
 """The other end of `workers`: reads a call a line, makes it, answers a line.  Run as a script in the project's folder.
 
-Whatever the function prints goes to the target's log: the pipe to Coppice is kept out of its reach."""
+Whatever the function prints goes where standard error goes; the pipe to Coppice is kept out of its reach."""
 
 import json
 import os
@@ -47,10 +47,6 @@ def main():
     home, sources = os.getcwd(), {}
     for line in requests:
         request = json.loads(line)
-        log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-        os.dup2(log, 1)
-        os.dup2(log, 2)
-        os.close(log)
         error = called(request, sources)
         sys.stdout.flush()
         sys.stderr.flush()

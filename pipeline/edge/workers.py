@@ -7,10 +7,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from threading import Timer, local
-from typing import Any, NamedTuple
+from tempfile import TemporaryFile
+from threading import Event, Timer, local
+from typing import Any, BinaryIO, NamedTuple
 
 from pipeline.edge.process import Processes
+from pipeline.edge.redact import copy_redacted
 
 
 class Reply(NamedTuple):
@@ -19,6 +21,12 @@ class Reply(NamedTuple):
     error: str
     dead: int | None = None
     timed_out: bool = False
+
+
+class _Worker(NamedTuple):
+    process: subprocess.Popen[bytes]
+    env: dict[str, str]
+    printed: BinaryIO  # what the functions print, of one call at a time
 
 
 class Workers:
@@ -30,42 +38,63 @@ class Workers:
         self._processes = processes
         self._mine = local()
 
-    def call(self, request: Mapping[str, Any], env: Mapping[str, str], timeout: float | None) -> Reply:
+    def call(
+        self,
+        request: Mapping[str, Any],
+        env: Mapping[str, str],
+        log: str,
+        timeout: float | None,
+        secrets: Mapping[str, str],
+    ) -> Reply:
         worker = self._worker(env)
-        late: list[bool] = []
-        timer = Timer(timeout, lambda: (late.append(True), self._processes.end(worker))) if timeout else None
+        late = Event()
+        timer = Timer(timeout, lambda: (late.set(), self._processes.end(worker.process))) if timeout else None
         if timer:
             timer.start()
         try:
-            answer = self._asked(worker, request)
+            answer = self._asked(worker.process, request)
         finally:
             if timer:
                 timer.cancel()
                 timer.join()
-        if answer and not late:
+        if answer and not late.is_set():
+            self._move_printed(worker.printed, log, secrets)
             return Reply(json.loads(answer)["error"])
-        self._processes.end(worker)
-        return Reply("the worker process ended", worker.returncode, bool(late))
+        self._processes.end(worker.process)
+        self._move_printed(worker.printed, log, secrets)
+        return Reply("the worker process ended", worker.process.returncode, late.is_set())
 
     @staticmethod
-    def _asked(worker: subprocess.Popen[bytes], request: Mapping[str, Any]) -> bytes:
-        assert worker.stdin is not None and worker.stdout is not None
+    def _asked(process: subprocess.Popen[bytes], request: Mapping[str, Any]) -> bytes:
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
-            worker.stdin.write(json.dumps(request).encode() + b"\n")
-            worker.stdin.flush()
-            return worker.stdout.readline()
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.flush()
+            return process.stdout.readline()
         except (BrokenPipeError, ValueError):
             return b""  # it died before or while it was asked
 
-    def _worker(self, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        worker: subprocess.Popen[bytes] | None = getattr(self._mine, "worker", None)
-        if worker is not None and worker.poll() is None and self._mine.env == env:
+    @staticmethod
+    def _move_printed(printed: BinaryIO, log: str, secrets: Mapping[str, str]) -> None:
+        """Most calls print nothing, and then no log is made."""
+        if os.fstat(printed.fileno()).st_size:
+            printed.seek(0)
+            with open(log, "ab") as file:
+                copy_redacted(printed, file, secrets)
+            os.ftruncate(printed.fileno(), 0)
+
+    def _worker(self, env: Mapping[str, str]) -> _Worker:
+        worker: _Worker | None = getattr(self._mine, "worker", None)
+        if worker is not None and worker.process.poll() is None and worker.env == env:
             return worker
         if worker is not None:
-            self._processes.end(worker)
+            self._processes.end(worker.process)
+            worker.printed.close()
+        printed = TemporaryFile("a+b")  # appended to: we empty it while the worker holds it open
         script = os.path.join(os.path.dirname(__file__), "worker.py")
-        worker = self._processes.start(
-            [sys.executable, script], env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        process = self._processes.start(
+            [sys.executable, script], env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=printed
         )
-        self._mine.worker, self._mine.env = worker, dict(env)
+        self._mine.worker = worker = _Worker(process, dict(env), printed)  # type: ignore[arg-type]
         return worker

@@ -13,7 +13,7 @@ def run_command(job: Job) -> None:
     params = job.target.params
     files = _files(job.reads, job.writes)
     command = argv(params["argv"], files) if "argv" in params else ["/bin/sh", "-c", shell_line(params["shell"], files)]
-    env, secrets = environment(params.get("env", {}), params.get("pass", ()))
+    env, secrets = environment(job.target.run, params.get("env", {}), params.get("pass", ()))
     try:
         ended = job.processes.run(command, env, job.log, job.target.limits.timeout, secrets)
     except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
@@ -28,7 +28,7 @@ def run_command(job: Job) -> None:
 
 def call_function(job: Job) -> None:
     params = job.target.params
-    env, _ = environment(params.get("env", {}), params.get("pass", ()))
+    env, secrets = environment(job.target.run, params.get("env", {}), params.get("pass", ()))
     (file,) = job.reads["code"]
     request = {
         "file": file,
@@ -36,9 +36,8 @@ def call_function(job: Job) -> None:
         "reads": _plain(job.reads, "in"),
         "writes": _plain(job.writes, "out"),
         "with": params["with"],
-        "log": job.log,
     }
-    reply = job.workers.call(request, env, job.target.limits.timeout)
+    reply = job.workers.call(request, env, job.log, job.target.limits.timeout, secrets)
     if reply.dead is not None or reply.timed_out:
         raise StageFailed(*_verdict(Exit(reply.dead or 0, reply.timed_out), job.target.limits.timeout))
     if reply.error:
@@ -67,5 +66,5 @@ def _verdict(ended: Exit, timeout: float | None) -> tuple[str, int]:
     return f"exit status {ended.code}", ended.code
 
 
-STAGES: dict[str, Stage] = {"run": Stage("run/1", run_command), "call": Stage("call/1", call_function)}
+STAGES: dict[str, Stage] = {"run": Stage("run/1", run_command, own_folder=True), "call": Stage("call/1", call_function)}
 

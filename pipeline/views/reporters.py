@@ -1,29 +1,42 @@
-"""How a build tells what it does: lines, JSON, or nothing."""
+"""The reporters of `coppice run`, by name, and how several of them listen to one build."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
-from doit.reporter import ConsoleReporter, JsonReporter, ZeroReporter
+from pipeline.views.console import Console, ExecutedOnly
+from pipeline.views.json_report import JsonReporter
+
+# doit's own `zero` and `error-only` fit as they are.
+REPORTERS: dict[str, Any] = {"console": Console, "executed-only": ExecutedOnly, "json": JsonReporter}
 
 
-class Lines(ConsoleReporter):  # type: ignore[misc]
-    """One line an event."""
+def junit(path: str) -> Any:
+    from pipeline.views.junit import JUnit
 
-    def execute_task(self, task: Any) -> None:
-        pass
+    return JUnit(path)
 
-    def skip_uptodate(self, task: Any) -> None:
-        pass
 
-    def add_success(self, task: Any) -> None:
-        self.write(f"{task.outcome.status} {task.name}\n")
+class Told:
+    """Tells every event to all; doit's own reporters and those of plugins do not know all of them."""
 
-    def add_failure(self, task: Any, fail: Any) -> None:
-        self.write(f"failed {task.name}: {fail.get_msg()}\n")
+    def __init__(self, reporters: Sequence[Any]) -> None:
+        self._reporters = reporters
+
+    def __getattr__(self, event: str) -> Callable[..., None]:
+        heard = [getattr(reporter, event) for reporter in self._reporters if hasattr(reporter, event)]
+
+        def tell(*facts: Any) -> None:
+            for hear in heard:
+                hear(*facts)
+
+        setattr(self, event, tell)
+        return tell
 
     def complete_run(self) -> None:
-        pass
-
-
-REPORTERS: dict[str, Any] = {"console": Lines, "json": JsonReporter, "zero": ZeroReporter}
+        """Every one gets to its end, also when another one could not write."""
+        with ExitStack() as ends:
+            for reporter in self._reporters:
+                ends.callback(reporter.complete_run)

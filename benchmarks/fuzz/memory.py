@@ -1,0 +1,124 @@
+"""What Coppice recorded to the end, read from its receipts, and what the fuzz damaged since."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from benchmarks.fuzz.oracle import Truth, sha
+from benchmarks.fuzz.world import World
+from pipeline.edge.receipts import DONE, FORGOTTEN, Line, parsed
+
+
+class Kept(NamedTuple):
+    """A result that must not be made again while the store has it."""
+
+    key: str
+    contents: tuple[str, ...]
+
+
+class Memory:
+    def __init__(self) -> None:
+        self.recorded: dict[str, Kept] = {}  # by identity
+        self.identity: dict[str, str] = {}  # by key
+        self.lost: set[str] = set()  # keys whose store entry was damaged
+        self.damaged: set[str] = set()  # contents of damaged objects
+        self.forgotten: set[tuple[str, str]] = set()  # (target, key) that the user wants to be made again
+        self._seen: set[bytes] = set()
+
+    def may_execute(self, world: World, name: str, truth: Truth, last: dict[str, dict[str, Any]]) -> bool:
+        kept = self.recorded.get(truth.identity)
+        if kept is None or (name, kept.key) in self.forgotten:
+            return True
+        return kept.key in self.lost and not (
+            name in last and last[name]["key"] == kept.key and not last[name]["unsettled"] and world.intact(truth)
+        )
+
+    def learn(self, world: World, states: list[dict[str, Truth]]) -> int:
+        """Take in the receipts written since the last look; how many targets they say are finished."""
+        finished = 0
+        for raw, line in lines(world):
+            if raw in self._seen:
+                continue
+            self._seen.add(raw)
+            if line.event == FORGOTTEN:
+                self.forgotten.update((line.target, key) for key in line.fields["keys"])
+            elif line.event == DONE and not line.fields["unsettled"]:
+                finished += 1
+                self._finished(world, line, states)
+        return finished
+
+    def _finished(self, world: World, line: Line, states: list[dict[str, Truth]]) -> None:
+        world.counts["recalls"] += line.fields["how"] == "recalled"
+        truth = _truth_of(line, states)
+        if truth is None:
+            return world.find("receipt", f"{line.target}: inputs that it never had: {line.fields['inputs']}")
+        key, contents = line.fields["key"], tuple(line.fields["outputs"].values())
+        if contents != tuple(sha(body) for body in truth.outputs.values()):
+            world.find("receipt", f"{line.target}: recorded outputs that it should not have")
+        if self.recorded.setdefault(truth.identity, Kept(key, contents)).key != key:
+            world.find("key", f"{line.target}: a second key for the same recipe and contents")
+        if self.identity.setdefault(key, truth.identity) != truth.identity:
+            world.find("key", f"{line.target}: one key for two results")
+        if line.fields["how"] == "built":
+            self.forgotten.discard((line.target, key))
+            self._check_stored(world, line.target, Kept(key, contents))
+        return None
+
+    def _check_stored(self, world: World, target: str, kept: Kept) -> None:
+        if is_stored(world, kept.key):
+            self.lost.discard(kept.key)
+        elif self.damaged.intersection(kept.contents):
+            self.lost.add(kept.key)
+        else:
+            world.find("store", f"{target}: built, but {kept.key} is not in the store")
+
+    def entry_damaged(self, key: str) -> None:
+        self.lost.add(key)
+
+    def object_damaged(self, content: str) -> None:
+        self.damaged.add(content)
+        self.lost.update(kept.key for kept in self.recorded.values() if content in kept.contents)
+
+
+def _truth_of(line: Line, states: list[dict[str, Truth]]) -> Truth | None:
+    """In the state that it saw, as its receipt tells."""
+    inputs = dict(line.fields["inputs"])
+    for state in reversed(states):
+        truth = state.get(line.target)
+        if truth and all(inputs.get(path) == content for path, content in truth.inputs.items()):
+            return truth
+    return None
+
+
+def lines(world: World) -> Iterator[tuple[bytes, Line]]:
+    """All receipts of the project's runs, torn and damaged ones left out."""
+    for run in world.project.runs:
+        path = world.root / f"runs/{run.name}/.coppice/receipts"
+        for raw in path.read_bytes().split(b"\n") if path.exists() else ():
+            if line := parsed(raw):
+                yield raw, line
+
+
+def last_receipts(world: World) -> dict[str, dict[str, Any]]:
+    last: dict[str, dict[str, Any]] = {}
+    for _, line in lines(world):
+        if line.event == DONE:
+            last[line.target] = line.fields
+        elif line.event == FORGOTTEN:
+            last.pop(line.target, None)
+    return last
+
+
+def is_stored(world: World, key: str) -> bool:
+    """The entry is there and as good as its own checksums say."""
+    store = world.root / world.project.store
+    try:
+        sign, _, body = (store / f"results/{key[:2]}/{key}").read_bytes().partition(b"\n")
+        if sha(body).encode() != sign:
+            return False
+        large = [row[0] for row in json.loads(body)["outputs"] if row[1] is None]
+        return all(sha((store / f"objects/{each[:2]}/{each}").read_bytes()) == each for each in large)
+    except OSError:
+        return False

@@ -1,0 +1,164 @@
+"""What can happen while a project is built."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from benchmarks.fuzz.model import SOURCES
+from benchmarks.fuzz.start import PATIENCE, Start, environment
+from benchmarks.fuzz.world import World
+
+LOCKED = 75
+
+
+class Moment(NamedTuple):
+    weight: int
+    do: Callable[[World], None]
+
+
+def undisturbed(world: World) -> None:
+    Start(world, world.tool.words(world.rng)).end(0)
+
+
+def partial(world: World) -> None:
+    """Single targets, by name or by the path of an output; or one run."""
+    now = world.truths()
+    names = world.rng.sample([*now], min(len(now), world.rng.randint(1, 2)))
+    words = [world.rng.choice((world.tool.target(*name.split(":")), now[name].target.outputs[0])) for name in names]
+    if world.tool.name == "coppice" and world.rng.random() < 0.3:
+        words = [world.rng.choice(world.project.runs).name]
+    start = Start(world, words)
+    start.end(0)
+    for name in names if ":" in words[0] or "/" in words[0] else ():
+        if not world.intact(start.states[0][name]):
+            world.find("wrong state", f"{name} was asked for")
+
+
+def killed(world: World) -> None:
+    _interrupted(world, signal.SIGKILL, (-signal.SIGKILL, 0))
+
+
+def terminated(world: World) -> None:
+    _interrupted(world, signal.SIGTERM, (128 + signal.SIGTERM, -signal.SIGTERM, 0))
+
+
+def stopped(world: World) -> None:
+    _interrupted(world, signal.SIGINT, (128 + signal.SIGINT, 0))
+
+
+def _interrupted(world: World, number: signal.Signals, codes: tuple[int, ...]) -> None:
+    """While one target is held back, so that the build cannot be over yet; or at any moment."""
+    rng = world.rng
+    start = Start(world, world.tool.words(rng))
+    marks = [start.mark(name) for name in start.to_do()]
+    if len(marks) > 1 and rng.random() < 0.6:
+        held = rng.choice(marks[1:])
+        world.tell("hold", held)
+        start.until(lambda: held in start.ran())
+        time.sleep(rng.uniform(0, 0.02))
+    elif marks:
+        some = rng.randint(0, len(marks))
+        start.until(lambda: len(start.ran()) >= some)
+        time.sleep(rng.uniform(0, 0.06))
+    else:
+        end = time.monotonic() + rng.uniform(0, 0.3)
+        start.until(lambda: time.monotonic() > end)
+    _signal(world, start, number)
+    _after(world, start, number, codes)
+
+
+def _signal(world: World, start: Start, number: signal.Signals) -> None:
+    """Only Coppice is hit: its children are its own affair.  doit is spared that, its whole group goes."""
+    if start.process.poll() is None:
+        (os.kill if world.tool.name == "coppice" else os.killpg)(start.process.pid, number)
+
+
+def _after(world: World, start: Start, number: signal.Signals, codes: tuple[int, ...]) -> None:
+    finished = start.end(*codes)
+    interrupted = start.process.returncode != 0
+    unfinished = sum(not world.intact(truth) for truth in start.states[0].values())
+    world.counts[f"{number.name} that came too late"] += not interrupted
+    world.counts[f"{number.name} in the middle of a build"] += bool(interrupted and finished and unfinished)
+    world.tell("hold")
+    if number == signal.SIGKILL and world.rng.random() < 0.5:
+        world.stragglers = {truth.target.mark for truth in start.states[0].values()}  # may note that they run still
+    else:
+        world.all_gone()
+
+
+def concurrent(world: World) -> None:
+    """A second start while the first cannot be over yet."""
+    first = Start(world, world.tool.words(world.rng))
+    marks = [first.mark(name) for name in first.to_do()]
+    if not marks or world.tool.name == "doit":
+        second = Start(world, world.tool.words(world.rng))
+        second.end(0, LOCKED)
+        first.end(0, LOCKED)
+        return
+    held = world.rng.choice(marks)
+    world.tell("hold", held)
+    if first.until(lambda: held in first.ran()):
+        _turned_away(world, first)
+    world.tell("hold")
+    first.end(0)
+
+
+def _turned_away(world: World, first: Start) -> None:
+    words = world.tool.words(world.rng)
+    second = subprocess.run(
+        world.tool.command(words), check=False, cwd=world.root, env=environment(world),
+        capture_output=True, text=True, timeout=PATIENCE,
+    )  # fmt: skip
+    world.log(f"meanwhile {words} -> {second.returncode}")
+    if second.returncode != LOCKED or f"process {first.process.pid} " not in second.stderr:
+        world.find("lock", f"second start: exit code {second.returncode}, {second.stdout}{second.stderr}")
+
+
+def failing(world: World) -> None:
+    """One target fails; what does not need it is none the worse."""
+    words = world.rng.choice(([], ["--continue"]))
+    now = world.truths()
+    allowed = world.tool.allowed(world, now)
+    to_do = [truth.target.mark for name, truth in now.items() if name in allowed]
+    world.tell("fail", *world.rng.sample(to_do, min(1, len(to_do))))
+    start = Start(world, ["run", *words])
+    start.end(1 if to_do else 0)
+    world.tell("fail")
+
+
+def edited_meanwhile(world: World) -> None:
+    """What a target reads is edited while it runs."""
+    start = Start(world, world.tool.words(world.rng))
+    readers = [name for name in start.to_do() if any(path in SOURCES for path in start.states[0][name].inputs)]
+    if not readers:
+        start.end(0)
+        return
+    held = world.rng.choice(readers)
+    world.tell("hold", start.mark(held))
+    code = 0
+    if start.until(lambda: start.mark(held) in start.ran()):
+        path = world.rng.choice([path for path in start.states[0][held].inputs if path in SOURCES])
+        old = (world.root / path).read_bytes()
+        world.write(path, old + b"edited meanwhile\n")
+        start.changed()
+        code = 1
+        world.log(f"{path} edited while {held} ran")
+    world.tell("hold")
+    start.end(*((0, 1) if world.tool.name == "doit" else (code,)))
+
+
+MOMENTS = {
+    "undisturbed build": Moment(3, undisturbed),
+    "part of a build": Moment(3, partial),
+    "SIGKILL": Moment(6, killed),
+    "SIGTERM": Moment(3, terminated),
+    "SIGINT": Moment(1, stopped),
+    "two starts": Moment(2, concurrent),
+    "failing target": Moment(2, failing),
+    "edit while it runs": Moment(2, edited_meanwhile),
+}

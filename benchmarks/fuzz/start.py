@@ -1,0 +1,89 @@
+"""One start of the tool, watched: what it executes is held against what it may execute."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.fuzz.world import World, until
+
+ROOT = Path(__file__).parent.parent.parent
+PATIENCE = 120.0
+
+
+class Start:
+    """The process, and the state of the project when it was started."""
+
+    def __init__(self, world: World, words: list[str], idle: bool = False) -> None:
+        """An `idle` one has no reason to execute anything."""
+        self.world, self.words = world, words
+        self.states = [] if idle else [world.truths()]
+        self.allowed = {name for state in self.states for name in world.tool.allowed(world, state)}
+        self.before = len(world.ran())
+        self.log = world.outside / f"log{world.counts['starts']}"
+        world.counts["starts"] += 1
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                world.tool.command(words), cwd=world.root, env=environment(world), stdin=subprocess.DEVNULL,
+                stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+
+    def ran(self) -> list[str]:
+        return self.world.ran()[self.before :]
+
+    def until(self, condition: Callable[[], bool]) -> bool:
+        """Wait; False when the process ended first."""
+        met = until(lambda: condition() or self.process.poll() is not None, PATIENCE)
+        return met and self.process.poll() is None
+
+    def to_do(self) -> list[str]:
+        """Names of the targets that it is going to execute, if it is a whole build."""
+        return [name for name in self.states[0] if name in self.allowed]
+
+    def mark(self, name: str) -> str:
+        return self.states[0][name].target.mark
+
+    def changed(self) -> None:
+        """The sources were edited while it ran."""
+        self.states.append(self.world.truths())
+        self.allowed |= self.world.tool.allowed(self.world, self.states[-1])
+
+    def end(self, *codes: int) -> int:
+        """Wait for it; how many targets it finished.  `codes` are the exit codes that would be right."""
+        world = self.world
+        try:
+            code = self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            world.find("hangs", f"{self.words} after {PATIENCE:g} s")
+            world.end_all()
+            code = self.process.wait()
+        ran = self.ran()
+        finished = world.tool.learn(world, self.states, ran)
+        world.log(f"{world.tool.name} {' '.join(self.words)} -> {code}, ran {len(ran)}, recorded {finished}")
+        output = self.log.read_text(errors="replace")
+        if code not in codes:
+            world.find("exit code", f"{code}, expected {codes}: {output[-800:]}")
+        if "Traceback" in output:
+            world.find("traceback", output[-1500:])
+        self._check_ran(ran)
+        world.counts["executions"] += len(ran)
+        world.counts["found up to date at once"] += output.startswith("up to date")
+        return finished
+
+    def _check_ran(self, ran: list[str]) -> None:
+        marks = {truth.target.mark: name for state in self.states for name, truth in state.items()}
+        for mark, times in Counter(ran).items():
+            name = marks.get(mark, mark)
+            if name not in self.allowed:
+                self.world.find("executed again", f"{name}, which was finished")
+            elif times > 1 + (mark in self.world.stragglers):
+                self.world.find("executed again", f"{name}, {times} times in one build")
+        self.world.stragglers.clear()
+
+
+def environment(world: World) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")}
+    return {**kept, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "FUZZED": str(world.root)}

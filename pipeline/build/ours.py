@@ -1,0 +1,88 @@
+"""What every command of ours does alike: specs instead of tasks of dodo.py, and each mistake in one line.
+
+A command class of its own for each answer or change is in `commands`, `questions` and `upkeep`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from getopt import GetoptError, gnu_getopt
+from typing import Any
+
+from doit.cmd_base import DoitCmdBase
+from doit.cmdparse import CmdParseError
+from doit.exceptions import InvalidCommand
+
+from pipeline.build import project
+from pipeline.edge.lock import Locked
+from pipeline.spec import SpecError
+
+FAILED, BAD_INPUT, LOCKED = 1, 2, 75
+
+
+def run_of(word: str) -> str:
+    """The run that a word on the command line speaks of: `run`, `run:target` or `runs/run/output`."""
+    parts = os.path.normpath(word).split("/")
+    if len(parts) > 2 and parts[0] == "runs":
+        return parts[1]
+    return word.partition(":")[0]
+
+
+def plans_for(words: list[str]) -> dict[str, project.RunPlan]:
+    """The plans of all runs that the command line speaks of; of every run when it names none."""
+    return project.load(sorted({run_of(word) for word in words}) or project.specs())
+
+
+class Ours(DoitCmdBase):  # type: ignore[misc]
+    """Loads specs instead of dodo.py, keeps receipts instead of a database, and speaks of mistakes in one line."""
+
+    def parse_execute(self, in_args: list[str]) -> int:
+        self.words = in_args
+        try:
+            return int(super().parse_execute(in_args) or 0)
+        except CmdParseError as error:
+            return self.refuse(f"{self.name}: {error}; see `{self.bin_name} help {self.name}`", BAD_INPUT)
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        self.loader.setup(params)
+        config = self.loader.load_doit_config()
+        if not config.get("coppice"):
+            return self.stock(params, args)
+        return self.told(config)
+
+    def told(self, config: dict[str, Any]) -> int:
+        """Do it, and say in one line what is wrong."""
+        try:
+            params, args = self.parsed()
+            params.update_defaults(config)
+            return self.ours(params, args)
+        except (SpecError, InvalidCommand) as error:
+            return self.refuse(str(error), BAD_INPUT)
+        except Locked as error:
+            return self.refuse(str(error), LOCKED)
+        except OSError as error:
+            return self.refuse(f"{error.filename or 'coppice'}: {error.strerror}", FAILED)
+
+    def parsed(self) -> tuple[Any, list[str]]:
+        """Options may stand anywhere; doit stops at the first word, since there a task may have options of its own."""
+        parser = self.cmdparser
+        try:
+            options, words = gnu_getopt(self.words, parser.get_short(), parser.get_long())
+        except GetoptError as error:
+            raise InvalidCommand(f"{self.name}: {error}; see `{self.bin_name} help {self.name}`") from error
+        parsed: tuple[Any, list[str]] = parser.parse([part for option in options for part in option if part] + words)
+        return parsed
+
+    def stock(self, params: Any, args: list[str]) -> int:
+        """In a project of somebody else's doit."""
+        return self.refuse("the dodo.py here is not Coppice's; `coppice init FOLDER` writes one elsewhere", BAD_INPUT)
+
+    def ours(self, params: Any, args: list[str]) -> int:
+        """What the command does in a project of ours; its exit code."""
+        raise NotImplementedError
+
+    @staticmethod
+    def refuse(message: str, code: int) -> int:
+        sys.stdout.flush()
+        sys.stderr.write(f"coppice: {message}\n")
+        return code

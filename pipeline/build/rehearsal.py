@@ -1,0 +1,84 @@
+"""Plays a build through without building anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pipeline.build.session import Session
+from pipeline.core import recipe as recipes
+from pipeline.core.forecast import FRESH, HELD, MAYBE, RECALLED, RUN, Forecast
+from pipeline.core.freshness import Reason, Receipt, reasons
+from pipeline.core.graph import Target
+
+def rehearse(session: Session, todo: Iterable[int]) -> dict[int, Forecast]:
+    rehearsal = _Rehearsal(session)
+    for i in sorted(todo):  # the graph's order: each after all it reads from
+        rehearsal.target(i)
+    return rehearsal.seen
+
+
+class _Rehearsal:
+    """`after` has the contents that files will have, as far as they change: None where nobody can know."""
+
+    def __init__(self, session: Session) -> None:
+        self.session, self.maker = session, session.maker
+        self.after: dict[str, str | None] = {}
+        self.seen: dict[int, Forecast] = {}
+
+    def target(self, i: int) -> None:
+        target = self.session.graph.targets[i]
+        if i not in self.session.suspects and self.after.keys().isdisjoint(target.inputs) and not self._above(i):
+            self.seen[i] = Forecast(FRESH)
+            return
+        recipe = self.maker.recipe(target)
+        receipt = self.maker.receipts[target.run].receipt(target.name)
+        found = self._reasons(target, receipt, recipe) if i in self.session.suspects else ()
+        inputs = {p: self.after[p] if p in self.after else self.maker.files.content(p) for p in target.inputs}
+        held_by = self._above(i) or self._held(target, inputs)
+        action = HELD if held_by else self._action(target, receipt, recipe, inputs)
+        self.seen[i] = Forecast(action, found, held_by)
+
+    def _reasons(self, target: Target, receipt: Receipt | None, recipe: Mapping[str, Any]) -> tuple[Reason, ...]:
+        content = self.maker.files.content
+        inputs = {path: content(path) for path in target.inputs} if receipt else {}
+        outputs = {path: content(path) for path in target.outputs} if receipt else {}
+        return tuple(reasons(receipt, recipe, inputs, outputs))
+
+    def _above(self, i: int) -> str:
+        """The target above that is held, if one is."""
+        held = (j for j in self.session.graph.above(i) if j in self.seen and self.seen[j].action == HELD)
+        return next((self.session.graph.targets[j].name for j in held), "")
+
+    def _held(self, target: Target, inputs: Mapping[str, str | None]) -> str:
+        if self.maker.receipts[target.run].ignored(target.name):
+            return target.name
+        return next((path for path, content in inputs.items() if content is None and path not in self.after), "")
+
+    def _action(
+        self, target: Target, receipt: Receipt | None, recipe: dict[str, Any], inputs: Mapping[str, str | None]
+    ) -> str:
+        if None in inputs.values():
+            self.after |= dict.fromkeys(target.outputs)
+            return RUN if self._surely(target, receipt, recipe, inputs) else MAYBE
+        key = recipes.key(recipe, inputs.values())  # type: ignore[arg-type]
+        if self.maker.is_fresh(target, key):
+            return FRESH
+        stored = self.maker.stores[target.run].look(key)
+        forgot = self.maker.receipts[target.run].forgot(target.name, key)
+        if stored and not forgot and len(stored.result.contents) == len(target.outputs):
+            self.after |= dict(zip(target.outputs, stored.result.contents, strict=True))
+            return RECALLED
+        self.after |= dict.fromkeys(target.outputs)
+        return RUN
+
+    def _surely(
+        self, target: Target, receipt: Receipt | None, recipe: dict[str, Any], inputs: Mapping[str, str | None]
+    ) -> bool:
+        """Is it redone whatever the inputs that are not known come out as?"""
+        if receipt is None or receipt.unsettled or recipes.compact(receipt.recipe) != recipes.compact(recipe):
+            return True
+        old = list(receipt.inputs.values())
+        if len(old) != len(inputs) or any(b not in (None, a) for a, b in zip(old, inputs.values(), strict=True)):
+            return True
+        return any(self.maker.files.content(path) != receipt.outputs.get(path) for path in target.outputs)

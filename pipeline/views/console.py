@@ -1,0 +1,103 @@
+"""The reporter for people: a live display on a terminal, otherwise a line for each event; at the end one of all."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection, Mapping
+from typing import Any, Protocol
+
+from pipeline.core.graph import Target
+from pipeline.views.events import BUILT, FAILED, IGNORED, RECALLED, SKIPPED, Build, Reporter, Result
+from pipeline.views.lines import details, encodable, said, summary
+
+# A failure that so many lines were printed after has scrolled away.
+SCREENFUL = 20
+
+
+class Display(Protocol):
+    """Where the events of a build are shown while it runs."""
+
+    def open(self) -> None: ...
+    def close(self) -> None: ...
+    def stopping(self, why: str) -> None: ...
+    def started(self, target: Target) -> None: ...
+    def ended(self, result: Result) -> None: ...
+
+
+class Log:
+    """A line an event, each written out at once: it is read while the build goes on."""
+
+    def __init__(self, stream: Any, told: Collection[str]) -> None:
+        self.stream, self.told = stream, told
+        self.lines = 0
+        self.failures: dict[str, int] = {}
+
+    def open(self) -> None: ...
+
+    def stopping(self, why: str) -> None: ...
+
+    def started(self, target: Target) -> None: ...
+
+    def ended(self, result: Result) -> None:
+        if result.status not in self.told:
+            return
+        lines = [said(result), *details(result)]
+        self.lines += len(lines)
+        if result.status == FAILED:
+            self.failures[said(result)] = self.lines
+        self._write(lines)
+
+    def close(self) -> None:
+        self._write([text for text, at in self.failures.items() if self.lines - at > SCREENFUL])
+
+    def _write(self, lines: list[str]) -> None:
+        self.stream.write("".join(f"{encodable(line, self.stream)}\n" for line in lines))
+        self.stream.flush()
+
+
+class Console(Reporter):
+    """Keeps count, and leaves the showing to what suits the stream."""
+
+    told: Collection[str] = (BUILT, RECALLED, FAILED, SKIPPED, IGNORED)
+
+    def begin(self, build: Build) -> None:
+        super().begin(build)
+        self.counts: dict[str, int] = {}
+        self.begun = time.monotonic()
+        self.display: Display = Log(self.outstream, self.told)
+
+    def initialize(self, tasks: Any, selected: Any) -> None:
+        if self.build.todo and is_live(self.outstream, os.environ):
+            from pipeline.views.live import Live
+
+            self.display = Live(self.outstream, self.build)
+        self.display.open()
+
+    def stopping(self, why: str) -> None:
+        self.display.stopping(why)
+
+    def started(self, target: Target) -> None:
+        self.display.started(target)
+
+    def ended(self, result: Result) -> None:
+        self.counts[result.status] = self.counts.get(result.status, 0) + 1
+        self.display.ended(result)
+
+    def complete_run(self) -> None:
+        self.display.close()
+        not_run = len(self.build.todo) - sum(self.counts.values())
+        counts = {**self.counts, SKIPPED: self.counts.get(SKIPPED, 0) + not_run}
+        text = summary(len(self.build.needed), counts, time.monotonic() - self.begun)
+        self.outstream.write(f"{text}\n")
+        self.outstream.flush()
+
+
+class ExecutedOnly(Console):
+    """doit's reporter of that name: nothing of the targets that were recalled or left out."""
+
+    told = (BUILT, FAILED)
+
+
+def is_live(stream: Any, env: Mapping[str, str]) -> bool:
+    return bool(stream.isatty()) and env.get("TERM", "dumb") not in ("", "dumb")

@@ -1,0 +1,107 @@
+"""How long a build will still take, judged by how long its targets took the last time, or their siblings did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pipeline.core.freshness import Receipt
+from pipeline.views.events import BUILT, Build, room_of
+
+# Receipts looked up for it: enough for good means, few enough to be read within some hundredths of a second.
+SAMPLES = 1000
+SIBLINGS = 20
+
+
+def step_of(name: str) -> str:
+    return name.partition(".")[0]
+
+
+class Expected(NamedTuple):
+    """A target that has not ended yet; `seconds` if it has a time of its own."""
+
+    step: str
+    room: str
+    seconds: float | None
+
+
+class Eta:
+    """Told what is to be done and what has ended, says how long the rest takes."""
+
+    def __init__(self, jobs: int, rooms: Mapping[str, int]) -> None:
+        self.jobs, self.rooms = jobs, rooms
+        self.left: dict[str, Expected] = {}
+        self.above: dict[str, set[str]] = {}  # step -> the steps it reads from; in an order that has those first
+        self._took: dict[str, tuple[float, int]] = {}  # step -> sum and number of the times seen
+
+    def expect(self, name: str, room: str, seconds: float | None) -> None:
+        self.left[name] = Expected(step_of(name), room, seconds)
+        if seconds is not None:
+            self.learn(name, seconds)
+
+    def learn(self, name: str, seconds: float) -> None:
+        took, count = self._took.get(step := step_of(name), (0.0, 0))
+        self._took[step] = (took + seconds, count + 1)
+
+    def end(self, name: str) -> None:
+        self.left.pop(name, None)
+
+    def usual(self, step: str) -> float | None:
+        took, count = self._took.get(step, (0.0, 0))
+        return took / count if count else None
+
+    def seconds(self, running: Mapping[str, float]) -> float | None:
+        """The rest of the build; `running` are the targets that run, and for how long already.
+
+        A step nothing is known of counts like the mean of the others; None as long as nothing is known at all."""
+        if not self._took:
+            return None
+        work: dict[str, float] = {}
+        longest: dict[str, float] = {}
+        usual = {step: took / count for step, (took, count) in self._took.items()}
+        overall = sum(usual.values()) / len(usual)
+        for name, (step, room, own) in self.left.items():
+            rest = max(0.0, (usual.get(step, overall) if own is None else own) - running.get(name, 0.0))
+            work[room] = work.get(room, 0.0) + rest
+            longest[step] = max(longest.get(step, 0.0), rest)
+        in_rooms = (work.get(room, 0.0) / places for room, places in self.rooms.items())
+        return max(sum(work.values()) / self.jobs, self._in_line(longest), *in_rooms)
+
+    def _in_line(self, longest: Mapping[str, float]) -> float:
+        """Steps that wait for each other take their times one after the other, whatever the number of jobs."""
+        until: dict[str, float] = {}
+        for step, above in self.above.items():
+            until[step] = longest.get(step, 0.0) + max((until.get(a, 0.0) for a in above), default=0.0)
+        return max(until.values(), default=0.0)
+
+
+def eta(build: Build) -> Eta:
+    """Of large steps a sample is looked up; the rest counts as the mean of its siblings."""
+    made = Eta(build.jobs, build.rooms)
+    todo: dict[str, list[int]] = {}
+    for i in sorted(build.todo):
+        todo.setdefault(step_of(build.targets[i].name), []).append(i)
+    each = max(1, SAMPLES // max(1, len(todo)))
+    for step, own in todo.items():
+        made.above[step] = {step_of(build.targets[j].name) for j in build.above(own[0])} & {*made.above}
+        sampled = {*own[:: -(-len(own) // each)]}
+        for i in own:
+            target = build.targets[i]
+            made.expect(target.name, room_of(target), _took(build.receipt(target)) if i in sampled else None)
+    _learn_from_siblings(made, build)
+    return made
+
+
+def _learn_from_siblings(made: Eta, build: Build) -> None:
+    """A step whose targets here were never built may have others that were."""
+    asked = {step: SIBLINGS for step in made.above if made.usual(step) is None}
+    for i, target in enumerate(build.targets):
+        if asked.get(step := step_of(target.name), 0) and i not in build.todo:
+            asked[step] -= 1
+            if (seconds := _took(build.receipt(target))) is not None:
+                made.learn(target.name, seconds)
+
+
+def _took(receipt: Receipt | None) -> float | None:
+    """A recalled result says nothing about the time it takes to make one."""
+    return receipt.end - receipt.start if receipt and receipt.how == BUILT else None

@@ -1,0 +1,88 @@
+"""What is said of a target and of a whole build, as lines of text."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline.views.events import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Result
+
+SAID = {
+    FRESH: "",
+    BUILT: "built {name}  {time}",
+    RECALLED: "recalled {name}",
+    FAILED: "failed {name} ({how})",
+    SKIPPED: "skipped {name} ({why})",
+    IGNORED: "ignored {name}",
+}
+TAIL_LINES = 20
+TAIL_BYTES = 16384
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def duration(seconds: float, digits: int = 1) -> str:
+    """0.3 s, 12.4 s, 3 min 20 s, 2 h 05 min."""
+    if round(seconds, digits) < 60:
+        return f"{max(seconds, 0.0):.{digits}f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def said(result: Result) -> str:
+    """`built demo:a.1  0.3 s`; nothing for a target that was fresh."""
+    how = ", ".join(_circumstances(result)) if result.status == FAILED else ""
+    return SAID[result.status].format(name=result.name, time=duration(result.seconds), why=result.why, how=how)
+
+
+def _circumstances(result: Result) -> list[str]:
+    attempts = [f"{result.attempts} attempts"] if result.attempts > 1 else []
+    took = [duration(result.seconds)] if result.end else []
+    return [clean(result.why), *attempts, *took]
+
+
+def details(result: Result) -> list[str]:
+    """Under a failure: the end of its log, and where the rest is."""
+    return [*(f"    {line}" for line in tail(result.log)), f"    log: {result.log}"] if result.log else []
+
+
+def summary(total: int, counts: Mapping[str, int], seconds: float) -> str:
+    """`9 targets: 3 built, 1 recalled, 5 fresh, 0 failed in 1.3 s`.  Those not asked about any more are `not run`."""
+    built, recalled, failed, ignored = (counts.get(s, 0) for s in (BUILT, RECALLED, FAILED, IGNORED))
+    left = counts.get(SKIPPED, 0)
+    if not (built or recalled or failed or ignored or left):
+        return f"up to date: {total} targets"
+    fresh = total - built - recalled - failed - ignored - left
+    more = "".join(f", {n} {word}" for n, word in ((ignored, "ignored"), (left, "not run")) if n)
+    targets = "1 target" if total == 1 else f"{total} targets"
+    return f"{targets}: {built} built, {recalled} recalled, {fresh} fresh, {failed} failed{more} in {duration(seconds)}"
+
+
+def tail(path: str) -> list[str]:
+    """The last lines of a log, however long it is."""
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - TAIL_BYTES))
+            text = file.read().decode(errors="replace")
+    except FileNotFoundError:
+        return []  # somebody tidied up meanwhile: no reason to end a build
+    lines = text.rstrip().split("\n")
+    if size > TAIL_BYTES:
+        lines[0] = f"...{lines[0]}"
+    return [clean(line) for line in lines[-TAIL_LINES:]]
+
+
+def clean(line: str) -> str:
+    """Without what moves the cursor or colours; of a line that was written over again and again, the last state."""
+    return _CONTROLS.sub("", _ESCAPES.sub("", line).rstrip("\r").rpartition("\r")[2].expandtabs())
+
+
+def encodable(text: str, stream: Any) -> str:
+    """A log may hold what the stream cannot show."""
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)

@@ -1,0 +1,47 @@
+"""How every target of a build ended, for reports written at the end: also those that were never started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipeline.core.graph import Target
+from pipeline.views.events import FAILED, FRESH, IGNORED, SKIPPED, Build, Reporter, Result
+
+
+class Recorder(Reporter):
+    """Remembers what it is told."""
+
+    def begin(self, build: Build) -> None:
+        super().begin(build)
+        self.results: dict[str, Result] = {}
+        self.running: set[str] = set()
+        self.stopped = ""
+
+    def stopping(self, why: str) -> None:
+        self.stopped = why
+
+    def started(self, target: Target) -> None:
+        self.running.add(target.name)
+
+    def ended(self, result: Result) -> None:
+        self.running.discard(result.name)
+        self.results[result.name] = result
+
+    def all(self) -> Iterator[Result]:
+        """A result for each target asked for or needed, in the order of the plan."""
+        bad: set[int] = set()
+        for i in sorted(self.build.needed):
+            found = self.results.get(self.build.targets[i].name) or self._left(i, bad)
+            if found.status in (FAILED, SKIPPED, IGNORED):
+                bad.add(i)
+            yield found
+
+    def _left(self, i: int, bad: set[int]) -> Result:
+        name = self.build.targets[i].name
+        if i not in self.build.todo:
+            return Result(name, FRESH)
+        if name in self.running:
+            return Result(name, SKIPPED, f"stopped while it ran: {self.stopped}")
+        above = [self.build.targets[j].name for j in self.build.above(i) if j in bad]
+        why = f"needs {' '.join(above)}" if above else self.stopped or "the build stopped before it"
+        return Result(name, SKIPPED, why)

@@ -1,0 +1,70 @@
+"""How far a build has come: what ended, what runs, what is still to do."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pipeline.core.graph import Target
+from pipeline.views.eta import eta, step_of
+from pipeline.views.events import BUILT, FAILED, Build, Result, room_of
+
+# With more targets than this only what is out of the ordinary is worth a line.
+FEW = 50
+LONG, OUTLIER, NOTICED = 60.0, 3.0, 1.0
+
+
+class Running(NamedTuple):
+    name: str
+    room: str
+    since: float
+
+
+class Progress:
+    """Folded from what the runner tells; `now` is any clock that only goes forward."""
+
+    def __init__(self, build: Build, now: float) -> None:
+        self.begun, self.total, self.jobs = now, len(build.todo), build.jobs
+        used = {room_of(build.targets[i]) for i in build.todo}
+        self.rooms = {room: places for room, places in build.rooms.items() if room in used}
+        self.counts: dict[str, int] = {}
+        self.running: dict[str, Running] = {}
+        self.stopping = ""
+        self._eta = eta(build)
+        self._judged, self._rest = now, self._eta.seconds({})
+
+    @property
+    def done(self) -> int:
+        return sum(self.counts.values())
+
+    def started(self, target: Target, now: float) -> None:
+        self.running[target.name] = Running(target.name, room_of(target), now)
+
+    def ended(self, result: Result) -> None:
+        self.counts[result.status] = self.counts.get(result.status, 0) + 1
+        self.running.pop(result.name, None)
+        self._eta.end(result.name)
+        if result.status == BUILT:
+            self._eta.learn(result.name, result.seconds)
+
+    def worth_a_line(self, result: Result) -> bool:
+        """Asked before `ended`: is it something to read, among so many?"""
+        if self.total <= FEW or result.status == FAILED:
+            return True
+        usual = self._eta.usual(step_of(result.name))
+        outlier = usual is not None and result.seconds > max(NOTICED, OUTLIER * usual)
+        return result.status == BUILT and (outlier or result.seconds > LONG)
+
+    def taken(self) -> dict[str, int]:
+        """room -> places taken.  What has ended is told a moment late, so there may seem to be more than there are."""
+        taken = dict.fromkeys(self.rooms, 0)
+        for target in self.running.values():
+            if target.room in taken:
+                taken[target.room] = min(taken[target.room] + 1, self.rooms[target.room])
+        return taken
+
+    def rest(self, now: float) -> float | None:
+        """Seconds still to go.  Judged anew now and then only: that looks at every target left."""
+        if now - self._judged > max(1.0, len(self._eta.left) / 5000):
+            self._judged = now
+            self._rest = self._eta.seconds({r.name: now - r.since for r in self.running.values()})
+        return None if self._rest is None else self._rest - (now - self._judged)

@@ -1,0 +1,136 @@
+"""Why targets are stale, in words."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pipeline.core.forecast import FRESH, HELD, MAYBE, RECALLED, RUN, Forecast
+from pipeline.core.freshness import Reason
+
+_SHA = re.compile(r"[0-9a-f]{64}")
+_CHANGES = ("recipe changed", "input changed", "output changed")
+_WIDE = 60
+_CAUSES = 5
+_NAMES = 3
+IGNORED = "it is ignored: builds leave it alone until `coppice forget {}`"
+OUTLOOK = {
+    FRESH: "nothing is to be redone once the targets above are as they were",
+    RECALLED: "its result is in the store: it would be recalled",
+    RUN: "it would run",
+    MAYBE: "it is redone only if the outputs above come out different",
+}
+
+
+class Cause(NamedTuple):
+    """A target that is stale by itself; the way to it: (name of a stale target, its output that the one below reads)."""
+
+    target: str
+    way: tuple[tuple[str, str], ...]
+    reasons: tuple[tuple[Reason, str], ...]  # each with a remark
+    alike: int = 0
+    failure: Mapping[str, Any] | None = None
+
+
+class Answer(NamedTuple):
+    """All there is to say of one target."""
+
+    target: str
+    causes: tuple[Cause, ...] = ()
+    outlook: str = ""
+
+
+def outlook(target: str, forecast: Forecast) -> str:
+    if forecast.action != HELD:
+        return OUTLOOK[forecast.action]
+    if forecast.held_by == target:
+        return IGNORED.format(target)
+    return f"it waits for {forecast.held_by}"
+
+
+def answered(answer: Answer) -> str:
+    if not answer.causes:
+        return "\n".join([f"{answer.target} is fresh", *([f"  {answer.outlook}"] if answer.outlook else [])])
+    lines = [f"{answer.target} is stale"]
+    for number, cause in enumerate(answer.causes[:_CAUSES]):
+        lines += (f"  {line}" for line in _cause(cause, "also because" if number else "because"))
+    if (more := len(answer.causes) - _CAUSES) > 0:
+        lines.append(f"  and for {more} more reasons of that kind")
+    return "\n".join([*lines, f"  {answer.outlook}"])
+
+
+def summed_up(run: str, total: int, groups: Sequence[tuple[Sequence[str], Cause]], below: int) -> str:
+    """A whole run: the targets that are stale by themselves, alike ones in one; and how many are so because of them."""
+    if not groups:
+        return f"{run} is fresh: {count(total)}"
+    by_themselves = sum(len(names) for names, _ in groups)
+    lines = [f"{run} is stale: {by_themselves + below} of {count(total)}"]
+    for names, cause in groups[:_CAUSES]:
+        lines.append(f"  {listed(names)} {'is' if len(names) == 1 else 'are'} stale")
+        lines += (f"    {line}" for line in _cause(cause, "because"))
+    if left := [name for names, _ in groups[_CAUSES:] for name in names]:
+        lines.append(f"  {listed(left)} {'is' if len(left) == 1 else 'are'} stale for other reasons")
+    if below:
+        lines.append(f"  {count(below)} below, redone only if what they read comes out different")
+    return "\n".join(lines)
+
+
+def count(targets: int) -> str:
+    return f"{targets} target{'s' * (targets != 1)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+    return ", ".join(names[:_NAMES]) + more
+
+
+def _cause(cause: Cause, because: str) -> Iterator[str]:
+    for name, output in cause.way:
+        yield f"{because} {name} is stale, whose output {output} it reads"
+        because = "because"
+    for reason, remark in cause.reasons:
+        yield f"{because} {reason_line(reason, remark)}"
+        because = "and"
+    if cause.alike:
+        yield f"(so are {cause.alike} more of the targets above, for the same reason)"
+    if cause.failure:
+        yield failure_line(cause.target, cause.failure)
+
+
+def reason_line(reason: Reason, remark: str = "") -> str:
+    change = _change(reason.old, reason.new) if reason.what in _CHANGES else ""
+    return f"{reason.what} {reason.where}".rstrip() + change + (f" ({remark})" if remark else "")
+
+
+def _change(old: Any, new: Any) -> str:
+    if isinstance(old, str) and isinstance(new, str) and not _SHA.fullmatch(old):
+        old, new = _around_difference(old, new)
+    if short(old) == short(new):
+        old, new = repr(old), repr(new)
+    return f": {short(old)} -> {short(new)}"
+
+
+def _around_difference(old: str, new: str) -> tuple[str, str]:
+    """Long texts from a little before they part."""
+    same = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    cut = max(0, same - _WIDE // 3) if max(len(old), len(new)) > _WIDE else 0
+    return tuple(("…" if cut else "") + text[cut:] for text in (old, new))  # type: ignore[return-value]
+
+
+def short(value: Any) -> str:
+    """A sha256 by its first digits, a long text by its beginning."""
+    text = "nothing" if value is None else value if isinstance(value, str) else repr(value)
+    if _SHA.fullmatch(text):
+        return f"{text[:8]}…"
+    text = text.replace("\n", "⏎")
+    return text if len(text) <= _WIDE else f"{text[: _WIDE - 1]}…"
+
+
+def failure_line(name: str, failure: Mapping[str, Any]) -> str:
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(failure["end"]))
+    plain = f"exit status {failure['exit']}"
+    why = plain if failure["why"] == plain else f"{plain}, {failure['why']}"
+    log = f"; its log is {failure['log']}" if failure["log"] else ""
+    return f"{name} failed last at {when}: {why}{log}"
