@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
+from math import isfinite
 from typing import Any, NoReturn
 
 import yaml
@@ -13,6 +14,11 @@ Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PLAIN = yaml.SafeLoader("")
 _STR, _INT, _NULL = (f"tag:yaml.org,2002:{name}" for name in ("str", "int", "null"))
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+YEAR = 366 * 86400.0
+DEEPEST = 100
+MOST_VALUES = 5_000_000
 
 
 class SpecError(Exception):
@@ -89,17 +95,20 @@ class Item:
             self.wrong(f"{what}: a NUL character cannot be passed on")
         return str(self.node.value)
 
-    def count(self, what: str, least: int) -> int:
+    def count(self, what: str, least: int, most: int = 1_000_000_000) -> int:
         value = self.plain() if self.node.tag == _INT else None
-        if not isinstance(value, int) or value < least:
-            self.wrong(f"{what}: expected a whole number, {least} or more, found {self.found()}")
+        if not isinstance(value, int) or not least <= value <= most:
+            self.wrong(f"{what}: expected a whole number from {least} to {most}, found {self.found()}")
         return value
 
     def seconds(self, what: str) -> float:
         match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([smhd]?)", str(self.node.value))
         if not isinstance(self.node, yaml.ScalarNode) or not match or not float(match[1]):
             self.wrong(f"{what}: expected a time such as 90, 90s, 10m or 2h, found {self.found()}")
-        return float(match[1]) * _SECONDS[match[2]]
+        seconds = float(match[1]) * _SECONDS[match[2]]
+        if seconds > YEAR:
+            self.wrong(f"{what}: {self.found()} is longer than a year; leave it out for no limit")
+        return seconds
 
     def plain(self) -> Any:
         """The value as plain Python (str, int, float, bool, None, list, dict)."""
@@ -117,6 +126,8 @@ class Item:
             value = _PLAIN.construct_object(node)
         except (yaml.YAMLError, ValueError) as error:
             self.wrong(f"'{node.value}' is not a {node.tag.rpartition(':')[2]}: {error}")
+        if isinstance(value, float) and not isfinite(value):
+            self.wrong(f"'{node.value}' is not a number to compute with; put it in quotes if it is text")
         if value is not None and not isinstance(value, (str, int, float)):
             self.wrong(f"'{node.value}' reads as a {type(value).__name__}; put it in quotes if it is text")
         return value
@@ -126,13 +137,14 @@ class Item:
             return "a mapping"
         if self.is_list:
             return "a list"
-        return "nothing" if self.is_null else f"'{self.node.value}'"
+        return "nothing" if self.is_null else f"'{clipped(self.node.value)}'"
 
 
 def parse(text: bytes, file: str) -> Item:
     """The document in `text`; `file` is for messages."""
     try:
-        loader = Loader(text.decode())
+        _check_depth(decoded := text.decode(), file)
+        loader = Loader(decoded)
         try:
             node = loader.get_single_node()
         finally:
@@ -150,12 +162,62 @@ def parse(text: bytes, file: str) -> Item:
         raise SpecError(f"{file}:1: nested too deeply") from error
     if node is None:
         raise SpecError(f"{file}:1: the file is empty; a spec starts with `kind:`")
+    if b"*" in text or b"!" in text:
+        _check_nodes(node, file)
     return Item(file, node)
+
+
+def _check_depth(text: str, file: str) -> None:
+    """libyaml composes by recursion in C: what is nested too deeply would crash the process."""
+    depth = deepest = 0
+    for bracket in re.findall(r"[\[\]{}]", text):
+        depth = max(0, depth + (1 if bracket in "[{" else -1))
+        deepest = max(deepest, depth)
+    indented = max((len(line) - len(line.lstrip(" -?:")) for line in text.splitlines()), default=0)
+    if deepest + indented <= DEEPEST:
+        return
+    depth = 0
+    for event in yaml.parse(text, Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise SpecError(f"{file}:{event.start_mark.line + 1}: nested too deeply (more than {DEEPEST} levels)")
+
+
+def _check_nodes(node: yaml.Node, file: str) -> None:
+    """Tags that mean nothing here, aliases inside themselves, and aliases that stand for too much."""
+    sizes: dict[int, int] = {}
+    open_nodes: set[int] = set()
+
+    def size(node: yaml.Node) -> int:
+        if id(node) in sizes:
+            return sizes[id(node)]
+        item = Item(file, node)
+        if id(node) in open_nodes:
+            item.wrong("an alias inside what it stands for; it has no end")
+        if not node.tag.startswith("tag:yaml.org,2002:") or node.tag.startswith("tag:yaml.org,2002:python"):
+            item.wrong(f"tag '{clipped(node.tag)}' is not known here; leave it out")
+        if isinstance(node, yaml.ScalarNode):
+            return 1
+        open_nodes.add(id(node))
+        parts = node.value if isinstance(node, yaml.SequenceNode) else [part for pair in node.value for part in pair]
+        total = 1 + sum(map(size, parts))
+        open_nodes.discard(id(node))
+        if total > MOST_VALUES:
+            item.wrong(f"the aliases here stand for more than {MOST_VALUES} values; write out what you need")
+        sizes[id(node)] = total
+        return total
+
+    size(node)
+
+
+def clipped(text: str) -> str:
+    return text if len(text) <= 120 else f"{text[:117]}…"
 
 
 def instead(name: str, allowed: Iterable[str]) -> str:
     """What would be right, for a message."""
     allowed = sorted(allowed)
+    name = name[:200]
     if close := get_close_matches(name, allowed[:2000], 1):
         return f"; did you mean '{close[0]}'?"
     return f"; allowed: {', '.join(allowed[:20])}{', …' if len(allowed) > 20 else ''}" if allowed else ""

@@ -10,7 +10,7 @@ from getopt import GetoptError, gnu_getopt
 from typing import Any
 
 from doit.cmd_base import DoitCmdBase
-from doit.cmdparse import CmdParseError
+from doit.cmdparse import CmdOption, CmdParse, CmdParseError, DefaultUpdate
 from doit.exceptions import InvalidCommand
 
 from pipeline.build import project
@@ -18,6 +18,11 @@ from pipeline.edge.lock import Locked
 from pipeline.spec import SpecError
 
 FAILED, BAD_INPUT, LOCKED = 1, 2, 75
+# Options of doit's that have no meaning here: an error, rather than accepted and without effect.
+MEANINGLESS = {
+    "par_type", "pdb", "single", "auto_delayed_regex", "failure_verbosity", "verbosity", "private",
+    "forget_disable_default",
+}  # fmt: skip
 
 
 def run_of(word: str) -> str:
@@ -65,13 +70,16 @@ class Ours(DoitCmdBase):  # type: ignore[misc]
 
     def parsed(self) -> tuple[Any, list[str]]:
         """Options may stand anywhere; doit stops at the first word, since there a task may have options of its own."""
-        parser = self.cmdparser
+        parser = CmdParse([CmdOption(option) for option in self.cmd_options if option["name"] not in MEANINGLESS])
+        parser.overwrite_defaults(self.config_vals)
         try:
             options, words = gnu_getopt(self.words, parser.get_short(), parser.get_long())
         except GetoptError as error:
             raise InvalidCommand(f"{self.name}: {error}; see `{self.bin_name} help {self.name}`") from error
-        parsed: tuple[Any, list[str]] = parser.parse([part for option in options for part in option if part] + words)
-        return parsed
+        params, words = parser.parse([part for option in options for part in option if part] + words)
+        every = DefaultUpdate({option.name: option.default for option in self.cmdparser.options})
+        every.update(params)
+        return every, words
 
     def stock(self, params: Any, args: list[str]) -> int:
         """In a project of somebody else's doit."""
@@ -84,5 +92,5 @@ class Ours(DoitCmdBase):  # type: ignore[misc]
     @staticmethod
     def refuse(message: str, code: int) -> int:
         sys.stdout.flush()
-        sys.stderr.write(f"coppice: {message}\n")
+        sys.stderr.write(f"coppice: {''.join(c if c.isprintable() else ascii(c)[1:-1] for c in message)}\n")
         return code

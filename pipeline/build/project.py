@@ -36,7 +36,6 @@ class RunPlan(NamedTuple):
     sources: tuple[str, ...]  # the files that decide the plan: the spec and this package
     signatures: tuple[int, ...]  # of the sources, before they were read
     targets: list[Target]
-    frozen: bool  # the same plan as last time
 
 
 def specs() -> dict[str, str]:
@@ -45,7 +44,13 @@ def specs() -> dict[str, str]:
         names = sorted(os.listdir("specs"))
     except (FileNotFoundError, NotADirectoryError):
         raise SpecError("there is no folder specs/ here; `coppice init` makes one with a first spec") from None
-    return {n.rpartition(".")[0]: f"specs/{n}" for n in names if n.endswith((".yaml", ".yml")) and n[0] != "."}
+    found: dict[str, str] = {}
+    for name in (n for n in names if n.endswith((".yaml", ".yml")) and n[0] != "."):
+        run, spec = name.rpartition(".")[0], f"specs/{name}"
+        if run in found:
+            raise SpecError(f"{spec}:1: {found[run]} is run '{run}' too; remove one of the two")
+        found[run] = spec
+    return found
 
 
 def checked(run: str, spec: str) -> None:
@@ -74,9 +79,25 @@ def load(runs: Iterable[str]) -> dict[str, RunPlan]:
 def graph(plans: dict[str, RunPlan]) -> Graph:
     targets = [t for plan in plans.values() for t in plan.targets]
     try:
-        return Graph(targets, in_order=len(plans) == 1)
+        made = Graph(targets, in_order=len(plans) == 1)
     except CycleError as error:
         raise _cycle(error, {plan.run: plan.spec for plan in plans.values()}) from None
+    for plan in plans.values():
+        _check_needs(plan, made)
+    return made
+
+
+def _check_needs(plan: RunPlan, made: Graph) -> None:
+    """What is read of another run must be written there: a folder or pattern would be read at some chance moment."""
+    others = tuple(f"runs/{run}/" for run in plan.needs)
+    if not others:
+        return
+    for target in plan.targets:
+        for path in target.inputs:
+            if f"{path}/".startswith(others) and path not in made.writer:
+                raise SpecError(
+                    f"{plan.spec}:{target.line}: reads: no step writes {path}{instead(path, made.writer)}; name the files"
+                )
 
 
 def _load(run: str, spec: str, known: dict[str, str]) -> RunPlan:
@@ -96,7 +117,7 @@ def _thawed(run: str, sources: Sequence[str], signatures: list[int]) -> RunPlan 
     limits = [Limits(*row) for row in head[4]]
     new = Target._make
     targets = [new((*row[:5], limits[row[5]], row[6])) for row in rows]
-    return RunPlan(*head[3], tuple(sources), tuple(signatures), targets, True)
+    return RunPlan(*head[3], tuple(sources), tuple(signatures), targets)
 
 
 def _planned(run: str, spec: str, known: dict[str, str], sources: Sequence[str], signatures: list[int]) -> RunPlan:
@@ -114,7 +135,7 @@ def _planned(run: str, spec: str, known: dict[str, str], sources: Sequence[str],
     store = declared.store or "runs/.store"
     facts = (run, name, spec, store, declared.rooms, _needs(run, targets, known))
     _freeze(run, [FORMAT, list(sources), signatures, facts], targets)
-    return RunPlan(*facts, tuple(sources), tuple(signatures), targets, False)
+    return RunPlan(*facts, tuple(sources), tuple(signatures), targets)
 
 
 def _freeze(run: str, head: list[Any], targets: Sequence[Target]) -> None:
@@ -127,7 +148,7 @@ def _freeze(run: str, head: list[Any], targets: Sequence[Target]) -> None:
 
 def _needs(run: str, targets: Sequence[Target], known: dict[str, str]) -> tuple[str, ...]:
     """Other runs whose outputs this one reads."""
-    others = {path.split("/")[1] for t in targets for path in paths(t.reads) if path.startswith("runs/")}
+    others = {path.split("/")[1] for t in targets for path in paths(t.reads) if path.startswith("runs/") and path.count("/") > 0}
     return tuple(sorted((others - {run}) & {*known}))
 
 

@@ -55,21 +55,29 @@ class Session:
         """What is known from the last builds, and which targets that leaves in doubt."""
         known: dict[str, tuple[int, str]] = {}
         for run, plan in self.plans.items():
-            own = [i for i, t in enumerate(self.graph.targets) if t.run == run]
             loaded = state.load(run)
             more = state.known(loaded[1]) if loaded else None
-            if loaded is None or more is None or not plan.frozen:
-                self.suspects.update(own)
             if loaded is None or more is None:
+                self._doubt_run(run)
                 continue
             seen = loaded[0]
             changed = {*state.changed(seen.files, seen.signatures)}
             rows = zip(seen.files, seen.signatures, more.contents, strict=True)
             known |= {path: (sign, content) for path, sign, content in rows if content and path not in changed}
             self.watched |= more.watched
-            if plan.frozen:
+            if changed.isdisjoint(self._deciding(plan)) and {*plan.sources}.issubset(seen.files):
                 self._doubt(changed, more)
+            else:
+                self._doubt_run(run)
         return Files(known)
+
+    @staticmethod
+    def _deciding(plan: project.RunPlan) -> list[str]:
+        """Files that decide on every target of a run: what makes its plan, and what is recorded."""
+        return [*plan.sources, Receipts.path_of(plan.run)]
+
+    def _doubt_run(self, run: str) -> None:
+        self.suspects.update(i for i, t in enumerate(self.graph.targets) if t.run == run)
 
     def _doubt(self, changed: set[str], more: state.Known) -> None:
         for pattern, behind in more.watched.items():
@@ -139,6 +147,7 @@ class Session:
         files = self.maker.files
         self.suspects = (self.suspects_below() - ok) | {i for path in files.moved for i in self.readers.get(path, ())}
         for run, plan in self.plans.items():
+            self.maker.receipts[run].compact()
             self._save_run(run, plan)
 
     def suspects_below(self) -> set[int]:
@@ -157,16 +166,15 @@ class Session:
             not suspects,
             len(targets),
             plan.needs,
-            [*plan.sources, *listed],
-            [*plan.signatures, *(sign for _, sign, _ in rows)],
+            [*self._deciding(plan), *listed],
+            [*plan.signatures, state.signature(Receipts.path_of(run)), *(sign for _, sign, _ in rows)],
         )
-        contents = [""] * len(plan.sources) + [content for _, _, content in rows]
+        contents = [""] * (len(plan.sources) + 1) + [content for _, _, content in rows]
         write_whole(f"{state.folder(run)}/state", state.dump(seen, state.Known(contents, suspects, watched)), durable=False)
 
     def close(self) -> None:
         self.maker.processes.close()
         for run, receipts in self.maker.receipts.items():
-            receipts.compact()
             receipts.close()
             self.maker.stores[run].close()
 

@@ -82,9 +82,12 @@ class Graph:
 
 
 def paths(ports: Ports) -> tuple[str, ...]:
-    if len(ports) == 1:
-        return ports[0][1]
-    return tuple(path for _, group in ports for path in group)
+    if not ports:
+        return ()
+    out = ports[0][1]
+    for _, group in ports[1:]:
+        out += group
+    return out
 
 
 def _writers(targets: Sequence[Target]) -> dict[str, int]:

@@ -13,7 +13,7 @@ from pipeline.edge.state import signature
 # A file written this recently may be written again within the same tick of the file system's clock.
 TICK_NS = 50_000_000
 _PATTERN = re.compile(r"[*?\[]")
-_SKIPPED = {".git", "__pycache__"}
+_SKIPPED = {".git", "__pycache__", ".coppice"}
 _CHUNK = 1 << 20
 FOLDER = "folder"  # stands where a file has its sha256
 
@@ -55,14 +55,16 @@ class Files:
     def _content_of_many(self, path: str) -> str | None:
         digest = sha256()
         watched: list[str] = []
+        found = not _PATTERN.search(path)  # an empty folder is something; a pattern without a match is a typo
         for name, is_file in _walk(path):
             watched.append(name)
             if is_file:
+                found = True
                 digest.update(f"{name}\0{self.content(name)}\n".encode())
             else:
                 self._watch(name)
         self.watched[path] = watched
-        return digest.hexdigest() if watched else None
+        return digest.hexdigest() if watched and found else None
 
     def _watch(self, folder: str) -> None:
         """A file that appears or goes changes the signature of its folder."""
@@ -112,12 +114,14 @@ def _walk(path: str) -> Iterator[tuple[str, bool]]:
     """Folders (False) to watch and files (True) meant, in a fixed order."""
     match = _PATTERN.search(path)
     top = os.path.dirname(path[: match.start()]) if match else path.rstrip("/") or "/"
+    top = "" if top == "." else top
     wanted = re.compile(_regex(path)) if match else None
     depth = None if not match or "**" in path else path.count("/") - (top.count("/") + 1 if top else 0)
     for folder, inner, names in os.walk(top or "."):
         here = os.path.relpath(folder, top or ".")
         level = 0 if here == "." else here.count(os.sep) + 1
-        inner[:] = sorted(n for n in inner if n not in _SKIPPED) if depth is None or level < depth else []
+        skipped = _SKIPPED if level or top else {*_SKIPPED, "runs"}  # a pattern above runs/ does not mean what is in it
+        inner[:] = sorted(n for n in inner if n not in skipped) if depth is None or level < depth else []
         clean = os.path.normpath(folder) if top else ("" if here == "." else here)
         yield clean or ".", False
         for name in sorted(names):
@@ -133,10 +137,24 @@ def _regex(pattern: str) -> str:
         if special is not None:
             out += special
         elif part.startswith("[") and part.endswith("]"):
-            out += part.replace("[!", "[^")
+            out += _one_of(part[1:-1])
         else:
             out += re.escape(part)
     return out
+
+
+def _one_of(inside: str) -> str:
+    negated = "^" if inside[0] == "!" else ""
+    return f"[{negated}" + re.sub(r"([][\\^&|~])", r"\\\1", inside.removeprefix("!")) + "]"
+
+
+def pattern_error(path: str) -> str:
+    """What is wrong with a pattern, or nothing."""
+    try:
+        re.compile(_regex(path) if _PATTERN.search(path) else "")
+    except re.error as error:
+        return str(error)
+    return ""
 
 
 def sha_of(path: str) -> str:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from threading import Event, Lock, Timer
 from typing import BinaryIO, NamedTuple
 
@@ -134,6 +135,7 @@ class Processes:
                 self._guard.stdin.flush()
 
 
+@cache
 def mark(run: str) -> str:
     return os.path.abspath(f"runs/{run}")
 
@@ -141,8 +143,12 @@ def mark(run: str) -> str:
 def environment(run: str, fixed: Mapping[str, str], passed: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
     """What a step sees, and the part of it that must not be seen in logs."""
     secrets = {name: os.environ[name] for name in passed if name in os.environ}
-    base = {name: os.environ[name] for name in ALLOWED if name in os.environ}
-    return {**base, **secrets, **fixed, MARK: mark(run)}, secrets
+    return {**_allowed(), **secrets, **fixed, MARK: mark(run)}, secrets
+
+
+@cache
+def _allowed() -> dict[str, str]:
+    return {name: os.environ[name] for name in ALLOWED if name in os.environ}
 
 
 def _start_guard(runs: Sequence[str], locks: Sequence[int]) -> subprocess.Popen[bytes]:

@@ -28,7 +28,7 @@ class Receipts:
     """What was recorded of the targets of one run."""
 
     def __init__(self, run: str) -> None:
-        self.path = f"{state.folder(run)}/receipts"
+        self.path = self.path_of(run)
         self._fd: int | None = None
         self._at: dict[str, dict[str, tuple[int, int]]] = {}
         self._forgotten: dict[str, set[str]] = {}
@@ -39,6 +39,10 @@ class Receipts:
                 self._index(file.read())
         except FileNotFoundError:
             pass  # a run never built has none
+
+    @staticmethod
+    def path_of(run: str) -> str:
+        return f"{state.folder(run)}/receipts"
 
     def _index(self, content: bytes) -> None:
         """Remember where each target's lines are; they are read and checked when asked for."""

@@ -50,6 +50,7 @@ class Env:
 class Step:
     name: str
     item: Item
+    keys: dict[str, Item]
     matrix: Matrix
     argv: tuple[Template, ...] | None
     shell: Template | None
@@ -60,6 +61,10 @@ class Step:
     env: Env
     limits: Limits
     by_content: bool
+
+    def at(self, key: str) -> Item:
+        """Where to point when something about `key` is wrong."""
+        return self.keys.get(key, self.item)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from pipeline.core.graph import Ports, Target, paths
-from pipeline.spec import Item, instead
+from pipeline.spec import Item, clipped, instead
 from pipeline.steps.model import File, Gather, Row, Step, StepsSpec
 from pipeline.steps.templates import Template, filled, half_filled, mentioned
 
@@ -45,6 +45,8 @@ def _slots(spec: StepsSpec, step: Step, folder: str) -> Iterator[_Slot]:
     seen: dict[str, Row] = {}
     for number, row in enumerate(step.matrix.rows):
         name = ".".join([f"{spec.name}:{step.name}", *(_word(row[n]) for n in step.matrix.names)])
+        if len(name.encode()) > 220:
+            step.item.wrong(f"step {step.name}: {clipped(name)} is a name of more than 200 bytes; give shorter values")
         if name in seen:
             step.item.wrong(f"step {step.name}: the values {_shown(seen[name])} and {_shown(row)} both make target {name}")
         seen[name] = row
@@ -93,7 +95,7 @@ class _Builder:
             params["paths"] = shown
         if step.call:
             reads += (("code", (step.call.rpartition(":")[0],)),)
-        target = Target(slot.name, "call" if step.call else "run", reads, slot.writes, params, step.limits, step.item.line)
+        target = Target(slot.name, "call" if step.call else "run", reads, slot.writes, params, step.limits, step.at("reads").line)
         self._check_words(target)
         return target
 
@@ -129,8 +131,10 @@ class _Builder:
         if own in self.written:
             return own
         path = posixpath.normpath(path) if path else file.item.wrong("reads: an empty path")
-        if path.startswith(self.folder) and path not in self.written:
+        if f"{path}/".startswith(self.folder) and path not in self.written:
             file.item.wrong(f"reads: no step of this run writes {path}{instead(path, self.written)}")
+        if path == "runs" or (path.startswith("runs/") and _PATTERN.search(path)):
+            file.item.wrong(f"reads: {path} means outputs of runs; name the files, or a step: {{step: …}}")
         return path
 
     def _gather(self, gather: Gather, slot: _Slot) -> list[str]:
@@ -164,7 +168,7 @@ class _Builder:
         for word in self.words:
             for name in word.names:
                 if counts.get(name, 1) != 1 and word.parts != (("", name),):
-                    self.step.item.wrong(
+                    self.step.at("run").wrong(
                         f"step {self.step.name}: run: {{{name}}} stands for {counts[name]} files; give it a word of its own"
                     )
 
@@ -190,17 +194,17 @@ def _output(file: File, row: Row, step: Step) -> str:
     path = filled(file.path, row)
     if _SAFE.fullmatch(path) and len(path) < 200:
         return path
-    wrong = f"step {step.name}: writes: '{path}'"
+    wrong = f"step {step.name}: writes: '{clipped(path)}'"
     if posixpath.isabs(path) or ".." in path.split("/"):
         file.item.wrong(f"{wrong} is outside the run's folder; give a path below it, without ..")
     if not path or path.endswith("/") or posixpath.normpath(path) != path:
         file.item.wrong(f"{wrong} is not the plain path of a file; a folder cannot be an output, list its files or pack them")
-    if path.split("/")[0] == ".coppice":
+    if path.split("/")[0].casefold() == ".coppice":
         file.item.wrong(f"{wrong}: .coppice/ holds Coppice's own records; choose another folder")
     if _PATTERN.search(path) or not path.isprintable():
         file.item.wrong(f"{wrong} has a character that is a pattern or cannot be printed")
-    if any(len(part.encode()) > 240 for part in path.split("/")):
-        file.item.wrong(f"{wrong} has a name of more than 240 bytes")
+    if any(len(part.encode()) > 240 for part in path.split("/")) or len(path.encode()) > 1000:
+        file.item.wrong(f"{wrong} is too long: at most 240 bytes a name and 1000 in all")
     return path
 
 

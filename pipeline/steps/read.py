@@ -8,6 +8,7 @@ from math import prod
 from typing import Any
 
 from pipeline.core.graph import Limits
+from pipeline.edge.files import pattern_error
 from pipeline.spec import Item, instead
 from pipeline.steps.model import Env, File, Gather, Matrix, Row, Step, StepsSpec
 from pipeline.steps.templates import Template, TemplateError, mentioned, template
@@ -33,6 +34,8 @@ def read(item: Item, name: str) -> StepsSpec:
     if not steps:
         top["steps"].wrong("steps: there is none; name one, with `run:` and `writes:`")
     store = top["store"].text("store") if "store" in top else None
+    if store == "":
+        top["store"].wrong("store: expected the path of a folder, found ''")
     for step in steps:
         if isinstance(own := step.limits.room, str) and own.startswith("step "):
             rooms[own] = int(own.rpartition(" ")[2])
@@ -43,6 +46,8 @@ def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int) -> 
     _name(name, item, "steps")
     what = f"step {name}"
     keys = item.fields(what, STEP_KEYS, ("writes",))
+    if "with" in keys and not keys["with"].is_map:
+        keys["with"].wrong(f"{what}: with: expected a mapping (name: value), found {keys['with'].found()}")
     if ("run" in keys) == ("call" in keys):
         item.wrong(f"{what}: give it `run:` (a command) or `call:` (a Python function), one of the two")
     if "with" in keys and "call" not in keys:
@@ -51,6 +56,7 @@ def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int) -> 
     step = Step(
         name=name,
         item=item,
+        keys=keys,
         matrix=_matrix(keys["for"], what, most) if "for" in keys else Matrix(),
         argv=tuple(_template(w, f"{what}: run") for w in run.items(f"{what}: run")) if run and run.is_list else None,
         shell=_template(run, f"{what}: run") if run and not run.is_list else None,
@@ -68,35 +74,47 @@ def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int) -> 
 
 def _check_names(step: Step, what: str) -> None:
     """Every name in braces means one thing; and a command names what it must write."""
-    ports = {*step.reads, *step.writes, *FILES}
-    for name in step.matrix.names:
-        if name in ports:
-            step.item.wrong(f"{what}: '{name}' is both a `for` name and a port; rename one")
-    if double := {*step.reads} & {*step.writes} - {"in", "out"}:
-        step.item.wrong(f"{what}: port '{min(double)}' is both read and written; rename one")
+    _check_ports(step, what)
     words = [*(step.argv or ()), *([step.shell] if step.shell else [])]
-    known = {*step.matrix.names, *ports}
-    for name in (name for word in words for name in word.names):
-        if name not in known:
-            step.item.wrong(f"{what}: run: '{{{name}}}' is not known here{instead(name, known)}")
-    if step.argv is not None and not step.argv:
-        step.item.wrong(f"{what}: run: the list is empty; give the command and its arguments")
-    used = {name for word in words for name in word.names}
-    if words and "out" not in used and (unnamed := [port for port in step.writes if port not in used]):
-        port = "out" if unnamed == ["out"] else unnamed[0]
-        step.item.wrong(
-            f"{what}: run: the command never names its output; write to the path that {{{port}}} stands for"
-        )
-    paths = [f for group in (*step.reads.values(), *step.writes.values()) for f in group if isinstance(f, File)]
-    for file in paths:
+    _check_words(step, words, what)
+    for file in (f for group in (*step.reads.values(), *step.writes.values()) for f in group if isinstance(f, File)):
         for name in file.path.names:
             if name not in step.matrix.names:
                 file.item.wrong(f"{what}: '{{{name}}}' is not a name of its `for:`{instead(name, step.matrix.names)}")
     for variable, text in step.env.fixed.items():
         for name in text.names:
             if name not in step.matrix.names:
-                step.item.wrong(f"{what}: env {variable}: '{{{name}}}' is not a name of its `for:`")
+                step.at("env").wrong(f"{what}: env {variable}: '{{{name}}}' is not a name of its `for:`")
     _check_arguments(step, step.arguments, what)
+
+
+def _check_ports(step: Step, what: str) -> None:
+    for name in step.matrix.names:
+        if name in {*step.reads, *step.writes, *FILES}:
+            step.at("for").wrong(f"{what}: for: '{name}' is also the name of a port; rename one")
+    if "out" in step.reads:
+        step.at("reads").wrong(f"{what}: reads: {{out}} stands for what the step writes; give the port another name")
+    if "in" in step.writes:
+        step.at("writes").wrong(f"{what}: writes: {{in}} stands for what the step reads; give the port another name")
+    if double := {*step.reads} & {*step.writes}:
+        step.at("reads").wrong(f"{what}: port '{min(double)}' is both read and written; rename one")
+
+
+def _check_words(step: Step, words: list[Template], what: str) -> None:
+    known = {*step.matrix.names, *step.reads, *step.writes, *FILES}
+    used = {name for word in words for name in word.names}
+    for name in sorted(used - known):
+        step.at("run").wrong(f"{what}: run: '{{{name}}}' is not known here{instead(name, known)}")
+    if step.argv is not None and not step.argv:
+        step.at("run").wrong(f"{what}: run: the list is empty; give the command and its arguments")
+    if step.shell is not None and not step.shell.parts:
+        step.at("run").wrong(f"{what}: run: an empty line; give the command and its arguments")
+    if "in" in used and not step.reads:
+        step.at("run").wrong(f"{what}: run: {{in}} stands for nothing; the step has no `reads:`")
+    if words and "out" not in used and (unnamed := [port for port in step.writes if port not in used]):
+        step.at("run").wrong(
+            f"{what}: run: the command never names its output; write to the path that {{{unnamed[0]}}} stands for"
+        )
 
 
 def _check_arguments(step: Step, value: Any, what: str) -> None:
@@ -104,9 +122,9 @@ def _check_arguments(step: Step, value: Any, what: str) -> None:
         try:
             unknown = sorted(mentioned([value]) - {*step.matrix.names})
         except TemplateError as error:
-            step.item.wrong(f"{what}: with: {error}")
+            step.at("with").wrong(f"{what}: with: {error}")
         if unknown:
-            step.item.wrong(f"{what}: with: '{{{unknown[0]}}}' is not a name of its `for:`")
+            step.at("with").wrong(f"{what}: with: '{{{unknown[0]}}}' is not a name of its `for:`")
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         _check_arguments(step, inner, what)
 
@@ -169,8 +187,8 @@ def _range(item: Item, what: str, most: int) -> range:
     values = range(*numbers)
     if not values:
         item.wrong(f"{what}: this range has no values")
-    if len(values) > most:
-        item.wrong(_too_many(f"{what}: this range makes {len(values)} targets", most))
+    if (count := (values[-1] - values[0]) // values.step + 1) > most:
+        item.wrong(_too_many(f"{what}: this range makes {count} targets", most))
     return values
 
 
@@ -185,7 +203,10 @@ def _sources(item: Item, what: str) -> tuple[File | Gather, ...]:
     if item.is_list:
         return tuple(source for entry in item.items(what) for source in _sources(entry, what))
     if not item.is_map:
-        return (File(item, _template(item, what)),)
+        path = _template(item, what)
+        if error := pattern_error(item.text(what)):
+            item.wrong(f"{what}: '{item.text(what)}' is not a pattern: {error}")
+        return (File(item, path),)
     keys = item.fields(what, ("step", "port"), ("step",))
     port = keys["port"].text(f"{what}: port") if "port" in keys else None
     return (Gather(item, keys["step"].text(f"{what}: step"), port),)
@@ -222,7 +243,7 @@ def _merged(outer: Env, inner: Env) -> Env:
 
 def _limits(keys: dict[str, Item], what: str, rooms: dict[str, int]) -> Limits:
     timeout = keys["timeout"].seconds(f"{what}: timeout") if "timeout" in keys else None
-    retries = keys["retries"].count(f"{what}: retries", 0) if "retries" in keys else 0
+    retries = keys["retries"].count(f"{what}: retries", 0, 1000) if "retries" in keys else 0
     return Limits(timeout, retries, _room(keys["room"], what, rooms) if "room" in keys else "")
 
 

@@ -11,6 +11,8 @@ from pipeline.core.graph import Target
 
 FRESH, RECALLED, BUILT, FAILED = "fresh", "recalled", "built", "failed"
 SKIPPED, IGNORED = "skipped", "ignored"
+# A step may read from ten thousand others; so many of them are named.
+NAMED = 3
 
 
 class Build(NamedTuple):
@@ -45,6 +47,12 @@ class Result(NamedTuple):
 def result(task: Any) -> Result:
     o = task.outcome
     return Result(task.name, o.status, o.why, o.exit, o.attempts, o.start, o.end, o.log)
+
+
+def needs(names: Sequence[str]) -> str:
+    """Why a target cannot run: these above it did not succeed."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"needs {', '.join(names[:NAMED])}{more}"
 
 
 def room_of(target: Target) -> str:
@@ -86,7 +94,7 @@ class Reporter:
 
     def add_failure(self, task: Any, fail: Any) -> None:
         """Without an outcome it never ran; the message then names those above it that are to blame."""
-        self.ended(result(task) if task.outcome else Result(task.name, SKIPPED, f"needs {fail.message}"))
+        self.ended(result(task) if task.outcome else Result(task.name, SKIPPED, needs(fail.message.split())))
 
     def runtime_error(self, msg: str) -> None:
         sys.stderr.write(f"{msg}\n")

@@ -47,7 +47,9 @@ def _circumstances(result: Result) -> list[str]:
 
 def details(result: Result) -> list[str]:
     """Under a failure: the end of its log, and where the rest is."""
-    return [*(f"    {line}" for line in tail(result.log)), f"    log: {result.log}"] if result.log else []
+    if result.status != FAILED or not result.log:
+        return []
+    return [*(f"    {line}" for line in tail(result.log)), f"    log: {result.log}"]
 
 
 def summary(total: int, counts: Mapping[str, int], seconds: float) -> str:

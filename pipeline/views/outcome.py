@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipeline.core.graph import Target
-from pipeline.views.events import FAILED, FRESH, IGNORED, SKIPPED, Build, Reporter, Result
+from pipeline.views.events import FAILED, FRESH, SKIPPED, Build, Reporter, Result, needs
 
 
 class Recorder(Reporter):
@@ -29,19 +29,18 @@ class Recorder(Reporter):
 
     def all(self) -> Iterator[Result]:
         """A result for each target asked for or needed, in the order of the plan."""
-        bad: set[int] = set()
+        behind: set[int] = set()  # a failure, the failed ones included
         for i in sorted(self.build.needed):
-            found = self.results.get(self.build.targets[i].name) or self._left(i, bad)
-            if found.status in (FAILED, SKIPPED, IGNORED):
-                bad.add(i)
+            name = self.build.targets[i].name
+            above = [self.build.targets[j].name for j in self.build.above(i) if j in behind]
+            found = self.results.get(name) or self._left(i, name, above)
+            if found.status == FAILED or above:
+                behind.add(i)
             yield found
 
-    def _left(self, i: int, bad: set[int]) -> Result:
-        name = self.build.targets[i].name
+    def _left(self, i: int, name: str, above: list[str]) -> Result:
         if i not in self.build.todo:
             return Result(name, FRESH)
         if name in self.running:
             return Result(name, SKIPPED, f"stopped while it ran: {self.stopped}")
-        above = [self.build.targets[j].name for j in self.build.above(i) if j in bad]
-        why = f"needs {' '.join(above)}" if above else self.stopped or "the build stopped before it"
-        return Result(name, SKIPPED, why)
+        return Result(name, SKIPPED, needs(above) if above else self.stopped or "the build stopped before it")
