@@ -64,7 +64,7 @@ class Item:
             if key.tag == "tag:yaml.org,2002:merge":
                 Item(self.file, key).wrong(f"{what}: merge keys (<<) are not supported; write the keys out")
             if key.value in seen:
-                Item(self.file, key).wrong(f"{what}: '{key.value}' is given twice")
+                Item(self.file, key).wrong(f"{what}: '{clipped(key.value)}' is given twice")
             seen.add(key.value)
             yield key.value, Item(self.file, value)
 
@@ -75,7 +75,7 @@ class Item:
         for name, value in self.pairs(what):
             if name not in allowed:
                 key = next(k for k, _ in self.node.value if k.value == name)
-                Item(self.file, key).wrong(f"{what}: unknown key '{name}'{instead(name, allowed)}")
+                Item(self.file, key).wrong(f"{what}: unknown key '{clipped(name)}'{instead(name, allowed)}")
             found[name] = value
         for name in required:
             if name not in found:
@@ -95,10 +95,11 @@ class Item:
             self.wrong(f"{what}: a NUL character cannot be passed on")
         return str(self.node.value)
 
-    def count(self, what: str, least: int, most: int = 1_000_000_000) -> int:
+    def count(self, what: str, least: int, most: int | None = None) -> int:
         value = self.plain() if self.node.tag == _INT else None
-        if not isinstance(value, int) or not least <= value <= most:
-            self.wrong(f"{what}: expected a whole number from {least} to {most}, found {self.found()}")
+        if not isinstance(value, int) or value < least or (most is not None and value > most):
+            range_ = f"{least} or more" if most is None else f"from {least} to {most}"
+            self.wrong(f"{what}: expected a whole number, {range_}, found {self.found()}")
         return value
 
     def seconds(self, what: str) -> float:
@@ -155,9 +156,10 @@ def parse(text: bytes, file: str) -> Item:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
-        raise SpecError(f"{file}:{line}: not YAML: {error.problem or error.context}") from error
+        raise SpecError(f"{file}:{line}: not YAML: {_problem(error, text, line)}") from error
     except yaml.YAMLError as error:
-        raise SpecError(f"{file}:1: not YAML: {str(error).splitlines()[0]}") from error
+        line = text.count(b"\n", 0, getattr(error, "position", None) or 0) + 1
+        raise SpecError(f"{file}:{line}: not YAML: {str(error).splitlines()[0]}") from error
     except RecursionError as error:
         raise SpecError(f"{file}:1: nested too deeply") from error
     if node is None:
@@ -165,6 +167,12 @@ def parse(text: bytes, file: str) -> Item:
     if b"*" in text or b"!" in text:
         _check_nodes(node, file)
     return Item(file, node)
+
+
+def _problem(error: yaml.MarkedYAMLError, text: bytes, line: int) -> str:
+    if text.splitlines()[line - 1 : line] and text.splitlines()[line - 1].lstrip(b" ").startswith(b"\t"):
+        return "a tab is no indentation; use spaces"
+    return error.problem or error.context or "it cannot be parsed"
 
 
 def _check_depth(text: str, file: str) -> None:

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from conftest import Project, Said
 
@@ -159,7 +160,7 @@ def test_rows_are_taken_as_written(project: Project) -> None:
 
 def test_values_are_the_text_in_the_file(project: Project) -> None:
     project.spec("x", steps("s:\n  for: {v: [0.10, 010, yes, 1e3, 0x1F, 1_000, 2020-01-01]}\n  run: 'printf %s {v} > {out}'\n  writes: '{v}'"))
-    assert names(project) == [f"x:s.{v}" for v in ("0.10", "010", "yes", "1e3", "0x1F", "1-000", "2020-01-01")]
+    assert names(project) == [f"x:s.{v}" for v in ("0.10", "010", "yes", "1e3", "0x1F", "1_000", "2020-01-01")]
     built(project)
     assert project.read("runs/x/0.10") == "0.10"
 
@@ -218,7 +219,7 @@ CHANGES = {
     "a question mark": ("src/?.py", "src/z.py", True),
     "two letters for a question mark": ("src/?.py", "src/zz.py", False),
     "one of a class": ("src/[a-m].py", "src/b.py", True),
-    "none of a class": ("src/[!a-m].py", "src/b.py", False),
+    "none of a class": ("src/[!b-m].py", "src/b.py", False),
     "compiled Python": ("src/", "src/__pycache__/a.pyc", False),
     "git's own": (".", ".git/index", False),
     "another file": ("src/a.py", "src/c.py", False),
@@ -389,13 +390,17 @@ def test_a_value_passed_through_does_not_count_and_one_that_is_set_does(project:
 # -- limits
 
 
+def gone(pid: int) -> bool:
+    """Ended, though perhaps not waited for: who inherits it here may be in no hurry."""
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
 def test_a_timeout_ends_the_command_and_its_children(project: Project) -> None:
     project.spec("x", steps("s:\n  run: 'echo begun; sleep 61 & echo $! > ../pid; sleep 62; echo > {out}'\n  timeout: 0.3\n  writes: a"))
     start = time.monotonic()
     assert "timed out after 0.3 s" in failed(project)
     assert time.monotonic() - start < 10
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((project.root.parent / "pid").read_text()), 0)
+    assert gone(int((project.root.parent / "pid").read_text()))
     assert log_of(project, "x:s").startswith("begun\n")
 
 
@@ -420,12 +425,12 @@ rooms: {{two: 2}}
 steps:
   s:
     for: {{n: {{range: 6}}}}
-    run: 'mkdir -p in; touch in/s{{n}}; ls in >> seen; echo >> seen; sleep 0.05; rm in/s{{n}}; echo > {{out}}'
+    run: 'mkdir -p in; touch in/s{{n}}; printf "%s\\n\\n" "$(ls in)" >> seen; sleep 0.05; rm in/s{{n}}; echo > {{out}}'
     room: {room}
     writes: s{{n}}
   t:
     for: {{n: {{range: 3}}}}
-    run: 'mkdir -p in; touch in/t{{n}}; ls in >> seen; echo >> seen; sleep 0.05; rm in/t{{n}}; echo > {{out}}'
+    run: 'mkdir -p in; touch in/t{{n}}; printf "%s\\n\\n" "$(ls in)" >> seen; sleep 0.05; rm in/t{{n}}; echo > {{out}}'
     room: {room}
     writes: t{{n}}
 """
@@ -609,7 +614,7 @@ def test_a_checkout_may_lie_in_a_folder_of_any_name(tmp_path: Path, name: str) -
     project = Project(tmp_path / name)
     project.write("f.py", "def f(reads, writes):\n    print(open(reads[0]).read(), file=open(writes[0], 'w'))\n")
     project.write("src/a b", "1")
-    project.spec("x", steps("s:\n  run: 'cat {in} > {out}'\n  reads: src/\n  writes: a b\nc:\n  call: f.py:f\n  reads: a b\n  writes: c\nabs:\n  run: 'pwd > {out}'\n  writes: d"))
+    project.spec("x", steps("s:\n  run: 'cat {in} > {out}'\n  reads: src/*\n  writes: a b\nc:\n  call: f.py:f\n  reads: a b\n  writes: c\nabs:\n  run: 'pwd > {out}'\n  writes: d"))
     built(project)
     project.write("src/a b", "2")
     built(project)

@@ -197,7 +197,7 @@ def _settled(staged: str, final: str) -> Written:
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
-        raise StageFailed(f"what it wrote as {final} is a symbolic link, not a plain file", 1) from None
+        raise StageFailed(f"what it wrote as {final} is not a plain file but a symbolic link", 1) from None
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise StageFailed(f"what it wrote as {final} is not a plain file", 1)

@@ -50,6 +50,8 @@ def specs() -> dict[str, str]:
         if run in found:
             raise SpecError(f"{spec}:1: {found[run]} is run '{run}' too; remove one of the two")
         found[run] = spec
+    if not found:
+        raise SpecError("there is no spec in specs/; `coppice init` writes a first one, specs/hello.yaml")
     return found
 
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from threading import Event, Lock, Timer
 from typing import BinaryIO, NamedTuple
 
@@ -39,11 +38,17 @@ class Processes:
 
     def __init__(self, runs: Sequence[str], locks: Sequence[int] = ()) -> None:
         self._runs = tuple(runs)
+        self._base = {name: os.environ[name] for name in ALLOWED if name in os.environ}
         self._locks = tuple(locks)
         self._live: dict[int, subprocess.Popen[bytes]] = {}
         self._lock = Lock()
         self._guard: subprocess.Popen[bytes] | None = None
         self.stopping = False
+
+    def environment(self, run: str, fixed: Mapping[str, str], passed: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+        """What a step of `run` sees, and the part of it that must not be seen in logs."""
+        secrets = {name: os.environ[name] for name in passed if name in os.environ}
+        return {**self._base, **secrets, **fixed, MARK: mark(run)}, secrets
 
     def run(
         self,
@@ -135,20 +140,8 @@ class Processes:
                 self._guard.stdin.flush()
 
 
-@cache
 def mark(run: str) -> str:
     return os.path.abspath(f"runs/{run}")
-
-
-def environment(run: str, fixed: Mapping[str, str], passed: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """What a step sees, and the part of it that must not be seen in logs."""
-    secrets = {name: os.environ[name] for name in passed if name in os.environ}
-    return {**_allowed(), **secrets, **fixed, MARK: mark(run)}, secrets
-
-
-@cache
-def _allowed() -> dict[str, str]:
-    return {name: os.environ[name] for name in ALLOWED if name in os.environ}
 
 
 def _start_guard(runs: Sequence[str], locks: Sequence[int]) -> subprocess.Popen[bytes]:

@@ -38,18 +38,28 @@ def called(request, sources):
     return ""
 
 
+def restore(printed):
+    """Standard output and error as they were, whatever the function did to them; what it printed is written out."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and not stream.closed:
+            stream.flush()
+    os.dup2(printed, 1)
+    os.dup2(printed, 2)
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", closefd=False, buffering=1)  # noqa: SIM115
+
+
 def main():
     sys.path[0] = os.getcwd()
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(2, 1)
+    printed = os.dup(2)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    restore(printed)
     home, sources = os.getcwd(), {}
     for line in requests:
         request = json.loads(line)
         error = called(request, sources)
-        sys.stdout.flush()
-        sys.stderr.flush()
+        restore(printed)
         os.chdir(home)
         answers.write(json.dumps({"error": error}).encode() + b"\n")
         answers.flush()

@@ -93,8 +93,10 @@ class Workers:
             worker.printed.close()
         printed = TemporaryFile("a+b")  # appended to: we empty it while the worker holds it open
         script = os.path.join(os.path.dirname(__file__), "worker.py")
+        # Compiled files are trusted by size and second: a module edited twice in a second would be an old one.
+        python = [sys.executable, "-B", "-X", f"pycache_prefix={os.devnull}"]
         process = self._processes.start(
-            [sys.executable, script], env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=printed
+            [*python, script], env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=printed
         )
         self._mine.worker = worker = _Worker(process, dict(env), printed)  # type: ignore[arg-type]
         return worker

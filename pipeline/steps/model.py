@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from pipeline.core.graph import Limits
 from pipeline.spec import Item
@@ -29,13 +29,29 @@ class File:
     path: Template
 
 
+class Typed(Protocol):
+    """A value of a `for:` as plain Python; a date, say, is text to a command but nothing to a function."""
+
+    def plain(self) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Number:
+    """A value of a range."""
+
+    value: int
+
+    def plain(self) -> int:
+        return self.value
+
+
 @dataclass(frozen=True)
 class Matrix:
     """The `for:` of a step: its names, and a row of values for each target.  `typed` is for Python calls."""
 
     names: tuple[str, ...] = ()
     rows: tuple[Row, ...] = ({},)
-    typed: tuple[dict[str, Any], ...] = ({},)
+    typed: tuple[dict[str, Typed], ...] = ({},)
 
 
 @dataclass(frozen=True)

@@ -45,8 +45,8 @@ def _slots(spec: StepsSpec, step: Step, folder: str) -> Iterator[_Slot]:
     seen: dict[str, Row] = {}
     for number, row in enumerate(step.matrix.rows):
         name = ".".join([f"{spec.name}:{step.name}", *(_word(row[n]) for n in step.matrix.names)])
-        if len(name.encode()) > 220:
-            step.item.wrong(f"step {step.name}: {clipped(name)} is a name of more than 200 bytes; give shorter values")
+        if len(name.encode()) > 200:
+            step.item.wrong(f"{clipped(name)} is too long for the name of a target: at most 200 bytes")
         if name in seen:
             step.item.wrong(f"step {step.name}: the values {_shown(seen[name])} and {_shown(row)} both make target {name}")
         seen[name] = row
@@ -63,17 +63,17 @@ def _written(slots: dict[str, list[_Slot]]) -> dict[str, str]:
         for path in paths(slot.writes):
             if path in written:
                 other = written[path]
-                slot.step.item.wrong(
+                slot.step.at("writes").wrong(
                     f"{path} is written by both {other.name} (line {other.step.item.line}) and {slot.name};"
                     " give each its own, for instance with the names of its `for:` in the path"
                 )
             written[path] = slot
-    for parent in {posixpath.dirname(path) for path in written}:
-        while parent:
-            if parent in written:
-                slot = written[parent]
-                slot.step.item.wrong(f"{parent} is an output of {slot.name} and also the folder of another output")
-            parent = posixpath.dirname(parent)
+    for folder, slot in {posixpath.dirname(path): slot for path, slot in written.items()}.items():
+        while folder:
+            if folder in written:
+                above = f"{folder} is an output of {written[folder].name} (line {written[folder].step.item.line})"
+                slot.step.at("writes").wrong(f"{above} and also the folder of an output of {slot.name}; rename one")
+            folder = posixpath.dirname(folder)
     return {path: slot.name for path, slot in written.items()}
 
 
@@ -186,7 +186,7 @@ def _arguments(value: Any, slot: _Slot) -> Any:
     if not isinstance(value, str) or not mentioned([value]):
         return value
     if value[1:-1] in slot.row and value == f"{{{value[1:-1]}}}":
-        return slot.step.matrix.typed[slot.number][value[1:-1]]
+        return slot.step.matrix.typed[slot.number][value[1:-1]].plain()
     return value.format_map(slot.row)
 
 
@@ -197,7 +197,7 @@ def _output(file: File, row: Row, step: Step) -> str:
     wrong = f"step {step.name}: writes: '{clipped(path)}'"
     if posixpath.isabs(path) or ".." in path.split("/"):
         file.item.wrong(f"{wrong} is outside the run's folder; give a path below it, without ..")
-    if not path or path.endswith("/") or posixpath.normpath(path) != path:
+    if not path or path.endswith("/") or path == "." or posixpath.normpath(path) != path:
         file.item.wrong(f"{wrong} is not the plain path of a file; a folder cannot be an output, list its files or pack them")
     if path.split("/")[0].casefold() == ".coppice":
         file.item.wrong(f"{wrong}: .coppice/ holds Coppice's own records; choose another folder")

@@ -9,8 +9,8 @@ from typing import Any
 
 from pipeline.core.graph import Limits
 from pipeline.edge.files import pattern_error
-from pipeline.spec import Item, instead
-from pipeline.steps.model import Env, File, Gather, Matrix, Row, Step, StepsSpec
+from pipeline.spec import Item, clipped, instead
+from pipeline.steps.model import Env, File, Gather, Matrix, Number, Row, Step, StepsSpec, Typed
 from pipeline.steps.templates import Template, TemplateError, mentioned, template
 
 KEYS = ("kind", "store", "max_targets", "rooms", "env", "steps")
@@ -93,9 +93,9 @@ def _check_ports(step: Step, what: str) -> None:
         if name in {*step.reads, *step.writes, *FILES}:
             step.at("for").wrong(f"{what}: for: '{name}' is also the name of a port; rename one")
     if "out" in step.reads:
-        step.at("reads").wrong(f"{what}: reads: {{out}} stands for what the step writes; give the port another name")
+        step.at("reads").wrong(f"{what}: reads: 'out' stands for what the step writes; give the port another name")
     if "in" in step.writes:
-        step.at("writes").wrong(f"{what}: writes: {{in}} stands for what the step reads; give the port another name")
+        step.at("writes").wrong(f"{what}: writes: 'in' stands for what the step reads; give the port another name")
     if double := {*step.reads} & {*step.writes}:
         step.at("reads").wrong(f"{what}: port '{min(double)}' is both read and written; rename one")
 
@@ -148,7 +148,7 @@ def _matrix(item: Item, what: str, most: int) -> Matrix:
 def _rows(item: Item, what: str, most: int) -> Matrix:
     """A list of rows, all with the same names."""
     rows: list[Row] = []
-    typed: list[dict[str, Any]] = []
+    typed: list[dict[str, Typed]] = []
     names: tuple[str, ...] | None = None
     for entry in item.items(what):
         pairs = list(entry.pairs(what))
@@ -158,7 +158,7 @@ def _rows(item: Item, what: str, most: int) -> Matrix:
         elif {*here} != {*names}:
             entry.wrong(f"{what}: this row has {', '.join(here)}; the first one has {', '.join(names)}")
         rows.append({n: v.text(f"{what}: {n}") for n, v in pairs})
-        typed.append({n: v.plain() for n, v in pairs})
+        typed.append(dict(pairs))
     if not rows or not names:
         item.wrong(f"{what}: the list is empty; give it rows such as - {{a: 1, b: x}}")
     if len(rows) > most:
@@ -170,11 +170,11 @@ def _too_many(what: str, most: int) -> str:
     return f"{what}, more than the {most} allowed; if that is meant, raise `max_targets:`"
 
 
-def _column(item: Item, what: str, most: int) -> list[tuple[str, Any]]:
+def _column(item: Item, what: str, most: int) -> list[tuple[str, Typed]]:
     """A list of values, or {range: N}, {range: [from, to]}, {range: [from, to, step]}."""
     if item.is_map:
-        return [(str(i), i) for i in _range(item.fields(what, ("range",), ("range",))["range"], what, most)]
-    values = [(v.text(what), v.plain()) for v in item.items(what)]
+        return [(str(i), Number(i)) for i in _range(item.fields(what, ("range",), ("range",))["range"], what, most)]
+    values: list[tuple[str, Typed]] = [(v.text(what), v) for v in item.items(what)]
     if not values:
         item.wrong(f"{what}: the list is empty")
     return values
@@ -280,7 +280,7 @@ def _template(item: Item, what: str) -> Template:
 
 def _name(name: str, item: Item, what: str) -> str:
     if not NAME.fullmatch(name):
-        item.wrong(f"{what}: '{name}' is not a name; use letters, digits, _ and -, a letter first")
+        item.wrong(f"{what}: '{clipped(name)}' is not a name; use letters, digits, _ and -, a letter first")
     return name
 
 

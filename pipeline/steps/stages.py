@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pipeline.edge.job import Job, Stage, StageFailed
-from pipeline.edge.process import Exit, environment
+from pipeline.edge.process import Exit
 from pipeline.steps.templates import argv, shell_line
 
 
@@ -13,7 +13,7 @@ def run_command(job: Job) -> None:
     params = job.target.params
     files = _files(job.reads, job.writes)
     command = argv(params["argv"], files) if "argv" in params else ["/bin/sh", "-c", shell_line(params["shell"], files)]
-    env, secrets = environment(job.target.run, params.get("env", {}), params.get("pass", ()))
+    env, secrets = job.processes.environment(job.target.run, params.get("env", {}), params.get("pass", ()))
     try:
         ended = job.processes.run(command, env, job.log, job.target.limits.timeout, secrets)
     except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
@@ -28,7 +28,7 @@ def run_command(job: Job) -> None:
 
 def call_function(job: Job) -> None:
     params = job.target.params
-    env, secrets = environment(job.target.run, params.get("env", {}), params.get("pass", ()))
+    env, secrets = job.processes.environment(job.target.run, params.get("env", {}), params.get("pass", ()))
     (file,) = job.reads["code"]
     request = {
         "file": file,

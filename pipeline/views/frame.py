@@ -63,7 +63,9 @@ def frame(progress: Progress, now: float, width: int, height: int, look: Look) -
 
 
 def _stopping(progress: Progress) -> list[Span]:
-    return [(RED, f"{progress.stopping}: waiting for {len(progress.running)} targets to end")]
+    count = len(progress.running)
+    waiting = "1 target" if count == 1 else f"{count} targets"
+    return [(RED, f"{progress.stopping}: waiting for {waiting} to end")]
 
 
 def _bar(progress: Progress, now: float, width: int, look: Look) -> list[Span]:

@@ -32,7 +32,7 @@ class Recorder(Reporter):
         behind: set[int] = set()  # a failure, the failed ones included
         for i in sorted(self.build.needed):
             name = self.build.targets[i].name
-            above = [self.build.targets[j].name for j in self.build.above(i) if j in behind]
+            above = [self.build.targets[j].name for j in self.build.above(i) if j in behind] if behind else []
             found = self.results.get(name) or self._left(i, name, above)
             if found.status == FAILED or above:
                 behind.add(i)
