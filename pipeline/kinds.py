@@ -1,14 +1,23 @@
-"""The kinds of run.  A new one is a package with `read`, `plan` and `STAGES`, and a line here."""
+"""The kinds of run.  A new one is a package with modules `read`, `plan` and `stages`, and a line in KINDS.
+
+    read.read(item, run) -> the spec, checked: it has `rooms` and `store`, the rest is the kind's own
+    plan.plan(spec)      -> its targets, a pure function
+    stages.STAGES        -> what the targets do, by the name of the stage
+
+The modules are imported when they are needed: a build whose plan is frozen reads no YAML."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from importlib import import_module
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pipeline.core.graph import Target
 from pipeline.edge.job import Stage
-from pipeline.spec import Item, instead
+from pipeline.errors import instead
+
+if TYPE_CHECKING:
+    from pipeline.spec import Item
 
 KINDS = {"steps": "pipeline.steps"}
 
@@ -22,15 +31,6 @@ class Spec(Protocol):
     def store(self) -> str | None: ...
 
 
-class Kind(Protocol):
-    """What a kind's package offers."""
-
-    STAGES: Mapping[str, Stage]
-
-    def read(self, item: Item, name: str) -> Any: ...
-    def plan(self, spec: Any) -> Iterable[Target]: ...
-
-
 def kind_of(item: Item) -> str:
     for name, value in item.pairs("spec"):
         if name == "kind":
@@ -41,6 +41,20 @@ def kind_of(item: Item) -> str:
     item.wrong(f"spec: 'kind' is missing; one of: {', '.join(KINDS)}")
 
 
-def load(kind: str) -> Kind:
-    module: Any = import_module(KINDS[kind])
-    return module  # type: ignore[no-any-return]
+def read(kind: str, item: Item, run: str) -> Spec:
+    spec: Spec = _module(kind, "read").read(item, run)
+    return spec
+
+
+def plan(kind: str, spec: Spec) -> Iterable[Target]:
+    targets: Iterable[Target] = _module(kind, "plan").plan(spec)
+    return targets
+
+
+def stages(kind: str) -> Mapping[str, Stage]:
+    known: Mapping[str, Stage] = _module(kind, "stages").STAGES
+    return known
+
+
+def _module(kind: str, name: str) -> Any:
+    return import_module(f"{KINDS[kind]}.{name}")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from math import isfinite
 from typing import Any, NoReturn
 
 import yaml
+
+from pipeline.errors import SpecError, clipped, instead
 
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PLAIN = yaml.SafeLoader("")
@@ -19,10 +20,6 @@ _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 YEAR = 366 * 86400.0
 DEEPEST = 100
 MOST_VALUES = 5_000_000
-
-
-class SpecError(Exception):
-    """The input is wrong, not the tool: shown as one line, exit code 2."""
 
 
 class Item:
@@ -216,16 +213,3 @@ def _check_nodes(node: yaml.Node, file: str) -> None:
         return total
 
     size(node)
-
-
-def clipped(text: str) -> str:
-    return text if len(text) <= 120 else f"{text[:117]}…"
-
-
-def instead(name: str, allowed: Iterable[str]) -> str:
-    """What would be right, for a message."""
-    allowed = sorted(allowed)
-    name = name[:200]
-    if close := get_close_matches(name, allowed[:2000], 1):
-        return f"; did you mean '{close[0]}'?"
-    return f"; allowed: {', '.join(allowed[:20])}{', …' if len(allowed) > 20 else ''}" if allowed else ""

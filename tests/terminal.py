@@ -94,7 +94,7 @@ class Terminal:
 
     @property
     def frames(self) -> list[str]:
-        return self.raw.split("\x1b[J")[1:]
+        return self.raw.split("\x1b[J")
 
     @property
     def screen(self) -> Screen:

@@ -242,6 +242,18 @@ def test_what_is_read_and_only_that_makes_stale(project: Project, name: str) -> 
     assert count.read_text() == "s\n" * (1 + stale)
 
 
+def test_odd_names_below_a_folder_are_files_not_patterns(project: Project) -> None:
+    names = ("src/*", "src/a[1].txt", "src/what?", "src/two\nlines")
+    for name in (*names, "src/a1.txt"):
+        project.write(name, "1")
+    project.spec("x", steps("s:\n  run: 'echo s >> ran; echo > {out}'\n  reads: src\n  writes: a"))
+    built(project)
+    for name in names:
+        project.write(name, "2")
+        built(project)
+        assert ran(project)[-1:] == ["s"], name
+
+
 def test_a_file_that_goes_or_comes_back_counts(project: Project) -> None:
     for name in ("src/a", "src/b"):
         project.write(name, name)

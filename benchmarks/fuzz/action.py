@@ -27,11 +27,18 @@ def make(reads, writes, outside, salt, told, lines, flags):
     if named(f"{outside}/fail", mine):
         raise SystemExit(1)
     run = f"runs/{paths[0].split('/')[1]}/"
-    pairs = [(path.removeprefix(run), read(path)) for path in reads]
+    pairs = [(path.removeprefix(run), read(path)) for entry in reads for path in files(entry)]
     for number, path in enumerate(paths):
         write(path, content(salt, told, number, pairs, lines, "c" in flags), f"{outside}/hold", mine)
         if "x" in flags and not number:
             os.chmod(path, 0o755)
+
+
+def files(path):
+    """A folder stands for all files in it."""
+    if not os.path.isdir(path):
+        return [path]
+    return [os.path.join(top, name) for top, _, names in os.walk(path) for name in names]
 
 
 def note(path, name):

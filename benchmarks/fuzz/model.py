@@ -101,7 +101,7 @@ def _read(rng: Random, axes: tuple[str, ...], above: list[Step], others: list[Ru
     kind = rng.random()
     if above and kind < 0.6:
         step = rng.choice(above)
-        return Read(step=step.name, port=rng.choice(("", *step.ports)))
+        return Read(step=step.name, port=rng.choice(("", *step.ports)) if len(step.ports) > 1 else "")
     if others and kind < 0.75:
         number = rng.randrange(len(others))
         return Read(step=rng.choice(others[number].steps).name, run=number)

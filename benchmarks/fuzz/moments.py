@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from benchmarks.fuzz.model import SOURCES
+from benchmarks.fuzz.operations import code, edit, edit_spec
 from benchmarks.fuzz.start import PATIENCE, Start, environment
 from benchmarks.fuzz.world import World
 
@@ -48,12 +49,25 @@ def terminated(world: World) -> None:
 
 
 def stopped(world: World) -> None:
-    _interrupted(world, signal.SIGINT, (128 + signal.SIGINT, 0))
+    _interrupted(world, signal.SIGINT, (128 + signal.SIGINT, -signal.SIGINT, 0))
+
+
+def give_work(world: World) -> None:
+    """Edits, until there are a few targets to execute: most moments need a build that takes a while."""
+    for _ in range(6):
+        now = world.truths()
+        if len({now[name].identity for name in world.tool.allowed(world, now)}) > 2:
+            break
+        name, change = world.rng.choice((("edit", edit), ("edit", edit), ("edit code", code), ("edit spec", edit_spec)))
+        world.counts[name] += 1
+        world.log(f"{name}: {change(world)}")
 
 
 def _interrupted(world: World, number: signal.Signals, codes: tuple[int, ...]) -> None:
     """While one target is held back, so that the build cannot be over yet; or at any moment."""
     rng = world.rng
+    if rng.random() < 0.85:
+        give_work(world)
     start = Start(world, world.tool.words(rng))
     marks = [start.mark(name) for name in start.to_do()]
     if len(marks) > 1 and rng.random() < 0.6:
@@ -93,6 +107,7 @@ def _after(world: World, start: Start, number: signal.Signals, codes: tuple[int,
 
 def concurrent(world: World) -> None:
     """A second start while the first cannot be over yet."""
+    give_work(world)
     first = Start(world, world.tool.words(world.rng))
     marks = [first.mark(name) for name in first.to_do()]
     if not marks or world.tool.name == "doit":
@@ -121,6 +136,7 @@ def _turned_away(world: World, first: Start) -> None:
 
 def failing(world: World) -> None:
     """One target fails; what does not need it is none the worse."""
+    give_work(world)
     words = world.rng.choice(([], ["--continue"]))
     now = world.truths()
     allowed = world.tool.allowed(world, now)
@@ -133,6 +149,7 @@ def failing(world: World) -> None:
 
 def edited_meanwhile(world: World) -> None:
     """What a target reads is edited while it runs."""
+    give_work(world)
     start = Start(world, world.tool.words(world.rng))
     readers = [name for name in start.to_do() if any(path in SOURCES for path in start.states[0][name].inputs)]
     if not readers:

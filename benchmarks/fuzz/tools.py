@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from benchmarks.fuzz import spelling
+from benchmarks.fuzz import spelling, stock_doit
 from benchmarks.fuzz.memory import Memory, last_receipts
 from benchmarks.fuzz.oracle import Truth
 from benchmarks.fuzz.world import Tool, World
@@ -20,6 +20,7 @@ OF_A_STORE = ("results", "objects", "roots", "damaged", "lock")
 
 class Coppice:
     name = "coppice"
+    answers = True
 
     def __init__(self) -> None:
         self.memory = Memory()
@@ -62,7 +63,9 @@ class Coppice:
                 elif f"runs/{run.name}/{path}" not in world.outputs:
                     world.find("leftover", f"runs/{run.name}/{path}")
         for path in _files(world.root / world.project.store):
-            if path.split("/")[0] not in OF_A_STORE:
+            if path.split("/")[0] == "drafts":
+                world.counts["drafts of killed builds in the store"] += 1
+            elif path.split("/")[0] not in OF_A_STORE:
                 world.find("leftover", f"store: {path}")
 
     def forget_caches(self, world: World) -> str:
@@ -81,6 +84,7 @@ class Doit:
     """Stock doit 0.37 with its stock backend; finished means that the outputs were complete after the build."""
 
     name = "doit"
+    answers = False
 
     def __init__(self) -> None:
         self._finished: dict[str, str] = {}
@@ -89,7 +93,7 @@ class Doit:
         (world.root / "dodo.py").write_text(spelling.dodo(world.project, str(world.outside)))
 
     def command(self, words: list[str]) -> list[str]:
-        return [sys.executable, "-m", "doit", *words]
+        return [sys.executable, stock_doit.__file__, *words]
 
     def words(self, rng: Random) -> list[str]:
         return list(rng.choice(WORDS))
@@ -116,7 +120,7 @@ class Doit:
         """It promises nothing about what lies around."""
 
     def forget_caches(self, world: World) -> str:
-        return "none that doit can do without"
+        return ""  # none that it can do without
 
 
 TOOLS: dict[str, Callable[[], Tool]] = {"coppice": Coppice, "doit": Doit}

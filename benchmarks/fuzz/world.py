@@ -28,6 +28,7 @@ class Tool(Protocol):
     """What is fuzzed: how it is spelled, started, and what it must never do again."""
 
     name: str
+    answers: bool  # its exit codes and messages are looked at, too
 
     def spell(self, world: World) -> None: ...
     def command(self, words: list[str]) -> list[str]: ...

@@ -4,7 +4,6 @@ In a project that is not ours (its dodo.py does not say so) each stock command d
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -16,7 +15,7 @@ from doit.cmd_info import Info as StockInfo
 from doit.cmd_list import List as StockList
 from doit.cmd_run import Run as StockRun
 
-from pipeline.build.ours import Ours, plans_for
+from pipeline.build.ours import Ours, jobs, opt_jobs, plans_for
 from pipeline.build.runner import Interrupted, RoomRunner, Todo
 from pipeline.build.session import Session
 from pipeline.build.tasks import Records, tasks
@@ -80,10 +79,6 @@ class Ignore(OnTasks, StockIgnore):  # type: ignore[misc]
     writes = True
 
 
-opt_jobs = {
-    "name": "num_process", "short": "n", "long": "process", "type": int, "default": 0,
-    "help": "how many targets at once [default: as many as there are CPUs]",
-}  # fmt: skip
 opt_junit = {
     "name": "junit", "short": "", "long": "junit", "type": str, "default": "",
     "help": "write the targets and how they ended to FILE as JUnit XML",
@@ -137,7 +132,3 @@ def announced(session: Session, wanted: set[int], todo: set[int], at_once: int) 
     needed = wanted if len(wanted) == len(graph.targets) else graph.needed(wanted)
     rooms = {f"{run}:{room}": places for run, plan in session.plans.items() for room, places in plan.rooms.items()}
     return Build(graph.targets, graph.above, needed, todo, at_once, rooms, lambda t: receipts[t.run].receipt(t.name))
-
-
-def jobs(asked: int) -> int:
-    return asked or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else asked or os.cpu_count() or 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 from doit.cmd_base import TaskLoader2
@@ -48,4 +49,5 @@ class Main(DoitMain):  # type: ignore[misc]
 
 
 def main(words: list[str]) -> int:
+    gc.disable()  # graphs are large and live to the end: collecting would only walk them again and again
     return int(Main(SpecLoader(), config_filenames=()).run(words) or 0)

@@ -15,13 +15,18 @@ from doit.exceptions import InvalidCommand
 
 from pipeline.build import project
 from pipeline.edge.lock import Locked
-from pipeline.spec import SpecError
+from pipeline.errors import SpecError
 
 FAILED, BAD_INPUT, LOCKED = 1, 2, 75
 # Options of doit's that have no meaning here: an error, rather than accepted and without effect.
 MEANINGLESS = {
     "par_type", "pdb", "single", "auto_delayed_regex", "failure_verbosity", "verbosity", "private",
     "forget_disable_default",
+}  # fmt: skip
+
+opt_jobs = {
+    "name": "num_process", "short": "n", "long": "process", "type": int, "default": 0,
+    "help": "how many targets at once [default: as many as there are CPUs]",
 }  # fmt: skip
 
 
@@ -66,7 +71,7 @@ class Ours(DoitCmdBase):  # type: ignore[misc]
         except Locked as error:
             return self.refuse(str(error), LOCKED)
         except OSError as error:
-            return self.refuse(f"{error.filename or 'coppice'}: {error.strerror}", FAILED)
+            return self.refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error), FAILED)
 
     def parsed(self) -> tuple[Any, list[str]]:
         """Options may stand anywhere; doit stops at the first word, since there a task may have options of its own."""
@@ -94,3 +99,7 @@ class Ours(DoitCmdBase):  # type: ignore[misc]
         sys.stdout.flush()
         sys.stderr.write(f"coppice: {''.join(c if c.isprintable() else ascii(c)[1:-1] for c in message)}\n")
         return code
+
+
+def jobs(asked: int) -> int:
+    return asked or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else asked or os.cpu_count() or 1

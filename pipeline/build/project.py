@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pipeline.core.graph import CycleError, Graph, Limits, Target, paths
 from pipeline.edge import state
 from pipeline.edge.files import write_whole
-from pipeline.spec import SpecError, instead, parse
+from pipeline.errors import SpecError, instead
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FORMAT = "coppice-graph-1 " + sys.version
@@ -123,19 +123,18 @@ def _thawed(run: str, sources: Sequence[str], signatures: list[int]) -> RunPlan 
 
 
 def _planned(run: str, spec: str, known: dict[str, str], sources: Sequence[str], signatures: list[int]) -> RunPlan:
-    from pipeline.kinds import kind_of
-    from pipeline.kinds import load as load_kind
+    from pipeline import kinds
+    from pipeline.spec import parse  # YAML is needed for this alone
 
     item = parse(_read(spec), spec)
-    name = kind_of(item)
-    kind = load_kind(name)
-    declared = kind.read(item, run)
+    kind = kinds.kind_of(item)
+    declared = kinds.read(kind, item, run)
     try:
-        targets = Graph(kind.plan(declared)).targets
+        targets = Graph(kinds.plan(kind, declared)).targets
     except CycleError as error:
         raise _cycle(error, {run: spec}) from None
     store = declared.store or "runs/.store"
-    facts = (run, name, spec, store, declared.rooms, _needs(run, targets, known))
+    facts = (run, kind, spec, store, declared.rooms, _needs(run, targets, known))
     _freeze(run, [FORMAT, list(sources), signatures, facts], targets)
     return RunPlan(*facts, tuple(sources), tuple(signatures), targets)
 

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pipeline.build.ours import FAILED, Ours, plans_for
+from doit.exceptions import InvalidCommand
+
+from pipeline.build import project
+from pipeline.build.ours import FAILED, Ours, jobs, opt_jobs, plans_for
+
+if TYPE_CHECKING:
+    from pipeline.views.plan import Plan as Planned
+
+MOST_DRAWN = 300
 
 
 class Question(Ours):
@@ -32,3 +40,69 @@ class Why(Question):
         for word in words:
             print(inquiry.told_run(word) if word in session.plans else inquiry.told(*session.select([word])))
         return FAILED if session.select(words) & inquiry.causes.own.keys() else 0
+
+
+class Plan(Question):
+    name = "plan"
+    doc_usage = "[RUN | RUN:TARGET | FILE]..."
+    doc_purpose = "say what a build would do, in which order, and how long it would take; run nothing"
+    doc_description = (
+        "run: it would be executed. recalled: its result is in the store. maybe: it would be executed only if what it"
+        " reads comes out different from the last time. held: it, or what it needs, is ignored. Times are those of the"
+        " last runs. Nothing is written but the cache of the plan."
+    )
+    cmd_options = (
+        opt_jobs,
+        {"name": "all", "long": "all", "type": bool, "default": False, "help": "list each target, however many"},
+        {"name": "json", "long": "json", "type": bool, "default": False, "help": "print JSON, for tools"},
+        {"name": "graph_only", "long": "graph-only", "type": bool, "default": False,
+         "help": "only load the specs, make the graph and count its targets"},
+    )  # fmt: skip
+
+    def ours(self, params: Any, args: list[str]) -> int:
+        plans = plans_for(args)
+        if params["graph_only"]:
+            print(f"{len(project.graph(plans).targets)} targets")
+            return 0
+        from pipeline.views.plan import as_json, as_text
+
+        plan = self.plan(plans, args, jobs(params["num_process"]))
+        print(as_json(plan) if params["json"] else as_text(plan, params["all"]))
+        return 0
+
+    def plan(self, plans: dict[str, project.RunPlan], words: list[str], at_once: int) -> Planned:
+        from pipeline.build.outline import outlined
+        from pipeline.build.session import Session
+
+        session = Session(plans)
+        wanted = session.select(words)
+        todo = session.stale(wanted)
+        session.check_sources(todo)
+        return outlined(session, wanted, todo, at_once)
+
+
+class GraphCommand(Question):
+    name = "graph"
+    doc_usage = "[RUN | RUN:TARGET | FILE]... [--svg FILE [--full]]"
+    doc_purpose = "show the steps of a run, what they read from, and how many of their targets are fresh"
+    cmd_options = (
+        {"name": "svg", "long": "svg", "type": str, "default": "", "metavar": "FILE", "help": "draw it into FILE"},
+        {"name": "full", "long": "full", "type": bool, "default": False,
+         "help": f"draw single targets rather than steps, up to {MOST_DRAWN}"},
+    )  # fmt: skip
+
+    def ours(self, params: Any, args: list[str]) -> int:
+        from pipeline.build.statuses import charted
+        from pipeline.edge.files import write_whole
+        from pipeline.views.graph_svg import as_svg
+        from pipeline.views.graph_text import as_text
+
+        chart = charted(plans_for(args), args, params["full"])
+        if not params["svg"]:
+            print(as_text(chart))
+            return 0
+        if params["full"] and len(chart.boxes) > MOST_DRAWN:
+            raise InvalidCommand(f"--full draws up to {MOST_DRAWN} targets, these are {len(chart.boxes)}; leave it away")
+        write_whole(params["svg"], as_svg(chart).encode(), durable=False)
+        print(f"drawn: {params['svg']}")
+        return 0

@@ -11,6 +11,7 @@ from pipeline.core.forecast import FRESH, HELD, MAYBE, RECALLED, RUN, Forecast
 from pipeline.core.freshness import Reason, Receipt, reasons
 from pipeline.core.graph import Target
 
+
 def rehearse(session: Session, todo: Iterable[int]) -> dict[int, Forecast]:
     rehearsal = _Rehearsal(session)
     for i in sorted(todo):  # the graph's order: each after all it reads from

@@ -21,7 +21,6 @@ from pipeline.edge.process import Stopping
 from pipeline.edge.receipts import FAILED as FAILED_LINE
 from pipeline.edge.receipts import Line, done
 
-
 # What is finished is safe from a kill at once, and from a power cut within this time.
 SYNC_SECONDS = 0.05
 
@@ -116,8 +115,9 @@ class RoomRunner(Runner):  # type: ignore[misc]
         except Empty:
             return batch
 
-    def _patience(self) -> float | None:
-        return max(0.0, self.sync_due - time.monotonic()) if self.unsynced else None
+    def _patience(self) -> float:
+        """Not for ever: a signal that another thread took is handled when the main thread next wakes."""
+        return max(0.0, min(self.sync_due - time.monotonic(), 1.0)) if self.unsynced else 1.0
 
     @staticmethod
     def _rooms(plan: Any) -> Iterator[tuple[str, int]]:

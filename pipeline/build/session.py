@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cached_property
 
 from pipeline import kinds
 from pipeline.build import project
@@ -13,9 +12,10 @@ from pipeline.build.make import Maker, Outcome
 from pipeline.core.graph import Graph, Target
 from pipeline.edge import state
 from pipeline.edge.files import Files, write_whole
+from pipeline.edge.job import Stage
 from pipeline.edge.receipts import Receipts
 from pipeline.edge.store import Store
-from pipeline.spec import SpecError, instead
+from pipeline.errors import SpecError, instead
 
 
 class Session:
@@ -28,6 +28,7 @@ class Session:
         self.graph: Graph = project.graph(self.plans)
         self.suspects: set[int] = set()
         self.watched: dict[str, list[str]] = {}
+        self.listed: dict[str, list[str]] = {}  # files of a run's state that are still the right ones
         self.maker = Maker(self._files(), self._receipts(), self._stores(), self._stages(), locks, always)
         if always:
             self.suspects = set(range(len(self.graph.targets)))
@@ -39,17 +40,8 @@ class Session:
         by_folder = {plan.store: Store(plan.store) for plan in self.plans.values()}
         return {run: by_folder[plan.store] for run, plan in self.plans.items()}
 
-    def _stages(self) -> dict[str, Mapping[str, kinds.Stage]]:
-        return {run: kinds.load(plan.kind).STAGES for run, plan in self.plans.items()}
-
-    @cached_property
-    def readers(self) -> dict[str, list[int]]:
-        """path -> the targets that read or write it."""
-        out: dict[str, list[int]] = {}
-        for i, target in enumerate(self.graph.targets):
-            for path in (*target.inputs, *target.outputs):
-                out.setdefault(path, []).append(i)
-        return out
+    def _stages(self) -> dict[str, Mapping[str, Stage]]:
+        return {run: kinds.stages(plan.kind) for run, plan in self.plans.items()}
 
     def _files(self) -> Files:
         """What is known from the last builds, and which targets that leaves in doubt."""
@@ -67,6 +59,7 @@ class Session:
             self.watched |= more.watched
             if changed.isdisjoint(self._deciding(plan)) and {*plan.sources}.issubset(seen.files):
                 self._doubt(changed, more)
+                self.listed[run] = seen.files[len(plan.sources) + 1 :]
             else:
                 self._doubt_run(run)
         return Files(known)
@@ -84,7 +77,7 @@ class Session:
             if not changed.isdisjoint(behind):
                 changed.add(pattern)
         for path in changed:
-            self.suspects.update(self.readers.get(path, ()))
+            self.suspects.update(self.graph.touching(path))
         self.suspects.update(self.graph.index[name] for name in more.suspects if name in self.graph.index)
 
     def select(self, words: Iterable[str]) -> set[int]:
@@ -145,32 +138,36 @@ class Session:
         """Remember signatures and contents, so that the next look costs a stat a file."""
         ok = {i for i, outcome in ended.items() if outcome.status != "failed"}
         files = self.maker.files
-        self.suspects = (self.suspects_below() - ok) | {i for path in files.moved for i in self.readers.get(path, ())}
+        self.suspects = (self.suspects_below() - ok) | {i for path in files.moved for i in self.graph.touching(path)}
         for run, plan in self.plans.items():
-            self.maker.receipts[run].compact()
+            self.maker.receipts[run].compact(len(plan.targets))
             self._save_run(run, plan)
 
     def suspects_below(self) -> set[int]:
         return self.graph.touched(self.suspects) if self.suspects else set()
 
     def _save_run(self, run: str, plan: project.RunPlan) -> None:
-        targets = [t for t in self.graph.targets if t.run == run]
-        files = self.maker.files
-        paths = dict.fromkeys(path for t in targets for path in (*t.inputs, *t.outputs))
-        watched = {p: behind for p, behind in {**self.watched, **files.watched}.items() if p in paths}
-        listed = dict.fromkeys([p for p in paths if p not in watched] + [w for behind in watched.values() for w in behind])
-        rows = [*files.remembered(listed)]
+        watched = {**self.watched, **self.maker.files.watched}
+        if run in self.listed and not self.maker.files.watched:
+            listed = self.listed[run]
+        else:
+            paths = dict.fromkeys(path for t in plan.targets for path in (*t.inputs, *t.outputs))
+            watched = {path: behind for path, behind in watched.items() if path in paths}
+            plain = [path for path in paths if path not in watched]
+            listed = [*dict.fromkeys([*plain, *(w for behind in watched.values() for w in behind)])]
+        signatures, contents = self.maker.files.remembered(listed)
         suspects = [self.graph.targets[i].name for i in sorted(self.suspects) if self.graph.targets[i].run == run]
+        deciding = self._deciding(plan)
         seen = state.Seen(
             state.FORMAT,
             not suspects,
-            len(targets),
+            len(plan.targets),
             plan.needs,
-            [*self._deciding(plan), *listed],
-            [*plan.signatures, state.signature(Receipts.path_of(run)), *(sign for _, sign, _ in rows)],
+            [*deciding, *listed],
+            [*plan.signatures, state.signature(deciding[-1]), *signatures],
         )
-        contents = [""] * (len(plan.sources) + 1) + [content for _, _, content in rows]
-        write_whole(f"{state.folder(run)}/state", state.dump(seen, state.Known(contents, suspects, watched)), durable=False)
+        known = state.Known([""] * len(deciding) + contents, suspects, watched)
+        write_whole(f"{state.folder(run)}/state", state.dump(seen, known), durable=False)
 
     def close(self) -> None:
         self.maker.processes.close()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
@@ -56,29 +57,51 @@ class Graph:
     def __init__(self, targets: Iterable[Target], in_order: bool = False) -> None:
         listed = list(targets)
         self.targets = listed if in_order else _sorted(listed, _writers(listed))
-        self.writer = _writers(self.targets)
-        self.index = {t.name: i for i, t in enumerate(self.targets)}
+
+    @cached_property
+    def writer(self) -> dict[str, int]:
+        """path -> the target that writes it."""
+        return _writers(self.targets)
+
+    @cached_property
+    def readers(self) -> dict[str, list[int]]:
+        """path -> the targets that read it."""
+        out: dict[str, list[int]] = {}
+        for i, target in enumerate(self.targets):
+            for _, group in target.reads:
+                for path in group:
+                    if path in out:
+                        out[path].append(i)
+                    else:
+                        out[path] = [i]
+        return out
+
+    @cached_property
+    def index(self) -> dict[str, int]:
+        return {t.name: i for i, t in enumerate(self.targets)}
 
     def above(self, i: int) -> list[int]:
         """The targets that write what target `i` reads."""
         writer = self.writer
         return sorted({writer[path] for path in self.targets[i].inputs if path in writer})
 
-    def below(self) -> list[list[int]]:
-        """For each target, the targets that read what it writes."""
-        readers: list[list[int]] = [[] for _ in self.targets]
-        for i in range(len(self.targets)):
-            for j in self.above(i):
-                readers[j].append(i)
-        return readers
+    def below(self, i: int) -> list[int]:
+        """The targets that read what target `i` writes."""
+        readers = self.readers
+        return [j for path in self.targets[i].outputs for j in readers.get(path, ())]
+
+    def touching(self, path: str) -> list[int]:
+        """The targets that read or write `path`."""
+        return [*self.readers.get(path, ()), *([self.writer[path]] if path in self.writer else ())]
 
     def needed(self, wanted: Iterable[int]) -> set[int]:
         """`wanted` and all they are made from."""
-        return _closure(wanted, self.above)
+        wanted = set(wanted)
+        return wanted if len(wanted) == len(self.targets) else _closure(wanted, self.above)
 
     def touched(self, changed: Iterable[int]) -> set[int]:
         """`changed` and all that is made from them."""
-        return _closure(changed, self.below().__getitem__)
+        return _closure(changed, self.below)
 
 
 def paths(ports: Ports) -> tuple[str, ...]:
@@ -94,7 +117,7 @@ def _writers(targets: Sequence[Target]) -> dict[str, int]:
     return {path: i for i, t in enumerate(targets) for _, group in t.writes for path in group}
 
 
-def _closure(start: Iterable[int], step: Any) -> set[int]:
+def _closure(start: Iterable[int], step: Callable[[int], Iterable[int]]) -> set[int]:
     seen = set(start)
     front = list(seen)
     while front:

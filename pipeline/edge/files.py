@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 
 from pipeline.edge.state import signature
@@ -19,7 +20,7 @@ FOLDER = "folder"  # stands where a file has its sha256
 
 
 class Files:
-    """Answers "what is in this path now" for files, folders (`src/`) and patterns (`src/**/*.py`)."""
+    """Answers "what is in this path now" for files, folders (`src`) and patterns (`src/**/*.py`)."""
 
     def __init__(self, known: Mapping[str, tuple[int, str]] | None = None) -> None:
         self._known: dict[str, tuple[int, str]] = dict(known or {})
@@ -30,12 +31,19 @@ class Files:
 
     def content(self, path: str) -> str | None:
         """sha256 of what is there, None when nothing is."""
-        known = self._known.get(path)
-        if known is not None and path not in self._unsure and known[0] == signature(path) and known[1] != FOLDER:
-            return known[1]
+        known = self._unchanged(path)
+        if known is not None:
+            return known
         if is_pattern(path) or os.path.isdir(path):
             return self._content_of_many(path)
         return self._read(path)
+
+    def _unchanged(self, path: str) -> str | None:
+        """What was found in a file before, if its signature is still the same."""
+        known = self._known.get(path)
+        if known is None or known[1] == FOLDER or path in self._unsure or known[0] != signature(path):
+            return None
+        return known[1]
 
     def _read(self, path: str) -> str | None:
         """Read until it stays the same for as long as that takes."""
@@ -43,6 +51,8 @@ class Files:
         while before != (before := signature(path)):
             if before == -1:
                 return None
+            if not os.path.isfile(path):  # a pipe would be waited for without end
+                raise OSError(errno.EINVAL, "not a plain file", path)
             seen_at = time.time_ns()
             content = sha_of(path)
         if self._known.get(path, (0, content))[1] != content:
@@ -60,7 +70,7 @@ class Files:
             watched.append(name)
             if is_file:
                 found = True
-                digest.update(f"{name}\0{self.content(name)}\n".encode())
+                digest.update(f"{name}\0{self._unchanged(name) or self._read(name)}\n".encode())
             else:
                 self._watch(name)
         self.watched[path] = watched
@@ -90,21 +100,22 @@ class Files:
         self._unsure.discard(path)
         self._own[path] = stat.st_ctime_ns
 
-    def remembered(self, paths: Iterable[str]) -> Iterator[tuple[str, int, str]]:
-        """(path, signature, content) of those whose content is certain; 0 never matches, so the rest is read again."""
+    def remembered(self, paths: Sequence[str]) -> tuple[list[int], list[str]]:
+        """Signatures and contents; 0 never matches, so what is not certain is read again."""
         latest = time.time_ns() - TICK_NS
-        for path in paths:
-            sign, content = self._known.get(path, (0, ""))
-            sure = path not in self._unsure and self._own.get(path, 0) < latest
-            yield path, sign if sure else 0, content
+        unsure = self._unsure | {path for path, written in self._own.items() if written >= latest}
+        known, nothing = self._known, (0, "")
+        rows = [known.get(path, nothing) for path in paths]
+        signatures = [0 if path in unsure else row[0] for path, row in zip(paths, rows, strict=True)]
+        return signatures, [row[1] for row in rows]
 
 
 def is_pattern(path: str) -> bool:
-    return path.endswith("/") or _PATTERN.search(path) is not None
+    return _PATTERN.search(path) is not None
 
 
 def matches(path: str) -> list[str]:
-    """The files a folder or pattern stands for; a plain path stands for itself."""
+    """The files a pattern stands for; a file or a folder stands for itself."""
     if not is_pattern(path):
         return [path]
     return [name for name, is_file in _walk(path) if is_file]
@@ -126,7 +137,7 @@ def _walk(path: str) -> Iterator[tuple[str, bool]]:
         yield clean or ".", False
         for name in sorted(names):
             file = f"{clean}/{name}" if clean else name
-            if wanted is None or wanted.fullmatch(file):
+            if (wanted is None or wanted.fullmatch(file)) and os.path.isfile(file):
                 yield file, True
 
 

@@ -24,38 +24,64 @@ class Line(NamedTuple):
     fields: dict[str, Any]
 
 
+# So many targets are looked for one by one; after that all lines are indexed.
+FEW = 50
+
+
 class Receipts:
-    """What was recorded of the targets of one run."""
+    """What was recorded of the targets of one run.  Lines are found when asked for: most builds ask for few."""
 
     def __init__(self, run: str) -> None:
         self.path = self.path_of(run)
         self._fd: int | None = None
         self._at: dict[str, dict[str, tuple[int, int]]] = {}
         self._forgotten: dict[str, set[str]] = {}
-        self._lines = 0
-        self._size = 0
+        self._indexed = False
         try:
             with open(self.path, "rb") as file:
-                self._index(file.read())
+                self._content = file.read()
         except FileNotFoundError:
-            pass  # a run never built has none
+            self._content = b""  # a run never built has none
+        self._size = len(self._content)
 
     @staticmethod
     def path_of(run: str) -> str:
         return f"{state.folder(run)}/receipts"
 
-    def _index(self, content: bytes) -> None:
-        """Remember where each target's lines are; they are read and checked when asked for."""
+    def _events(self, target: str) -> dict[str, tuple[int, int]]:
+        """Where the lines of `target` are that still hold."""
+        if target not in self._at and not self._indexed:
+            if len(self._at) < FEW:
+                self._at[target] = {}
+                self._find(target)
+            else:
+                self._index()
+        return self._at.setdefault(target, {})
+
+    def _find(self, target: str) -> None:
+        word = f" {target} ".encode()
+        at = self._content.find(word)
+        while at >= 0:
+            start = self._content.rfind(b"\n", 0, at) + 1
+            end = self._content.find(b"\n", at)
+            end = len(self._content) if end < 0 else end
+            if at == start + 8:
+                self._place(target, self._content[at + len(word) : end].partition(b" ")[0].decode(), start, end - start)
+            at = self._content.find(word, end)
+
+    def _index(self) -> None:
+        self._indexed = True
+        ours = {*self._at}  # found already, perhaps with lines appended since
         start = 0
-        for raw in content.split(b"\n"):
+        for raw in self._content.split(b"\n"):
             if raw.count(b" ", 0, 300) >= 3:
                 _, name, event, _ = raw.split(b" ", 3)
-                self._place(name.decode(errors="replace"), event.decode(errors="replace"), start, len(raw))
+                if (target := name.decode(errors="replace")) not in ours:
+                    self._place(target, event.decode(errors="replace"), start, len(raw))
             start += len(raw) + 1
-        self._size = len(content)
 
     def _place(self, target: str, event: str, start: int, size: int) -> None:
-        self._lines += 1
+        """A line was found or appended: what it says of earlier ones."""
         events = self._at.setdefault(target, {})
         if event == FORGOTTEN:
             line = self._read(start, size)
@@ -68,11 +94,13 @@ class Receipts:
         events[event] = (start, size)
 
     def _read(self, start: int, size: int) -> Line | None:
-        with open(self.path, "rb") as file:
-            return parsed(os.pread(file.fileno(), size, start))
+        if start < len(self._content):
+            return parsed(self._content[start : start + size])
+        assert self._fd is not None
+        return parsed(os.pread(self._fd, size, start))
 
     def _last(self, target: str, event: str) -> Line | None:
-        place = self._at.get(target, {}).get(event)
+        place = self._events(target).get(event)
         return self._read(*place) if place else None
 
     def receipt(self, target: str) -> Receipt | None:
@@ -84,37 +112,29 @@ class Receipts:
         return line.fields if line else None
 
     def ignored(self, target: str) -> bool:
-        return IGNORED in self._at.get(target, ())
+        return IGNORED in self._events(target)
 
     def forgot(self, target: str, key: str) -> bool:
         """The user asked for this result to be made anew."""
+        self._events(target)
         return key in self._forgotten.get(target, ())
 
     def names(self) -> list[str]:
+        if not self._indexed:
+            self._index()
         return list(self._at)
 
     def append(self, lines: Iterable[Line]) -> None:
         """Write `lines`: from here on they survive a kill; after the next `sync` a power cut too."""
         if self._fd is None:
-            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
             self._size = self._after_torn_tail(self._fd)
-        batch = b""
         for line in lines:
             raw = printed(line)
-            start = self._size + len(batch)
-            batch += raw
-            if line.event == DONE:
-                self._forgotten.get(line.target, set()).discard(line.fields["key"])
-            self._lines += 1
-            events = self._at.setdefault(line.target, {})
-            if line.event == FORGOTTEN:
-                self._forgotten.setdefault(line.target, set()).update(line.fields["keys"])
-                events.clear()
-            elif line.event == DONE:
-                events.pop(FAILED, None)
-            events[line.event] = (start, len(raw) - 1)
-        append_all(self._fd, batch)
-        self._size += len(batch)
+            self._events(line.target)
+            append_all(self._fd, raw)
+            self._place(line.target, line.event, self._size, len(raw) - 1)
+            self._size += len(raw)
 
     def sync(self) -> None:
         if self._fd is not None:
@@ -130,17 +150,17 @@ class Receipts:
         return size
 
     def live(self) -> Iterator[Line]:
-        for target, events in self._at.items():
-            for event in events:
+        for target in self.names():
+            for event in self._at[target]:
                 if line := self._last(target, event):
                     yield line
 
-    def compact(self) -> None:
+    def compact(self, targets: int) -> None:
         """Drop lines that later ones made void, once they are most of the file."""
-        live = sum(map(len, self._at.values()))
-        if self._lines > 1000 and self._lines > 4 * live:
+        if self._fd is not None and self._content.count(b"\n") > max(1000, 8 * targets):
+            content = b"".join(map(printed, self.live()))
             self.close()
-            write_whole(self.path, b"".join(map(printed, self.live())))
+            write_whole(self.path, content)
 
     def close(self) -> None:
         if self._fd is not None:

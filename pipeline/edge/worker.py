@@ -1,11 +1,10 @@
-"""The other end of `workers`: reads a call a line, makes it, answers a line.  Run as a script in the project's folder.
+"""The other end of `workers`: reads calls, makes them, answers each with what went wrong.  Run as a script in the project's folder.
 
 Whatever the function prints goes where standard error goes; the pipe to Coppice is kept out of its reach."""
 
-import json
+import marshal
 import os
 import sys
-import traceback
 
 
 def function(file, name, sources):
@@ -28,14 +27,20 @@ def called(request, sources):
     except KeyError as error:
         if error.args == (request["function"],):
             return f"{request['file']} has no function {request['function']}"
-        traceback.print_exc()
+        print_traceback()
         return repr(error)
     except Exception as error:
-        traceback.print_exc()
+        print_traceback()
         return f"{type(error).__name__}: {error}"
     except SystemExit as error:
         return f"the function called sys.exit({error.code!r})" if error.code else ""
     return ""
+
+
+def print_traceback():
+    import traceback  # most calls go well
+
+    traceback.print_exc()
 
 
 def restore(printed):
@@ -56,12 +61,13 @@ def main():
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     restore(printed)
     home, sources = os.getcwd(), {}
-    for line in requests:
-        request = json.loads(line)
+    while size := requests.read(4):
+        request = marshal.loads(requests.read(int.from_bytes(size, "little")))
         error = called(request, sources)
         restore(printed)
         os.chdir(home)
-        answers.write(json.dumps({"error": error}).encode() + b"\n")
+        answer = error.encode(errors="replace")
+        answers.write(len(answer).to_bytes(4, "little") + answer)
         answers.flush()
 
 

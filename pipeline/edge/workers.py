@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import marshal
 import os
 import subprocess
 import sys
@@ -57,23 +57,25 @@ class Workers:
             if timer:
                 timer.cancel()
                 timer.join()
-        if answer and not late.is_set():
+        if answer is not None and not late.is_set():
             self._move_printed(worker.printed, log, secrets)
-            return Reply(json.loads(answer)["error"])
+            return Reply(answer)
         self._processes.end(worker.process)
         self._move_printed(worker.printed, log, secrets)
         return Reply("the worker process ended", worker.process.returncode, late.is_set())
 
     @staticmethod
-    def _asked(process: subprocess.Popen[bytes], request: Mapping[str, Any]) -> bytes:
+    def _asked(process: subprocess.Popen[bytes], request: Mapping[str, Any]) -> str | None:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            process.stdin.write(json.dumps(request).encode() + b"\n")
+            message = marshal.dumps(request)
+            process.stdin.write(len(message).to_bytes(4, "little") + message)
             process.stdin.flush()
-            return process.stdout.readline()
+            size = process.stdout.read(4)
+            return process.stdout.read(int.from_bytes(size, "little")).decode() if len(size) == 4 else None
         except (BrokenPipeError, ValueError):
-            return b""  # it died before or while it was asked
+            return None  # it died before or while it was asked
 
     @staticmethod
     def _move_printed(printed: BinaryIO, log: str, secrets: Mapping[str, str]) -> None:

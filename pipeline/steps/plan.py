@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from pipeline.core.graph import Ports, Target, paths
-from pipeline.spec import Item, clipped, instead
+from pipeline.errors import clipped, instead
+from pipeline.spec import Item
 from pipeline.steps.model import File, Gather, Row, Step, StepsSpec
 from pipeline.steps.templates import Template, filled, half_filled, mentioned
 

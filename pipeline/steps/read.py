@@ -9,7 +9,8 @@ from typing import Any
 
 from pipeline.core.graph import Limits
 from pipeline.edge.files import pattern_error
-from pipeline.spec import Item, clipped, instead
+from pipeline.errors import clipped, instead
+from pipeline.spec import Item
 from pipeline.steps.model import Env, File, Gather, Matrix, Number, Row, Step, StepsSpec, Typed
 from pipeline.steps.templates import Template, TemplateError, mentioned, template
 

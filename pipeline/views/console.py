@@ -19,7 +19,7 @@ class Display(Protocol):
     """Where the events of a build are shown while it runs."""
 
     def open(self) -> None: ...
-    def close(self) -> None: ...
+    def close(self, last: str) -> None: ...
     def stopping(self, why: str) -> None: ...
     def started(self, target: Target) -> None: ...
     def ended(self, result: Result) -> None: ...
@@ -48,8 +48,8 @@ class Log:
             self.failures[said(result)] = self.lines
         self._write(lines)
 
-    def close(self) -> None:
-        self._write([text for text, at in self.failures.items() if self.lines - at > SCREENFUL])
+    def close(self, last: str) -> None:
+        self._write([*(text for text, at in self.failures.items() if self.lines - at > SCREENFUL), last])
 
     def _write(self, lines: list[str]) -> None:
         self.stream.write("".join(f"{encodable(line, self.stream)}\n" for line in lines))
@@ -85,12 +85,9 @@ class Console(Reporter):
         self.display.ended(result)
 
     def complete_run(self) -> None:
-        self.display.close()
         not_run = len(self.build.todo) - sum(self.counts.values())
         counts = {**self.counts, SKIPPED: self.counts.get(SKIPPED, 0) + not_run}
-        text = summary(len(self.build.needed), counts, time.monotonic() - self.begun)
-        self.outstream.write(f"{text}\n")
-        self.outstream.flush()
+        self.display.close(summary(len(self.build.needed), counts, time.monotonic() - self.begun))
 
 
 class ExecutedOnly(Console):

@@ -27,7 +27,8 @@ class Live:
     def open(self) -> None:
         self.screen.open()
 
-    def close(self) -> None:
+    def close(self, last: str) -> None:
+        self.screen.say(last)
         self.screen.close()
 
     def stopping(self, why: str) -> None:

@@ -5,7 +5,7 @@ The cursor rests on the empty line below and is never hidden: whatever ends this
 from __future__ import annotations
 
 import os
-import signal
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from threading import Event, Thread
@@ -16,7 +16,10 @@ from pipeline.views.lines import encodable
 
 # Never more often than REDRAW, so that ten thousand events cost no more than ten; times tick on every TICK.
 REDRAW, TICK = 0.1, 1.0
-UP, CLEAR_BELOW = "\x1b[{}A", "\x1b[J"
+# Who was away for so long had been stopped.  No handler for SIGCONT: of two signals that come at once (a closed window
+# sends it after SIGHUP, `timeout` after SIGTERM) the first may then be taken by a thread that cannot wake the main one.
+STOPPED = TICK + REDRAW + 1.0
+HOME = "\r\x1b[{}A\x1b[J"  # to the first line of the block, and nothing left below
 
 Block = Callable[[int, int], list[Line]]  # width, height -> lines
 
@@ -33,7 +36,6 @@ class Screen:
         self._thread = Thread(target=self._draw_on, name="display", daemon=True)
 
     def open(self) -> None:
-        self._before = signal.signal(signal.SIGCONT, self._continued)
         self._thread.start()
 
     def say(self, line: str) -> None:
@@ -49,13 +51,16 @@ class Screen:
         self._changed.set()
         self._thread.join()
         self._draw([])
-        signal.signal(signal.SIGCONT, self._before)
 
     def _draw_on(self) -> None:
+        awake = time.monotonic()
         while not self._over.wait(REDRAW):
+            if time.monotonic() - awake > STOPPED:
+                self._drawn = []  # others wrote below the block meanwhile: begin a new one
             self._changed.clear()
             width, height = self._size()
             self._draw(self.block(width, height) if self._in_front() else [])
+            awake = time.monotonic()
             self._changed.wait(TICK)
 
     def _draw(self, lines: list[Line]) -> None:
@@ -64,7 +69,7 @@ class Screen:
         if said or lines != self._drawn:
             up = _rows(self._drawn, self._size()[0])
             rows = (f"{text}\n" for text in (*said, *(line.text for line in lines)))
-            self._write("\r" + (UP.format(up) if up else "") + CLEAR_BELOW + "".join(rows))
+            self._write((HOME.format(up) if up else "") + "".join(rows))
             self._drawn = lines
 
     def _write(self, text: str) -> None:
@@ -90,10 +95,6 @@ class Screen:
             return os.tcgetpgrp(self.stream.fileno()) == os.getpgrp()
         except OSError:
             return True  # a terminal that does not control us knows no background
-
-    def _continued(self, *_: object) -> None:
-        """While we were stopped, others wrote below the block: begin a new one."""
-        self._drawn = []
 
 
 def _rows(lines: Iterable[Line], width: int) -> int:

@@ -1,0 +1,31 @@
+"""The plan of a build: what a rehearsal foresees, with the times it would take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pipeline.build.rehearsal import rehearse
+from pipeline.build.session import Session
+from pipeline.build.times import expected
+from pipeline.core.forecast import FRESH, MAYBE, RUN, wall
+from pipeline.views.events import room_of
+from pipeline.views.plan import Item, Plan, why
+
+
+def outlined(session: Session, wanted: Iterable[int], todo: Iterable[int], jobs: int) -> Plan:
+    graph = session.graph
+    forecasts = {i: seen for i, seen in rehearse(session, todo).items() if seen.action != FRESH}
+    times = {i: (s, guessed) for i, s, guessed in expected(session, (i for i, f in forecasts.items() if _runs(f.action)))}
+    items = []
+    for i, seen in forecasts.items():
+        name = graph.targets[i].name
+        items.append(Item(name, seen.action, why(name, seen), *times.get(i, (None, False))))
+    seconds = {i: s or 0.0 for i, (s, _) in times.items()}
+    rooms = {f"{run}:{room}": places for run, plan in session.plans.items() for room, places in plan.rooms.items()}
+    room = {i: room_of(graph.targets[i]) for i in seconds}
+    at_once = wall(seconds, {i: graph.above(i) for i in seconds}, room, rooms, jobs)
+    return Plan(items, len(graph.needed(wanted)), sum(seconds.values()), at_once, jobs)
+
+
+def _runs(action: str) -> bool:
+    return action in (RUN, MAYBE)

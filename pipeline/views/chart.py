@@ -1,0 +1,75 @@
+"""A graph as boxes and arrows: whole steps or single targets, with how many are fresh, stale, failed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from pipeline.core.graph import Graph
+from pipeline.views.eta import step_of
+from pipeline.views.why import count, listed
+
+FRESH, STALE, FAILED, IGNORED = STATUSES = ("fresh", "stale", "failed", "ignored")
+
+
+class Box(NamedTuple):
+    """A step or a target.  `reads` are the places of other boxes in the chart; `told` is what there is to say of it."""
+
+    label: str
+    statuses: Mapping[str, int]
+    reads: tuple[int, ...]
+    told: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(self.statuses.values())
+
+
+class Chart(NamedTuple):
+    title: str
+    boxes: Sequence[Box]
+
+    @property
+    def statuses(self) -> Counter[str]:
+        return sum((Counter(box.statuses) for box in self.boxes), Counter())
+
+
+def chart(title: str, graph: Graph, shown: Iterable[int], status: Mapping[int, str], full: bool = False) -> Chart:
+    """`shown` are targets in graph order.  Names go without their run as long as there is only one."""
+    groups: dict[str, list[int]] = {}
+    for i in shown:
+        name = graph.targets[i].name
+        groups.setdefault(name if full else step_of(name), []).append(i)
+    place = {i: n for n, group in enumerate(groups.values()) for i in group}
+    one_run = len({graph.targets[i].run for i in place}) == 1
+    label = (lambda name: name.partition(":")[2]) if one_run else str
+    return Chart(title, [_box(graph, label(name), group, place, status) for name, group in groups.items()])
+
+
+def _box(graph: Graph, label: str, group: Sequence[int], place: Mapping[int, int], status: Mapping[int, str]) -> Box:
+    here = place[group[0]]
+    reads = {place[j] for i in group for j in graph.above(i) if j in place} - {here}
+    counted = Counter(status[i] for i in group)
+    name = label if len(group) == 1 else f"{label} x{len(group)}"
+    return Box(name, {s: counted[s] for s in STATUSES if counted[s]}, tuple(sorted(reads)), _told(graph, group, status))
+
+
+def _told(graph: Graph, group: Sequence[int], status: Mapping[int, str]) -> tuple[str, ...]:
+    targets = [graph.targets[i] for i in group]
+    files = dict.fromkeys(path for t in targets for path in t.inputs)
+    outputs = [path for t in targets for path in t.outputs]
+    lines = [f"{targets[0].name}: {status[group[0]]}" if len(group) == 1 else f"{count(len(group))}"]
+    for wrong in (FAILED, STALE, IGNORED):
+        if len(group) > 1 and (names := [graph.targets[i].name for i in group if status[i] == wrong]):
+            lines.append(f"{wrong}: {listed(names)}")
+    if files:
+        lines.append(f"reads {listed(list(files))}")
+    return (*lines, f"writes {listed(outputs)}")
+
+
+def counts(statuses: Mapping[str, int]) -> str:
+    """`23 fresh, 1 stale`; only the word when it is about a single target."""
+    if sum(statuses.values()) == 1:
+        return next(iter(statuses))
+    return ", ".join(f"{n} {status}" for status, n in statuses.items())

@@ -1,0 +1,115 @@
+"""What a build would do, as a table for people and as JSON for tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from pipeline.core.forecast import FRESH, HELD, MAYBE, RECALLED, RUN, Forecast
+from pipeline.views.eta import step_of
+from pipeline.views.lines import duration
+from pipeline.views.why import count
+
+MANY = 40
+FIRST = 10
+WITHOUT_REASON = {
+    RUN: "what it reads changes",
+    MAYBE: "if what it reads comes out different",
+    RECALLED: "what it reads changes",
+    HELD: "waits for {}",
+}
+
+
+class Item(NamedTuple):
+    """A target that would be looked at; `seconds` as its last run took, or when `guessed`, the others of its step."""
+
+    name: str
+    action: str
+    why: tuple[str, ...]
+    seconds: float | None = None
+    guessed: bool = False
+
+
+class Plan(NamedTuple):
+    """`serial` and `wall` (`jobs` at once) are for all of it, as if everything in doubt came out different."""
+
+    items: Sequence[Item]
+    targets: int
+    serial: float
+    wall: float
+    jobs: int
+
+
+def why(name: str, forecast: Forecast) -> tuple[str, ...]:
+    if forecast.action == HELD and forecast.held_by == name:
+        return ("ignored",)
+    told = tuple(f"{r.what} {r.where}".rstrip() for r in forecast.reasons)
+    return told if told and forecast.action != HELD else (WITHOUT_REASON[forecast.action].format(forecast.held_by),)
+
+
+def as_text(plan: Plan, everything: bool) -> str:
+    if not plan.items:
+        return f"nothing to do: {count(plan.targets)} up to date"
+    short = len(plan.items) > MANY and not everything
+    lines = [_head(plan), ""]
+    if short:
+        lines += [*_table(_steps(plan.items)), "", f"the first {FIRST} of them, in order (--all shows all):", ""]
+    lines += _table((item.action, item.name, _time([item]), _first(item.why)) for item in _some(plan.items, short))
+    return "\n".join([*lines, "", *_foot(plan)])
+
+
+def _some(items: Sequence[Item], short: bool) -> Sequence[Item]:
+    return items[:FIRST] if short else items
+
+
+def _head(plan: Plan) -> str:
+    numbers = {action: sum(item.action == action for item in plan.items) for action in (RUN, MAYBE, RECALLED, HELD)}
+    numbers[FRESH] = plan.targets - len(plan.items)
+    named = {RUN: "to run", MAYBE: "to run maybe", RECALLED: "recalled", HELD: "held back", FRESH: "fresh"}
+    return f"{count(plan.targets)}: {', '.join(f'{n} {named[action]}' for action, n in numbers.items() if n)}"
+
+
+def _table(rows: Iterable[tuple[str, str, str, str]]) -> Iterator[str]:
+    rows = list(rows)
+    names, times = (max(len(row[i]) for row in rows) for i in (1, 2))
+    for action, name, time, reason in rows:
+        yield f"  {action:8}  {name:{names}}  {time:>{times}}  {reason}".rstrip()
+
+
+def _steps(items: Sequence[Item]) -> Iterator[tuple[str, str, str, str]]:
+    """All that happens to a step in the same way in one row."""
+    groups: dict[tuple[str, str], list[Item]] = {}
+    for item in items:
+        groups.setdefault((step_of(item.name), item.action), []).append(item)
+    for (step, action), group in groups.items():
+        reasons = {item.why[0] for item in group}
+        reason = reasons.pop() if len(reasons) == 1 else f"{len(reasons)} reasons"
+        yield action, f"{step} x{len(group)}", _time(group), reason
+
+
+def _time(items: Sequence[Item]) -> str:
+    known = [item.seconds for item in items if item.seconds is not None and item.action in (RUN, MAYBE)]
+    about = "~" if any(item.guessed for item in items) else ""
+    return about + duration(sum(known)) if known else "?" if items[0].action in (RUN, MAYBE) else ""
+
+
+def _first(reasons: Sequence[str]) -> str:
+    return reasons[0] + (f" and {len(reasons) - 1} more" if len(reasons) > 1 else "")
+
+
+def _foot(plan: Plan) -> Iterator[str]:
+    jobs = f", {duration(plan.wall)} with -n {plan.jobs}" if plan.jobs > 1 else ""
+    most = "at most " if any(item.action == MAYBE for item in plan.items) else ""
+    yield f"{most}{duration(plan.serial)} one after another{jobs}, going by the last runs"
+    if any(item.guessed for item in plan.items):
+        yield "~ never ran itself: as long as others of its step"
+    if unknown := sum(item.seconds is None and item.action in (RUN, MAYBE) for item in plan.items):
+        yield f"? {count(unknown)} of which no time is known, counted as nothing"
+
+
+def as_json(plan: Plan) -> str:
+    return json.dumps({
+        "targets": plan.targets, "serial": round(plan.serial, 3), "wall": round(plan.wall, 3), "jobs": plan.jobs,
+        "todo": [item._asdict() for item in plan.items],
+    }, indent=1)  # fmt: skip
