@@ -87,7 +87,7 @@ def _coppice(executable: str, in_process: bool) -> Tool:
         graph="{exe} plan --graph-only",
         files={"dodo.py": "coppice_dodo.py", "action.py": "action.py"},
         counted=r"\b(\d+) targets",
-        caches=("runs/.coppice",),
+        caches=("runs/bench/.coppice/graph",),
         parallel=" -n {jobs}",
         jobs_by_default=1,
         makes_folders=True,

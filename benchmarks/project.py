@@ -68,7 +68,7 @@ class Project:
         """The graph has to be made from the YAML again; no target has."""
         for name in self.tool.caches:
             if (self.folder / name).exists():
-                shutil.rmtree(self.folder / name)
+                (self.folder / name).unlink()
         return set()
 
     def settle(self) -> None:

@@ -9,6 +9,10 @@ class SpecError(Exception):
     """The input is wrong, not the tool: shown as one line, exit code 2."""
 
 
+class Locked(Exception):
+    """Another process builds the run; the message says which."""
+
+
 def clipped(text: str) -> str:
     return text if len(text) <= 120 else f"{text[:117]}…"
 

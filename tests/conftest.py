@@ -1,5 +1,6 @@
 """A project in a temporary folder, used through the real command line."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -51,6 +52,7 @@ class Project:
         """The same within this process, where a process of its own is not the point."""
         with chdir(self.root), redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
             code = main(list(words))
+        gc.enable()  # `main` turns it off, since its process is about to end
         return Said(code, out.getvalue(), err.getvalue())
 
     def popen(self, *words: str, **env: str) -> subprocess.Popen[str]:

@@ -254,6 +254,27 @@ def test_odd_names_below_a_folder_are_files_not_patterns(project: Project) -> No
         assert ran(project)[-1:] == ["s"], name
 
 
+def test_a_linked_folder_below_a_folder_counts(project: Project) -> None:
+    project.write("src/a", "1")
+    elsewhere = project.root.parent / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "data").write_text("1")
+    (project.root / "src/linked").symlink_to(elsewhere)
+    (project.root / "src/round").symlink_to(".")
+    project.spec("x", steps("s:\n  run: 'echo s >> ran; echo > {out}'\n  reads: src\n  writes: a"))
+    built(project)
+    (elsewhere / "data").write_text("2")
+    built(project)
+    assert ran(project) == ["s", "s"]
+
+
+def test_a_pipe_among_files_does_not_hang(project: Project) -> None:
+    project.write("src/a", "1")
+    os.mkfifo(project.root / "src/pipe")
+    project.spec("x", steps("s:\n  run: 'echo > {out}'\n  reads: src\n  writes: a"))
+    assert project.coppice("x", timeout=20).returncode == 0
+
+
 def test_a_file_that_goes_or_comes_back_counts(project: Project) -> None:
     for name in ("src/a", "src/b"):
         project.write(name, name)

@@ -69,19 +69,15 @@ def _interrupted(world: World, number: signal.Signals, codes: tuple[int, ...]) -
     if rng.random() < 0.85:
         give_work(world)
     start = Start(world, world.tool.words(rng))
-    marks = [start.mark(name) for name in start.to_do()]
-    if len(marks) > 1 and rng.random() < 0.6:
-        held = rng.choice(marks[1:])
-        world.tell("hold", held)
-        start.until(lambda: held in start.ran())
-        time.sleep(rng.uniform(0, 0.02))
-    elif marks:
-        some = rng.randint(0, len(marks))
-        start.until(lambda: len(start.ran()) >= some)
-        time.sleep(rng.uniform(0, 0.06))
-    else:
-        end = time.monotonic() + rng.uniform(0, 0.3)
-        start.until(lambda: time.monotonic() > end)
+    to_do = start.to_do()
+    if len(to_do) > 1 and rng.random() < 0.6:
+        held = start.marks(rng.choice(to_do[1:]))
+        world.tell("hold", *held)
+        start.until(lambda: start.one_of(held))
+    elif to_do:
+        some = rng.randrange(len(to_do))
+        start.until(lambda: len(start.ran()) > some)
+    time.sleep(rng.uniform(0, 0.06) if to_do else rng.uniform(0, 0.3))
     _signal(world, start, number)
     _after(world, start, number, codes)
 
@@ -109,15 +105,15 @@ def concurrent(world: World) -> None:
     """A second start while the first cannot be over yet."""
     give_work(world)
     first = Start(world, world.tool.words(world.rng))
-    marks = [first.mark(name) for name in first.to_do()]
-    if not marks or world.tool.name == "doit":
+    to_do = first.to_do()
+    if not to_do or world.tool.name == "doit":
         second = Start(world, world.tool.words(world.rng))
         second.end(0, LOCKED)
         first.end(0, LOCKED)
         return
-    held = world.rng.choice(marks)
-    world.tell("hold", held)
-    if first.until(lambda: held in first.ran()):
+    held = first.marks(world.rng.choice(to_do))
+    world.tell("hold", *held)
+    if first.until(lambda: first.one_of(held)):
         _turned_away(world, first)
     world.tell("hold")
     first.end(0)
@@ -139,11 +135,10 @@ def failing(world: World) -> None:
     give_work(world)
     words = world.rng.choice(([], ["--continue"]))
     now = world.truths()
-    allowed = world.tool.allowed(world, now)
-    to_do = [truth.target.mark for name, truth in now.items() if name in allowed]
-    world.tell("fail", *world.rng.sample(to_do, min(1, len(to_do))))
-    start = Start(world, ["run", *words])
-    start.end(1 if to_do else 0)
+    to_do = sorted({now[name].identity for name in world.tool.allowed(world, now)})
+    bad = set(world.rng.sample(to_do, min(1, len(to_do))))
+    world.tell("fail", *(truth.target.mark for truth in now.values() if truth.identity in bad))
+    Start(world, ["run", *words]).end(1 if to_do else 0)
     world.tell("fail")
 
 
@@ -156,9 +151,10 @@ def edited_meanwhile(world: World) -> None:
         start.end(0)
         return
     held = world.rng.choice(readers)
-    world.tell("hold", start.mark(held))
+    marks = start.marks(held)
+    world.tell("hold", *marks)
     code = 0
-    if start.until(lambda: start.mark(held) in start.ran()):
+    if start.until(lambda: start.one_of(marks)):
         path = world.rng.choice([path for path in start.states[0][held].inputs if path in SOURCES])
         old = (world.root / path).read_bytes()
         world.write(path, old + b"edited meanwhile\n")

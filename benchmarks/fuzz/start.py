@@ -43,8 +43,14 @@ class Start:
         """Names of the targets that it is going to execute, if it is a whole build."""
         return [name for name in self.states[0] if name in self.allowed]
 
-    def mark(self, name: str) -> str:
-        return self.states[0][name].target.mark
+    def marks(self, name: str) -> set[str]:
+        """Of the target and of those that would give the same: only one of them need be executed."""
+        state = self.states[0]
+        return {each.target.mark for each in state.values() if each.identity == state[name].identity}
+
+    def one_of(self, marks: set[str]) -> bool:
+        """One of them was executed."""
+        return not marks.isdisjoint(self.ran())
 
     def changed(self) -> None:
         """The sources were edited while it ran."""

@@ -1,4 +1,4 @@
-"""What can still be shown of contents that are no longer there: sizes, the first byte that differs, the file of a folder."""
+"""What can still be said of contents that are gone: sizes, the first byte that differs, which file of a folder."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def _stored(store: Store, session: Session, target: Target, path: str) -> IO[byt
     stored = store.look(receipt.key) if receipt else None
     if stored is None:
         return None
-    content, small, _ = next(row for row, p in zip(zip(*stored.result, strict=True), target.outputs, strict=True) if p == path)
+    place = target.outputs.index(path)
+    content, small = stored.result.contents[place], stored.result.small[place]
     return BytesIO(small) if small is not None else open(store.object(content), "rb")
 
 

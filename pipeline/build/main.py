@@ -13,7 +13,7 @@ from pipeline.dodo import DOIT_CONFIG
 
 COMMANDS = {
     "help": "doit.cmd_help:Help",
-    "run": "pipeline.build.commands:Run",
+    "run": "pipeline.build.run:Run",
     "list": "pipeline.build.commands:List",
     "info": "pipeline.build.commands:Info",
     "clean": "pipeline.build.commands:Clean",
@@ -29,6 +29,8 @@ COMMANDS = {
 
 class SpecLoader(TaskLoader2):  # type: ignore[misc]
     """Stands where doit loads dodo.py: specs are loaded by the commands, which know what is asked for."""
+
+    looked = True  # `coppice` has looked already whether there is anything to do
 
     def load_doit_config(self) -> dict[str, Any]:
         return dict(DOIT_CONFIG)

@@ -7,15 +7,16 @@ from __future__ import annotations
 import os
 import sys
 from getopt import GetoptError, gnu_getopt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from doit.cmd_base import DoitCmdBase
 from doit.cmdparse import CmdOption, CmdParse, CmdParseError, DefaultUpdate
 from doit.exceptions import InvalidCommand
 
-from pipeline.build import project
-from pipeline.edge.lock import Locked
-from pipeline.errors import SpecError
+from pipeline.errors import Locked, SpecError
+
+if TYPE_CHECKING:
+    from pipeline.build.project import RunPlan
 
 FAILED, BAD_INPUT, LOCKED = 1, 2, 75
 # Options of doit's that have no meaning here: an error, rather than accepted and without effect.
@@ -38,8 +39,10 @@ def run_of(word: str) -> str:
     return word.partition(":")[0]
 
 
-def plans_for(words: list[str]) -> dict[str, project.RunPlan]:
+def plans_for(words: list[str]) -> dict[str, RunPlan]:
     """The plans of all runs that the command line speaks of; of every run when it names none."""
+    from pipeline.build import project
+
     return project.load(sorted({run_of(word) for word in words}) or project.specs())
 
 

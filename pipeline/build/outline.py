@@ -15,7 +15,8 @@ from pipeline.views.plan import Item, Plan, why
 def outlined(session: Session, wanted: Iterable[int], todo: Iterable[int], jobs: int) -> Plan:
     graph = session.graph
     forecasts = {i: seen for i, seen in rehearse(session, todo).items() if seen.action != FRESH}
-    times = {i: (s, guessed) for i, s, guessed in expected(session, (i for i, f in forecasts.items() if _runs(f.action)))}
+    running = [i for i, seen in forecasts.items() if seen.action in (RUN, MAYBE)]
+    times = {i: (seconds, guessed) for i, seconds, guessed in expected(session, running)}
     items = []
     for i, seen in forecasts.items():
         name = graph.targets[i].name
@@ -25,7 +26,3 @@ def outlined(session: Session, wanted: Iterable[int], todo: Iterable[int], jobs:
     room = {i: room_of(graph.targets[i]) for i in seconds}
     at_once = wall(seconds, {i: graph.above(i) for i in seconds}, room, rooms, jobs)
     return Plan(items, len(graph.needed(wanted)), sum(seconds.values()), at_once, jobs)
-
-
-def _runs(action: str) -> bool:
-    return action in (RUN, MAYBE)

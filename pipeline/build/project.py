@@ -128,11 +128,13 @@ def _planned(run: str, spec: str, known: dict[str, str], sources: Sequence[str],
 
     item = parse(_read(spec), spec)
     kind = kinds.kind_of(item)
-    declared = kinds.read(kind, item, run)
     try:
+        declared = kinds.read(kind, item, run)
         targets = Graph(kinds.plan(kind, declared)).targets
     except CycleError as error:
         raise _cycle(error, {run: spec}) from None
+    except RecursionError:
+        item.wrong("nested too deeply, or an alias inside what it stands for")
     store = declared.store or "runs/.store"
     facts = (run, kind, spec, store, declared.rooms, _needs(run, targets, known))
     _freeze(run, [FORMAT, list(sources), signatures, facts], targets)

@@ -102,7 +102,7 @@ class GraphCommand(Question):
             print(as_text(chart))
             return 0
         if params["full"] and len(chart.boxes) > MOST_DRAWN:
-            raise InvalidCommand(f"--full draws up to {MOST_DRAWN} targets, these are {len(chart.boxes)}; leave it away")
+            raise InvalidCommand(f"--full draws up to {MOST_DRAWN} targets, not {len(chart.boxes)}; leave it away")
         write_whole(params["svg"], as_svg(chart).encode(), durable=False)
         print(f"drawn: {params['svg']}")
         return 0

@@ -12,13 +12,17 @@ from typing import NamedTuple
 Edge = tuple[int, int]
 Point = tuple[float, float]
 SWEEPS = 12
+CENTRING = 6
 PULL_OF_LINES = 4.0  # how much more a line that only passes through wants to be straight
 
 
 class Spacing(NamedTuple):
-    column: float = 64
-    row: float = 14
-    line: float = 10  # between arrows that pass side by side
+    """`centred` puts boxes in the middle of all their neighbours; else arrows are straight where they can be."""
+
+    column: float
+    row: float
+    line: float  # between arrows that pass side by side
+    centred: bool = False
 
 
 class Layout(NamedTuple):
@@ -30,7 +34,7 @@ class Layout(NamedTuple):
     height: float
 
 
-def layout(sizes: Sequence[tuple[float, float]], edges: Iterable[Edge], spacing: Spacing = Spacing()) -> Layout:
+def layout(sizes: Sequence[tuple[float, float]], edges: Iterable[Edge], spacing: Spacing) -> Layout:
     """Box `a` of an edge (a, b) must come before `b` in `sizes`."""
     edges = list(edges)
     grid = _Grid(layers(len(sizes), edges), edges)
@@ -126,10 +130,11 @@ def _middles(grid: _Grid, heights: Sequence[float], spacing: Spacing) -> list[fl
     pull = [1.0] * len(heights) + [PULL_OF_LINES] * (len(tall) - len(heights))
     middles = [0.0] * len(tall)
     gaps = [[_gap(a, b, tall, grid.boxes, spacing) for a, b in pairwise(column)] for column in grid.columns]
-    for sweep in range(SWEEPS + 1):
-        order = range(len(grid.columns)) if sweep % 2 == 0 else reversed(range(len(grid.columns)))
-        near = grid.before if sweep % 2 == 0 else grid.after
-        for i in order:
+    both = [before + after for before, after in zip(grid.before, grid.after, strict=True)]
+    for sweep in range(SWEEPS + (CENTRING if spacing.centred else 1)):
+        rightwards = sweep % 2 == 0
+        near = both if spacing.centred and sweep >= SWEEPS else grid.before if rightwards else grid.after
+        for i in range(len(grid.columns)) if rightwards else reversed(range(len(grid.columns))):
             column = grid.columns[i]
             wanted = [sum(middles[u] for u in near[v]) / len(near[v]) if near[v] else middles[v] for v in column]
             for v, middle in zip(column, spaced(wanted, gaps[i], [pull[v] for v in column]), strict=True):

@@ -96,7 +96,7 @@ class Files:
     def wrote(self, path: str, content: str) -> None:
         """We put `content` there ourselves."""
         stat = os.stat(path)
-        self._known[path] = (hash((stat.st_mtime_ns, stat.st_size, stat.st_ctime_ns, stat.st_ino)), content)
+        self._known[path] = (hash((stat.st_ctime_ns, stat.st_ino, stat.st_size)), content)
         self._unsure.discard(path)
         self._own[path] = stat.st_ctime_ns
 

@@ -11,10 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from pipeline.edge import state
-
-
-class Locked(Exception):
-    """Another process builds this run; the message says which."""
+from pipeline.errors import Locked
 
 
 @contextmanager

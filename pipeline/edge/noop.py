@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FORMAT = "coppice-state-1 " + sys.version
+FORMAT = "coppice-state-2 " + sys.version
 
 # The first part of a state file: format, complete, number of targets, runs it reads from, files, their signatures.
 Head = tuple[str, bool, int, tuple[str, ...], list[str], list[int]]
@@ -22,11 +22,9 @@ def folder(run: str) -> str:
 
 def unchanged(files: Sequence[str], signatures: Sequence[int]) -> bool:
     """Is every file as it was?  ctime cannot be set, so a write shows even with size and mtime kept."""
-    stat = os.stat
     try:
-        for path, old in zip(files, signatures, strict=True):
-            s = stat(path)
-            if hash((s.st_mtime_ns, s.st_size, s.st_ctime_ns, s.st_ino)) != old:
+        for s, old in zip(map(os.stat, files), signatures, strict=True):
+            if hash((s.st_ctime_ns, s.st_ino, s.st_size)) != old:
                 return False
     except OSError:
         return False

@@ -38,7 +38,7 @@ def signature(path: str) -> int:
         s = os.stat(path)
     except OSError:
         return -1
-    return hash((s.st_mtime_ns, s.st_size, s.st_ctime_ns, s.st_ino))
+    return hash((s.st_ctime_ns, s.st_ino, s.st_size))
 
 
 def changed(files: Sequence[str], signatures: Sequence[int]) -> list[str]:

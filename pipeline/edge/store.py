@@ -86,11 +86,11 @@ class Store:
                     return  # changed behind our back: nothing to keep
                 rows.append([content, inside if inside is None else _text(inside), runnable])
             body = compact({"outputs": rows, "seconds": round(seconds, 6), "target": target}).encode()
-            self._write(self._path("results", key), b"%b\n%b" % (sha256(body).hexdigest().encode(), body))
+            self._write(self.place("results", key), b"%b\n%b" % (sha256(body).hexdigest().encode(), body))
 
     def _keep(self, path: str, content: str) -> bool:
         """Copy a large output in, under the sha256 that the copy itself has."""
-        place = self._path("objects", content)
+        place = self.place("objects", content)
         if os.path.exists(place):
             return True
         with self._draft() as draft:
@@ -104,7 +104,7 @@ class Store:
 
     def get(self, key: str) -> Result | None:
         """The result, if it is there and undamaged as far as it can be seen before its objects are copied."""
-        place = self._path("results", key)
+        place = self.place("results", key)
         try:
             with open(place, "rb", buffering=0) as file:
                 raw = file.read()
@@ -112,14 +112,15 @@ class Store:
             return None
         stored = parsed(raw)
         if stored is None:
-            self._set_aside(place)
+            with self.lock(fcntl.LOCK_SH):
+                self._set_aside(place)
             return None
         return stored.result
 
     def look(self, key: str) -> Stored | None:
         """What would be taken, if nothing of it is damaged that is not seen before it is copied.  Changes nothing."""
         try:
-            with open(self._path("results", key), "rb", buffering=0) as file:
+            with open(self.place("results", key), "rb", buffering=0) as file:
                 stored = parsed(file.read())
         except FileNotFoundError:
             return None
@@ -127,13 +128,13 @@ class Store:
 
     def object(self, content: str) -> str:
         """Where a larger output of these contents is, if it is stored."""
-        return self._path("objects", content)
+        return self.place("objects", content)
 
     def take(self, key: str, result: Result, paths: Sequence[str]) -> bool:
         """Write the outputs of `result` to `paths`; False when an object is missing or damaged."""
         with self.lock(fcntl.LOCK_SH):
             self.refer([key])
-            return os.path.exists(self._path("results", key)) and self._taken(result, paths)
+            return os.path.exists(self.place("results", key)) and self._taken(result, paths)
 
     def _taken(self, result: Result, paths: Sequence[str]) -> bool:
         for path, content, inside, runnable in zip(paths, *result, strict=True):
@@ -146,7 +147,7 @@ class Store:
         return True
 
     def _copied(self, content: str, path: str) -> bool:
-        place = self._path("objects", content)
+        place = self.place("objects", content)
         try:
             shutil.copyfile(place, path)
         except FileNotFoundError:
@@ -185,7 +186,7 @@ class Store:
             os.close(self._root_fd)
             self._root_fd = None
 
-    def _path(self, part: str, name: str) -> str:
+    def place(self, part: str, name: str) -> str:
         return f"{self.folder}/{part}/{name[:2]}/{name}"
 
     def _ready(self, path: str) -> str:

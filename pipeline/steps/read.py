@@ -31,7 +31,8 @@ def read(item: Item, name: str) -> StepsSpec:
         _name(n, v, "rooms"): v.count(f"room {n}", 1) for n, v in (top["rooms"].pairs("rooms") if "rooms" in top else ())
     }
     env = _env(top["env"], "env") if "env" in top else Env()
-    steps = tuple(_step(n, v, env, rooms, most) for n, v in top["steps"].pairs("steps"))
+    seen: dict[int, Matrix] = {}
+    steps = tuple(_step(n, v, env, rooms, most, seen) for n, v in top["steps"].pairs("steps"))
     if not steps:
         top["steps"].wrong("steps: there is none; name one, with `run:` and `writes:`")
     store = top["store"].text("store") if "store" in top else None
@@ -43,7 +44,7 @@ def read(item: Item, name: str) -> StepsSpec:
     return StepsSpec(name, item.file, steps, rooms, store, most)
 
 
-def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int) -> Step:
+def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int, seen: dict[int, Matrix]) -> Step:
     _name(name, item, "steps")
     what = f"step {name}"
     keys = item.fields(what, STEP_KEYS, ("writes",))
@@ -58,7 +59,7 @@ def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int) -> 
         name=name,
         item=item,
         keys=keys,
-        matrix=_matrix(keys["for"], what, most) if "for" in keys else Matrix(),
+        matrix=_shared_matrix(keys["for"], what, most, seen) if "for" in keys else Matrix(),
         argv=tuple(_template(w, f"{what}: run") for w in run.items(f"{what}: run")) if run and run.is_list else None,
         shell=_template(run, f"{what}: run") if run and not run.is_list else None,
         call=_call(keys["call"], what) if "call" in keys else None,
@@ -130,6 +131,13 @@ def _check_arguments(step: Step, value: Any, what: str) -> None:
         _check_arguments(step, inner, what)
 
 
+def _shared_matrix(item: Item, what: str, most: int, seen: dict[int, Matrix]) -> Matrix:
+    """Steps that share their rows by an alias have them read once."""
+    if id(item.node) not in seen:
+        seen[id(item.node)] = _matrix(item, what, most)
+    return seen[id(item.node)]
+
+
 def _matrix(item: Item, what: str, most: int) -> Matrix:
     what = f"{what}: for"
     if item.is_list:
@@ -153,7 +161,7 @@ def _rows(item: Item, what: str, most: int) -> Matrix:
     names: tuple[str, ...] | None = None
     for entry in item.items(what):
         pairs = list(entry.pairs(what))
-        here = tuple(name for name, _ in pairs)
+        here = tuple([name for name, _ in pairs])
         if names is None:
             names = tuple(_name(n, entry, what) for n in here)
         elif {*here} != {*names}:

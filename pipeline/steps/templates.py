@@ -13,13 +13,11 @@ class TemplateError(ValueError):
 
 
 class Template(NamedTuple):
-    """`text` in parts: (literal, name or None) pairs."""
+    """`text` in parts, (literal, name or None) pairs; and the same as a format for %."""
 
     parts: tuple[tuple[str, str | None], ...]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(name for _, name in self.parts if name is not None)
+    names: tuple[str, ...]
+    form: str
 
 
 def template(text: str) -> Template:
@@ -30,14 +28,14 @@ def template(text: str) -> Template:
     for _, name, form, conversion in parsed:
         if name is not None and (form or conversion or not name.replace("-", "_").isidentifier()):
             raise TemplateError(f"'{{{name}}}' in '{text}': only plain names go in braces; {{{{ and }}}} are braces")
-    return Template(tuple((literal, name) for literal, name, _, _ in parsed))
+    parts = tuple((literal, name) for literal, name, _, _ in parsed)
+    form = "".join(literal.replace("%", "%%") + ("" if name is None else "%s") for literal, name in parts)
+    return Template(parts, tuple(name for _, name in parts if name is not None), form)
 
 
-def filled(template: Template, values: Mapping[str, str], quote: Callable[[str], str] = str) -> str:
+def filled(template: Template, values: Mapping[str, str]) -> str:
     """Values put in and braces unescaped: a finished text."""
-    return "".join(
-        literal if name is None else literal + quote(values[name]) for literal, name in template.parts
-    )
+    return template.form % tuple([values[name] for name in template.names])
 
 
 def half_filled(template: Template, values: Mapping[str, str], quote: Callable[[str], str] = str) -> str:

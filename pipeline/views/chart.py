@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from pipeline.core.graph import Graph
+from pipeline.core.graph import Graph, Target
 from pipeline.views.eta import step_of
 from pipeline.views.why import count, listed
 
@@ -16,7 +16,7 @@ FRESH, STALE, FAILED, IGNORED = STATUSES = ("fresh", "stale", "failed", "ignored
 class Box(NamedTuple):
     """A step or a target.  `reads` are the places of other boxes in the chart; `told` is what there is to say of it."""
 
-    label: str
+    name: str
     statuses: Mapping[str, int]
     reads: tuple[int, ...]
     told: tuple[str, ...]
@@ -24,6 +24,10 @@ class Box(NamedTuple):
     @property
     def size(self) -> int:
         return sum(self.statuses.values())
+
+    @property
+    def label(self) -> str:
+        return self.name if self.size == 1 else f"{self.name} x{self.size}"
 
 
 class Chart(NamedTuple):
@@ -43,15 +47,15 @@ def chart(title: str, graph: Graph, shown: Iterable[int], status: Mapping[int, s
         groups.setdefault(name if full else step_of(name), []).append(i)
     place = {i: n for n, group in enumerate(groups.values()) for i in group}
     one_run = len({graph.targets[i].run for i in place}) == 1
-    label = (lambda name: name.partition(":")[2]) if one_run else str
-    return Chart(title, [_box(graph, label(name), group, place, status) for name, group in groups.items()])
+    names = [name.partition(":")[2] if one_run else name for name in groups]
+    pairs = zip(names, groups.values(), strict=True)
+    return Chart(title, [_box(graph, name, group, place, status) for name, group in pairs])
 
 
-def _box(graph: Graph, label: str, group: Sequence[int], place: Mapping[int, int], status: Mapping[int, str]) -> Box:
+def _box(graph: Graph, name: str, group: Sequence[int], place: Mapping[int, int], status: Mapping[int, str]) -> Box:
     here = place[group[0]]
     reads = {place[j] for i in group for j in graph.above(i) if j in place} - {here}
     counted = Counter(status[i] for i in group)
-    name = label if len(group) == 1 else f"{label} x{len(group)}"
     return Box(name, {s: counted[s] for s in STATUSES if counted[s]}, tuple(sorted(reads)), _told(graph, group, status))
 
 
@@ -59,13 +63,19 @@ def _told(graph: Graph, group: Sequence[int], status: Mapping[int, str]) -> tupl
     targets = [graph.targets[i] for i in group]
     files = dict.fromkeys(path for t in targets for path in t.inputs)
     outputs = [path for t in targets for path in t.outputs]
-    lines = [f"{targets[0].name}: {status[group[0]]}" if len(group) == 1 else f"{count(len(group))}"]
+    reads = [f"reads {listed(list(files))}"] if files else []
+    return (*_standing(targets, [status[i] for i in group]), *reads, f"writes {listed(outputs)}")
+
+
+def _standing(targets: Sequence[Target], statuses: Sequence[str]) -> Iterator[str]:
+    """Of many, those are named that are not fresh."""
+    if len(targets) == 1:
+        yield f"{targets[0].name}: {statuses[0]}"
+        return
+    yield count(len(targets))
     for wrong in (FAILED, STALE, IGNORED):
-        if len(group) > 1 and (names := [graph.targets[i].name for i in group if status[i] == wrong]):
-            lines.append(f"{wrong}: {listed(names)}")
-    if files:
-        lines.append(f"reads {listed(list(files))}")
-    return (*lines, f"writes {listed(outputs)}")
+        if names := [t.name for t, status in zip(targets, statuses, strict=True) if status == wrong]:
+            yield f"{wrong}: {listed(names)}"
 
 
 def counts(statuses: Mapping[str, int]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from html import escape
 
-from pipeline.core.layout import Layout, Point, layout
+from pipeline.core.layout import Layout, Point, Spacing, layout
 from pipeline.views.chart import FAILED, FRESH, IGNORED, STALE, STATUSES, Box, Chart, counts
 from pipeline.views.why import count
 
@@ -15,6 +15,10 @@ LETTER = 7.9  # of the monospace names, at 13 px
 SMALL_LETTER = 6.4  # of the line below them, at 11.5 px
 TALL, FLAT = 50, 26  # a step; a single target in a large picture
 STACK = 4  # how far the sheets behind a step of many targets stick out
+TIP = (
+    '<defs><marker id="tip" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="7" markerHeight="7"'
+    ' orient="auto-start-reverse"><path class="tip" d="M0.5 0.8 7.5 4 0.5 7.2z"/></marker></defs>'
+)
 LIGHT = {
     "paper": "#ffffff", "ink": "#1f2328", "faint": "#59636e", "card": "#ffffff", "edge": "#c6ccd3", "line": "#9aa4af",
     FRESH: "#2da44e", STALE: "#d4a72c", FAILED: "#cf222e", IGNORED: "#9aa4af",
@@ -29,17 +33,17 @@ def as_svg(chart: Chart) -> str:
     flat = all(box.size == 1 for box in chart.boxes) and len(chart.boxes) > 20
     sizes = [(_width(box, flat), FLAT if flat else TALL) for box in chart.boxes]
     edges = sorted({(min(a, b), max(a, b)) for b, box in enumerate(chart.boxes) for a in box.reads})
-    placed = layout(sizes, edges)
+    placed = layout(sizes, edges, Spacing(110, 8, 8, centred=True) if flat else Spacing(64, 18, 10))
     width = max(placed.width, _head_width(chart)) + 2 * MARGIN + STACK
     height = placed.height + HEAD + 2 * MARGIN + STACK
+    size = f'width="{width:.0f}" height="{height:.0f}"'
+    view = f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-labelledby="title"'
     return "\n".join([
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}"'
-        f' viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-labelledby="title">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {view}>',
         f'<title id="title">{escape(_headline(chart))}</title>',
         f"<style>{_style(LIGHT)} @media (prefers-color-scheme: dark) {{ {_style(DARK)} }}</style>",
-        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="7" markerHeight="7"'
-        ' orient="auto-start-reverse"><path class="tip" d="M0.5 0.8 7.5 4 0.5 7.2z"/></marker></defs>',
-        f'<rect class="paper" width="{width:.0f}" height="{height:.0f}"/>',
+        TIP,
+        f'<rect class="paper" {size}/>',
         *_head(chart),
         f'<g transform="translate({MARGIN} {MARGIN + HEAD})">',
         *_arrows(chart, placed),
@@ -93,7 +97,8 @@ def _width(box: Box, flat: bool) -> float:
 
 def _box(box: Box, place: tuple[float, float, float], height: float, flat: bool) -> Iterator[str]:
     left, top, width = place
-    yield f'<g transform="translate({left:.1f} {top:.1f})"><title>{escape(chr(10).join((box.label, *box.told)))}</title>'
+    yield f'<g transform="translate({left:.1f} {top:.1f})">'
+    yield f"<title>{escape(chr(10).join((box.label, *box.told)))}</title>"
     for sheet in (2, 1) if box.size > 1 else ():
         by = sheet * STACK / 2
         yield f'<rect class="card" x="{by}" y="{by}" width="{width:.1f}" height="{height}" rx="7"/>'
@@ -113,8 +118,9 @@ def _tall(box: Box, width: float, height: float) -> Iterator[str]:
     yield f'<text class="small" x="14" y="35">{counts(box.statuses)}</text>'
     x, whole = 14.0, width - 28
     for status, n in box.statuses.items():
-        yield f'<rect class="{status}" x="{x:.1f}" y="{height - 9}" width="{whole * n / box.size:.1f}" height="3" rx="1.5"/>'
-        x += whole * n / box.size
+        share = whole * n / box.size
+        yield f'<rect class="{status}" x="{x:.1f}" y="{height - 9}" width="{share:.1f}" height="3" rx="1.5"/>'
+        x += share
 
 
 def _arrows(chart: Chart, placed: Layout) -> Iterator[str]:
@@ -133,6 +139,7 @@ def _curve(route: list[Point]) -> str:
     for i, (to_x, to_y) in enumerate(route[1:]):
         half = (x + to_x) / 2
         straight = i % 2 == 1 or abs(to_y - y) < 0.5
-        steps.append(f"L{to_x:.1f} {to_y:.1f}" if straight else f"C{half:.1f} {y:.1f} {half:.1f} {to_y:.1f} {to_x:.1f} {to_y:.1f}")
+        bend = "L" if straight else f"C{half:.1f} {y:.1f} {half:.1f} {to_y:.1f} "
+        steps.append(f"{bend}{to_x:.1f} {to_y:.1f}")
         x, y = to_x, to_y
     return " ".join(steps)

@@ -56,7 +56,8 @@ def as_text(plan: Plan, everything: bool) -> str:
     if short:
         lines += [*_table(_steps(plan.items)), "", f"the first {FIRST} of them, in order (--all shows all):", ""]
     lines += _table((item.action, item.name, _time([item]), _first(item.why)) for item in _some(plan.items, short))
-    return "\n".join([*lines, "", *_foot(plan)])
+    foot = [*_foot(plan)]
+    return "\n".join([*lines, *[""][: len(foot)], *foot])
 
 
 def _some(items: Sequence[Item], short: bool) -> Sequence[Item]:
@@ -85,13 +86,13 @@ def _steps(items: Sequence[Item]) -> Iterator[tuple[str, str, str, str]]:
     for (step, action), group in groups.items():
         reasons = {item.why[0] for item in group}
         reason = reasons.pop() if len(reasons) == 1 else f"{len(reasons)} reasons"
-        yield action, f"{step} x{len(group)}", _time(group), reason
+        yield action, f"{step} x{len(group)}" if len(group) > 1 else group[0].name, _time(group), reason
 
 
 def _time(items: Sequence[Item]) -> str:
     known = [item.seconds for item in items if item.seconds is not None and item.action in (RUN, MAYBE)]
     about = "~" if any(item.guessed for item in items) else ""
-    return about + duration(sum(known)) if known else "?" if items[0].action in (RUN, MAYBE) else ""
+    return about + _seconds(sum(known)) if known else "?" if items[0].action in (RUN, MAYBE) else ""
 
 
 def _first(reasons: Sequence[str]) -> str:
@@ -99,13 +100,20 @@ def _first(reasons: Sequence[str]) -> str:
 
 
 def _foot(plan: Plan) -> Iterator[str]:
-    jobs = f", {duration(plan.wall)} with -n {plan.jobs}" if plan.jobs > 1 else ""
-    most = "at most " if any(item.action == MAYBE for item in plan.items) else ""
-    yield f"{most}{duration(plan.serial)} one after another{jobs}, going by the last runs"
-    if any(item.guessed for item in plan.items):
+    running = [item for item in plan.items if item.action in (RUN, MAYBE)]
+    unknown = sum(item.seconds is None for item in running)
+    if len(running) > unknown:
+        jobs = f", {_seconds(plan.wall)} with -n {plan.jobs}" if plan.jobs > 1 else ""
+        most = "at most " if any(item.action == MAYBE for item in running) else ""
+        yield f"{most}{_seconds(plan.serial)} one after another{jobs}, going by the last runs"
+    if any(item.guessed for item in running):
         yield "~ never ran itself: as long as others of its step"
-    if unknown := sum(item.seconds is None and item.action in (RUN, MAYBE) for item in plan.items):
-        yield f"? {count(unknown)} of which no time is known, counted as nothing"
+    if unknown:
+        yield f"? never ran: no time is known of {count(unknown)}"
+
+
+def _seconds(seconds: float) -> str:
+    return duration(seconds, 1 if seconds >= 1 else 2)
 
 
 def as_json(plan: Plan) -> str:

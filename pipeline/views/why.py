@@ -25,7 +25,7 @@ OUTLOOK = {
 
 
 class Cause(NamedTuple):
-    """A target that is stale by itself; the way to it: (name of a stale target, its output that the one below reads)."""
+    """A target that is stale by itself; the way up to it: (a stale target, its output that the one below reads)."""
 
     target: str
     way: tuple[tuple[str, str], ...]
@@ -78,7 +78,11 @@ def summed_up(run: str, total: int, groups: Sequence[tuple[Sequence[str], Cause]
 
 
 def count(targets: int) -> str:
-    return f"{targets} target{'s' * (targets != 1)}"
+    return plural(targets, "target")
+
+
+def plural(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what[:-1]}ies" if what[-1] == "y" else f"{number} {what}s"
 
 
 def listed(names: Sequence[str]) -> str:

@@ -1,0 +1,62 @@
+"""A build from the command line's words to the exit code: lock, look, run what is stale, remember."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from pipeline.build.ours import jobs, plans_for
+from pipeline.build.runner import Interrupted, RoomRunner, Todo
+from pipeline.build.session import Session
+from pipeline.build.tasks import Records
+from pipeline.edge.lock import locked
+from pipeline.views.events import Build
+from pipeline.views.reporters import REPORTERS, Told, junit
+
+__all__ = ["Interrupted", "build"]
+
+
+def build(words: list[str], params: Mapping[str, Any], reporters: Mapping[str, Any]) -> int:
+    plans = plans_for(words)
+    with locked([*plans]) as locks:
+        session = Session(plans, locks, params["always"])
+        try:
+            return _built(session, session.select(words), params, reporters)
+        finally:
+            session.close()
+
+
+def _built(session: Session, wanted: set[int], params: Mapping[str, Any], reporters: Mapping[str, Any]) -> int:
+    todo = session.stale(wanted)
+    session.check_sources(todo)
+    session.prepare()
+    at_once = jobs(params["num_process"])
+    with _output(params["outfile"]) as stream:
+        reporter = _reporter(stream, params, reporters)
+        reporter.begin(_announced(session, wanted, todo, at_once))
+        runner = RoomRunner(session, todo, at_once, Records(session), reporter, params["continue"])
+        try:
+            return int(runner.run_all(Todo({}, [session.graph.targets[i].name for i in sorted(wanted)])))
+        finally:
+            session.save(runner.ended)
+
+
+def _reporter(stream: Any, params: Mapping[str, Any], reporters: Mapping[str, Any]) -> Told:
+    """Ours, or one of doit's or of a plugin; and JUnit's besides."""
+    name = params["reporter"]
+    made = {**reporters, **REPORTERS}[name] if isinstance(name, str) else name
+    return Told([made(stream, params), *([junit(params["junit"])] if params["junit"] else [])])
+
+
+def _output(named: Any) -> AbstractContextManager[Any]:
+    """The file of `-o`, or standard output."""
+    return open(named, "w", encoding="utf-8") if isinstance(named, str) else nullcontext(sys.stdout)
+
+
+def _announced(session: Session, wanted: set[int], todo: set[int], at_once: int) -> Build:
+    graph, receipts = session.graph, session.maker.receipts
+    rooms = {f"{run}:{room}": places for run, plan in session.plans.items() for room, places in plan.rooms.items()}
+    needed = graph.needed(wanted)
+    return Build(graph.targets, graph.above, needed, todo, at_once, rooms, lambda t: receipts[t.run].receipt(t.name))

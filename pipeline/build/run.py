@@ -1,0 +1,40 @@
+"""The command `run`.  Looks first whether anything is to be done; only then is the rest imported."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from doit.cmd_run import Run as StockRun
+
+from pipeline.build.ours import Ours, opt_jobs
+from pipeline.cli import noop
+
+opt_junit = {
+    "name": "junit", "short": "", "long": "junit", "type": str, "default": "",
+    "help": "write the targets and how they ended to FILE as JUnit XML",
+}  # fmt: skip
+
+
+class Run(Ours, StockRun):  # type: ignore[misc]
+    name = "run"
+    doc_usage = "[RUN | RUN:TARGET | FILE]..."
+    cmd_options = (*(opt for opt in StockRun.cmd_options if opt["name"] != "num_process"), opt_jobs, opt_junit)
+
+    def stock(self, params: Any, args: list[str]) -> int:
+        return int(super(Ours, self).execute(params, args) or 0)
+
+    def ours(self, params: Any, args: list[str]) -> int:
+        if self.plainly(params) and noop(args):
+            return 0
+        from pipeline.build.building import Interrupted, build
+
+        try:
+            return build(args, params, self.reporters)
+        except Interrupted as error:
+            return self.refuse(f"{error}; what was finished is kept", 128 + error.number)
+
+    def plainly(self, params: Any) -> bool:
+        """May this be answered with "up to date", and has nobody looked yet?"""
+        unusual = params["always"] or params["junit"] or params["reporter"] != "console"
+        return not unusual and params["outfile"] is sys.stdout and not getattr(self.loader, "looked", False)

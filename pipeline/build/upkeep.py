@@ -1,0 +1,147 @@
+"""Commands that look after a project: init, gc."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import ExitStack
+from typing import Any
+
+from pipeline.build import project
+from pipeline.build.ours import Ours
+from pipeline.errors import SpecError
+
+DODO = '''"""The build, as doit sees it: every spec in specs/ becomes tasks named after it."""
+
+from pipeline.dodo import DOIT_CONFIG, task_runs  # noqa: F401
+'''
+HELLO = """\
+# A first run, to be changed. Every file in specs/ is a run of its name.
+#
+#   coppice hello         builds all of it, into runs/hello/
+#   coppice hello         again: up to date, nothing runs
+#   coppice plan hello    after an edit of this file: what would run, and why
+#   coppice why hello:all the same for one target, to the last detail
+
+kind: steps
+
+steps:
+  greeting:
+    for: {name: [Ada, Grace, Emmy]}     # a target for each: hello:greeting.Ada, ...
+    run: echo "Hello," {name} > {out}   # one line for /bin/sh; {out} is where to write
+    writes: greetings/{name}.txt        # ends up as runs/hello/greetings/Ada.txt
+
+  all:
+    run: sort {in} > {out}              # {in} is all that is read
+    reads: [{step: greeting}]           # every output of the step above
+    writes: all.txt
+"""
+IGNORE = "/runs/"
+
+
+class Upkeep(Ours):
+    base_options = ()
+
+
+class Init(Upkeep):
+    name = "init"
+    doc_usage = "[FOLDER]"
+    doc_purpose = "make a folder a project: a dodo.py, a first spec, runs/ ignored by git; overwrites nothing"
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        """There need not be a project yet."""
+        return self.told({})
+
+    def ours(self, params: Any, args: list[str]) -> int:
+        if len(args) > 1:
+            raise SpecError(f"init: one folder at a time, not {len(args)}")
+        folder = args[0] if args else "."
+        files = {os.path.normpath(f"{folder}/{name}"): text for name, text in (("dodo.py", DODO), ("specs/hello.yaml", HELLO))}
+        missing = {path: text for path, text in files.items() if not _is_there(path, text)}
+        for path, text in missing.items():
+            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+            with open(path, "x", encoding="utf-8") as file:
+                file.write(text)
+        changed = [*missing, *_git_ignores(folder)]
+        print("\n".join([*(f"wrote {path}" for path in changed), *_next_steps(folder, bool(changed))]))
+        return 0
+
+
+def _is_there(path: str, text: str) -> bool:
+    if not os.path.lexists(path):
+        return False
+    try:
+        with open(path, "rb") as file:
+            same = file.read() == text.encode()
+    except (FileNotFoundError, IsADirectoryError):
+        same = False
+    if not same:
+        raise SpecError(f"{path} is there already, with something else in it; nothing was written")
+    return True
+
+
+def _git_ignores(folder: str) -> list[str]:
+    """.gitignore, if it had to be told of runs/."""
+    place = os.path.abspath(folder)
+    while not os.path.exists(os.path.join(place, ".git")):
+        if place == (place := os.path.dirname(place)):
+            return []
+    path = os.path.normpath(f"{folder}/.gitignore")
+    text = ""
+    if os.path.exists(path):
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read()
+    if {"/runs/", "/runs", "runs/", "runs"} & {line.strip() for line in text.splitlines()}:
+        return []
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(f"{'' if not text or text.endswith(chr(10)) else chr(10)}{IGNORE}\n")
+    return [path]
+
+
+def _next_steps(folder: str, changed: bool) -> list[str]:
+    enter = [] if os.path.samefile(folder, ".") else [f"  cd {folder}"]
+    first = "next:" if changed else "it is a project already; next:"
+    return [first, *enter, "  coppice plan      # what would run", "  coppice           # run it"]
+
+
+class Gc(Upkeep):
+    name = "gc"
+    doc_purpose = "drop stored results that nothing refers to"
+    doc_description = (
+        "A result is kept as long as a checkout that shares the store refers to it. This one refers to every result in"
+        " the receipts of its runs, those before the last edits too, so that undoing an edit still recalls; receipts"
+        " forget the oldest lines when most of the file is out of date. To let a run go, remove its folder in runs/."
+    )
+    cmd_options = (
+        {"name": "dry_run", "long": "dry-run", "type": bool, "default": False,
+         "help": "only say what would be dropped"},
+    )  # fmt: skip
+
+    def ours(self, params: Any, args: list[str]) -> int:
+        from pipeline.edge.gc import references, sweep
+        from pipeline.edge.lock import locked
+        from pipeline.edge.store import Store
+        from pipeline.views.swept import told
+
+        if args:
+            raise SpecError(f"gc: no '{args[0]}': it looks through the stores of all runs")
+        folders = {os.path.realpath(plan.store): plan.store for plan in project.load(project.specs()).values()}
+        stores = [Store(folder) for _, folder in sorted(folders.items()) if os.path.isdir(folder)]
+        with ExitStack() as stack:
+            for store in stores:
+                stack.enter_context(store.lock(fcntl.LOCK_EX))
+            runs = started()
+            stack.enter_context(locked(runs))
+            own = references(runs)
+            for store in stores:
+                print(told(sweep(store, own, params["dry_run"]), params["dry_run"]))
+        if not stores:
+            print("nothing is stored yet")
+        return 0
+
+
+def started() -> list[str]:
+    """Every run of this checkout that was ever started, also those whose spec is gone.  A builder is one of them from
+    before it writes to the store: listed while it cannot, none is missed."""
+    runs = os.listdir("runs") if os.path.isdir("runs") else []
+    return [run for run in runs if os.path.isdir(f"runs/{run}/.coppice")]

@@ -1,0 +1,127 @@
+"""Drops from a store what no checkout refers to.  All of it while the store's lock is held alone."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Collection, Iterable, Iterator
+
+from pipeline.core.swept import Root, Swept, Tally
+from pipeline.edge.files import write_whole
+from pipeline.edge.receipts import DONE, Receipts, parsed
+from pipeline.edge.store import Store, here
+from pipeline.edge.store import parsed as parsed_result
+
+_SHA = re.compile(r"[0-9a-f]{64}")
+_ROOT = re.compile(r"[0-9a-f]{16}")
+_LATER = 2.0  # seconds by which clocks of files and of processes may differ
+
+
+def references(runs: Iterable[str]) -> set[str]:
+    """The key of every result that these runs were made of, as far back as their receipts go: an edit that is
+    undone then finds its results.  Receipts forget older lines when most of the file is out of date."""
+    keys: set[str] = set()
+    for run in runs:
+        try:
+            with open(Receipts.path_of(run), "rb") as file:
+                lines = map(parsed, file.read().split(b"\n"))
+        except FileNotFoundError:
+            continue  # started once, never finished anything
+        keys |= {line.fields["key"] for line in lines if line and line.event == DONE}
+    return keys
+
+
+def sweep(store: Store, own: Collection[str], dry: bool) -> Swept:
+    """`own` are the references of this checkout; those of others stand in their own files of the store."""
+    results = {name for name in store.stored("results") if _SHA.fullmatch(name)}
+    others = _others(store)
+    if not dry:
+        _rewrite_root(store, results.intersection(own))
+    kept = results.intersection(own).union(*(keys & results for _, keys in others))
+    dropped = _dropped(_places(store, "results", results - kept), dry)
+    whole, objects = _readable(store, kept)
+    broken = _dropped(_places(store, "results", kept - whole), dry)
+    idle = {name for name in store.stored("objects") if _SHA.fullmatch(name)} - objects
+    freed = _dropped(_places(store, "objects", idle), dry)
+    drafts = _dropped([*_dead_drafts(store), *_torn_roots(store)], dry)
+    damaged = _dropped(_files(f"{store.folder}/damaged"), dry)
+    left = _weighed([*_places(store, "results", whole), *_places(store, "objects", objects)])
+    named = tuple(root._replace(results=len(keys & results)) for root, keys in others)
+    return Swept(store.folder, dropped, freed, drafts, damaged.plus(broken), left, named)
+
+
+def _others(store: Store) -> list[tuple[Root, set[str]]]:
+    found = []
+    for path in _files(f"{store.folder}/roots"):
+        if path == store.root or not _ROOT.fullmatch(os.path.basename(path)):
+            continue
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+        place = lines[0][2:] if lines and lines[0].startswith("# ") else ""
+        found.append((Root(place, path, 0), {*lines}))
+    return found
+
+
+def _rewrite_root(store: Store, keys: Iterable[str]) -> None:
+    """Without what its receipts no longer speak of.  Its builders are locked out, so none of them appends meanwhile."""
+    os.makedirs(os.path.dirname(store.root), exist_ok=True)
+    write_whole(store.root, "".join(f"{line}\n" for line in (f"# {here()}", *sorted(keys))).encode())
+
+
+def _readable(store: Store, names: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Of these results those that are undamaged, and the objects they name."""
+    whole: set[str] = set()
+    objects: set[str] = set()
+    for name in names:
+        with open(store.place("results", name), "rb", buffering=0) as file:
+            stored = parsed_result(file.read())
+        if stored is not None:
+            whole.add(name)
+            objects.update(stored.objects)
+    return whole, objects & {*store.stored("objects")}
+
+
+def _dead_drafts(store: Store) -> Iterator[str]:
+    """Drafts of processes of this host that are gone; of other hosts nothing can be known from here."""
+    for path in _files(f"{store.folder}/drafts"):
+        host, _, numbers = os.path.basename(path).rpartition(".")[0].rpartition(".")
+        if host == socket.gethostname() and numbers.isdigit() and not _writes(int(numbers), path):
+            yield path
+
+
+def _writes(pid: int, draft: str) -> bool:
+    """Is the process alive that wrote this?  A number is used again: one that started later is another process."""
+    import psutil
+
+    try:
+        return bool(psutil.Process(pid).create_time() <= os.path.getmtime(draft) + _LATER)
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.AccessDenied:
+        return True  # somebody else's, and alive
+
+
+def _torn_roots(store: Store) -> Iterator[str]:
+    """What a killed gc was writing: there is one gc at a time."""
+    yield from (path for path in _files(f"{store.folder}/roots") if path.endswith(".draft"))
+
+
+def _places(store: Store, part: str, names: Iterable[str]) -> list[str]:
+    return [store.place(part, name) for name in sorted(names)]
+
+
+def _files(folder: str) -> list[str]:
+    return [f"{folder}/{name}" for name in sorted(os.listdir(folder))] if os.path.isdir(folder) else []
+
+
+def _dropped(paths: Iterable[str], dry: bool) -> Tally:
+    paths = list(paths)
+    tally = _weighed(paths)
+    for path in () if dry else paths:
+        os.unlink(path)
+    return tally
+
+
+def _weighed(paths: Collection[str]) -> Tally:
+    return Tally(len(paths), sum(map(os.path.getsize, paths)))

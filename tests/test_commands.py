@@ -1,0 +1,561 @@
+"""Every command on a clean tree, a finished one and a broken one, by `coppice` and by `doit`."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Project, Said
+
+SPEC = """kind: steps
+steps:
+  part:
+    for: {n: [1, 2]}
+    run: "echo part.{n} >> ran; cat {in} > {out}"
+    reads: src.txt
+    writes: part{n}.txt
+  whole:
+    run: "echo whole >> ran; cat {in} > {out}"
+    reads: {step: part}
+    writes: whole.txt
+  alone:
+    run: "echo alone >> ran; echo > {out}"
+    writes: alone.txt
+"""
+ALL = ["alone", "part.1", "part.2", "whole"]
+DODO = '"""Tasks."""\n\nfrom pipeline.dodo import DOIT_CONFIG, task_runs  # noqa: F401\n'
+
+
+@pytest.fixture
+def tree(project: Project) -> Project:
+    project.write("src.txt", "1\n")
+    project.spec("x", SPEC)
+    project.write("dodo.py", DODO)
+    return project
+
+
+@pytest.fixture
+def finished(tree: Project) -> Project:
+    assert do(tree).code == 0
+    assert ran(tree) == ALL
+    return tree
+
+
+def do(project: Project, *words: str, code: int = 0) -> Said:
+    said = project.call(*words)
+    assert said.code == code, said
+    assert "Traceback" not in said.err
+    return said
+
+
+def refused(project: Project, *words: str) -> str:
+    said = do(project, *words, code=2)
+    assert said.err.startswith("coppice: "), said
+    assert said.err.count("\n") == 1, said
+    assert "CmdOption" not in said.err
+    assert not said.out
+    return said.err
+
+
+def ran(project: Project) -> list[str]:
+    """What was executed since the last look, sorted."""
+    note = project.root / "ran"
+    lines = sorted(note.read_text().split()) if note.exists() else []
+    note.unlink(missing_ok=True)
+    return lines
+
+
+def statuses(project: Project) -> dict[str, str]:
+    lines = do(project, "list", "--all", "--status").out.splitlines()
+    return {line.split()[1]: line[0] for line in lines}
+
+
+# -- a clean tree
+
+
+def test_on_a_clean_tree_all_is_listed_and_nothing_is_done(tree: Project) -> None:
+    assert do(tree, "list").out.split()[0] == "x"
+    assert statuses(tree) == {"x": "R", "x:alone": "R", "x:part.1": "R", "x:part.2": "R", "x:whole": "R"}
+    assert "x:part.1" in do(tree, "info", "x:whole", code=1).out
+    assert do(tree, "clean").out == ""
+    do(tree, "why", "x:whole", code=1)
+    do(tree, "plan")
+    do(tree, "graph")
+    assert ran(tree) == []
+    assert not [p for p in (tree.root / "runs").rglob("*.txt")]
+
+
+def test_forget_and_ignore_work_before_anything_was_built(tree: Project) -> None:
+    do(tree, "forget")
+    do(tree, "ignore", "x:part.1")
+    do(tree)
+    assert ran(tree) == ["alone", "part.2"]
+
+
+# -- selecting
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], ALL),
+        (["x"], ALL),
+        (["run"], ALL),
+        (["run", "x"], ALL),
+        (["x:part.1"], ["part.1"]),
+        (["x:whole"], ["part.1", "part.2", "whole"]),
+        (["runs/x/part2.txt"], ["part.2"]),
+        (["./runs/x/../x/part2.txt"], ["part.2"]),
+        (["x:part.1", "x:alone"], ["alone", "part.1"]),
+        (["x:part.1", "x:part.1"], ["part.1"]),
+        (["-n", "1", "x:alone"], ["alone"]),
+        (["x:alone", "-n1"], ["alone"]),
+        (["x:alone", "--process", "3"], ["alone"]),
+        (["-n", "0", "x:alone"], ["alone"]),
+    ],
+)
+def test_what_is_selected_is_built_and_what_it_needs(tree: Project, words: list[str], expected: list[str]) -> None:
+    do(tree, *words)
+    assert ran(tree) == expected
+
+
+def test_one_run_of_two_is_built_and_the_other_may_be_broken(tree: Project) -> None:
+    tree.spec("y", "kind: stepz\n")
+    do(tree, "x")
+    assert ran(tree) == ALL
+    for command in ("list", "info", "why", "plan", "graph", "forget", "ignore", "clean"):
+        do(tree, command, "x:alone" if command != "graph" else "x", code=0)
+    assert "specs/y.yaml:1: " in refused(tree, "run")
+    assert ran(tree) == []
+
+
+@pytest.mark.parametrize("command", ["list", "info", "why", "forget", "ignore", "clean", "plan"])
+def test_a_target_can_be_named_by_its_output(finished: Project, command: str) -> None:
+    do(finished, command, "runs/x/part1.txt")
+
+
+UNKNOWN = {
+    "y": "there is no run 'y'",
+    "lst": "there is no run 'lst'",
+    "x:hole": "there is no target 'x:hole'; did you mean 'x:whole'?",
+    "x:part.3": "there is no target 'x:part.3'; did you mean 'x:part.",
+    "runs/x/wole.txt": "did you mean",
+    "src.txt": "there is no ",
+    "": "there is no ",
+    "a=b": "there is no run 'a=b'",
+}
+
+
+@pytest.mark.parametrize("word", UNKNOWN)
+@pytest.mark.parametrize("command", ["run", "list", "info", "clean", "forget", "ignore", "why", "plan", "graph"])
+def test_what_is_unknown_is_refused_by_every_command(finished: Project, command: str, word: str) -> None:
+    assert UNKNOWN[word] in refused(finished, command, word)
+    assert ran(finished) == []
+
+
+@pytest.mark.parametrize("command", ["run", "list", "info", "clean", "forget", "ignore", "why", "plan", "graph", "gc", "init"])
+@pytest.mark.parametrize("option", ["--bogus", "-Z", "--db-file=x", "--backend=json"])
+def test_unknown_options_and_those_without_meaning_here_are_refused(tree: Project, command: str, option: str) -> None:
+    message = refused(tree, command, option)
+    assert option.partition("=")[0].lstrip("-") in message
+    assert f"`coppice help {command}`" in message
+
+
+BAD_VALUES = [["-n", "many"], ["-n", "-3"], ["-n", "1.5"], ["-n"], ["--reporter", "nope"], ["-P", "thread"], ["--pdb"], ["-s"]]
+
+
+@pytest.mark.parametrize("words", BAD_VALUES, ids=" ".join)
+def test_bad_values_of_options_are_refused(tree: Project, words: list[str]) -> None:
+    refused(tree, *words)
+    assert ran(tree) == []
+
+
+def test_help_and_version_are_ours(tree: Project) -> None:
+    assert "0.1.0" in do(tree, "--version").out
+    for words in (["help"], ["--help"], ["help", "run"], ["help", "list"], ["-h"], ["list", "--help"]):
+        said = do(tree, *words)
+        assert "coppice" in said.out
+        assert "--db-file" not in said.out
+
+
+# -- a finished tree
+
+
+def test_a_finished_tree_is_left_alone(finished: Project) -> None:
+    for words in ([], ["x"], ["x:whole"], ["runs/x/whole.txt"]):
+        do(finished, *words)
+    assert statuses(finished) == dict.fromkeys(["x", *(f"x:{name}" for name in ALL)], "U")
+    do(finished, "info", "x:whole")
+    do(finished, "why", "x:whole")
+    assert ran(finished) == []
+
+
+def test_up_to_date_is_said_by_the_fast_path_and_by_the_long_one(finished: Project) -> None:
+    for words in ([], ["x"], ["run"], ["run", "x"]):
+        assert finished.coppice(*words).stdout == "up to date: 4 targets\n"
+    assert "up to date" in do(finished).out
+
+
+def test_an_edit_is_seen_by_every_command(finished: Project) -> None:
+    finished.write("src.txt", "2\n")
+    assert statuses(finished)["x:part.1"] == "R"
+    assert "src.txt" in do(finished, "info", "x:part.1", code=1).out
+    do(finished)
+    assert ran(finished) == ["part.1", "part.2", "whole"]
+
+
+def test_an_edited_spec_is_seen_even_after_another_command_has_looked(finished: Project) -> None:
+    finished.spec("x", SPEC.replace("echo > ", "echo new > "))
+    do(finished, "list")
+    do(finished)
+    assert ran(finished) == ["alone"]
+    assert finished.read("runs/x/alone.txt") == "new\n"
+
+
+def test_always_executes_what_is_selected_and_what_it_needs(finished: Project) -> None:
+    do(finished, "-a", "x:whole")
+    assert ran(finished) == ["part.1", "part.2", "whole"]
+    do(finished)
+    assert ran(finished) == []
+
+
+def test_clean_removes_outputs_which_are_then_recalled(finished: Project) -> None:
+    assert "runs/x/whole.txt" in do(finished, "clean", "-n").out
+    assert (finished.root / "runs/x/whole.txt").exists()
+    do(finished, "clean", "x:whole")
+    assert not (finished.root / "runs/x/whole.txt").exists()
+    assert (finished.root / "runs/x/part1.txt").exists()
+    do(finished, "clean")
+    assert not [*(finished.root / "runs/x").glob("*.txt")]
+    assert do(finished).out.count("recalled x:") == 4
+    assert ran(finished) == []
+
+
+def test_a_long_chain_is_no_obstacle_for_any_command(project: Project) -> None:
+    lines = [f"  s{i}: {{run: 'cp {{in}} {{out}}', reads: f{i - 1}, writes: f{i}}}\n" for i in range(1, 1500)]
+    project.spec("x", "kind: steps\nsteps:\n  s0: {run: 'echo > {out}', writes: f0}\n" + "".join(lines))
+    for command in ("list", "why", "graph", "forget", "clean"):
+        do(project, command, "x:s1499", code=int(command == "why"))
+    for command in (["list", "--all", "-s"], ["plan"], ["clean"], ["clean", "-a"], ["clean", "-c", "x:s1499"], ["forget", "-s", "x:s1499"]):
+        do(project, *command)
+
+
+def test_clean_of_one_run_leaves_the_other(finished: Project) -> None:
+    finished.spec("y", SPEC)
+    do(finished, "y")
+    do(finished, "clean", "y")
+    assert (finished.root / "runs/x/whole.txt").exists()
+    assert not (finished.root / "runs/y/whole.txt").exists()
+
+
+def test_clean_leaves_files_that_no_target_writes(finished: Project) -> None:
+    finished.write("runs/x/notes.md", "mine")
+    do(finished, "clean")
+    assert finished.read("runs/x/notes.md") == "mine"
+
+
+def test_forgotten_is_made_anew_and_not_recalled(finished: Project) -> None:
+    do(finished, "forget", "x:part.1")
+    assert statuses(finished)["x:part.1"] == "R"
+    do(finished)
+    assert ran(finished) == ["part.1"], "the others see the same contents as before"
+    do(finished)
+    assert ran(finished) == []
+
+
+def test_forget_of_a_run_and_of_all_of_them(finished: Project) -> None:
+    for words in (["x"], [], ["-a"], ["x", "-a"]):
+        do(finished, "forget", *words)
+        do(finished)
+        assert ran(finished) == ALL
+
+
+def test_forget_with_what_it_needs(finished: Project) -> None:
+    do(finished, "forget", "-s", "x:whole")
+    do(finished)
+    assert ran(finished) == ["part.1", "part.2", "whole"]
+
+
+def test_forgotten_and_cleaned_is_made_anew(finished: Project) -> None:
+    do(finished, "clean", "--forget", "x:alone")
+    do(finished)
+    assert ran(finished) == ["alone"]
+
+
+def test_ignored_is_left_out_with_all_that_needs_it_until_it_is_forgotten(finished: Project) -> None:
+    do(finished, "ignore", "x:part.1")
+    finished.write("src.txt", "2\n")
+    do(finished)
+    assert ran(finished) == ["part.2"]
+    assert statuses(finished)["x:part.1"] == "I"
+    do(finished, "forget", "x:part.1")
+    do(finished)
+    assert ran(finished) == ["part.1", "whole"]
+
+
+def test_ignore_wants_a_name_and_info_exactly_one(tree: Project) -> None:
+    assert "ignore" in refused(tree, "ignore")
+    refused(tree, "info")
+    refused(tree, "info", "x:alone", "x:whole")
+
+
+def test_list_takes_its_options(finished: Project) -> None:
+    assert do(finished, "list", "--all", "-q", "--sort", "definition").out.split() == ["x", "x:part.1", "x:part.2", "x:whole", "x:alone"]
+    assert "runs/x/part1.txt" in do(finished, "list", "--deps", "x:whole").out
+    assert do(finished, "list", "--template", "<{name}>", "x:alone").out == "<x:alone>\n"
+
+
+@pytest.mark.parametrize("reporter", ["console", "executed-only", "json", "zero", "error-only"])
+def test_every_reporter_can_be_asked_for(tree: Project, reporter: str) -> None:
+    out = do(tree, "--reporter", reporter).out
+    assert ("x:alone" in out) == (reporter in ("console", "executed-only", "json"))
+    if reporter == "json":
+        assert [json.loads(line) for line in out.splitlines()] or json.loads(out)
+
+
+# -- failures
+
+
+BROKEN = SPEC.replace("echo part.{n} >> ran;", "echo part.{n} >> ran; [ {n} = 2 ] || exit 9;")
+
+
+def test_a_failure_ends_the_build_and_with_continue_only_what_needs_it(tree: Project) -> None:
+    tree.spec("x", BROKEN)
+    said = do(tree, "-n", "1", code=1)
+    assert ran(tree) == ["part.1"]
+    assert "x:part.1" in said.out
+    do(tree, "-n", "1", "--continue", code=1)
+    assert ran(tree) == ["alone", "part.1", "part.2"]
+    do(tree, code=1)
+    assert ran(tree) == ["part.1"]
+    tree.spec("x", SPEC)
+    do(tree)
+    assert "part.1" in ran(tree)
+
+
+def test_a_failure_shows_the_last_lines_and_where_the_log_is(tree: Project) -> None:
+    tree.spec("x", BROKEN.replace("exit 9", "{{ echo the reason >&2; exit 9; }}"))
+    said = do(tree, code=1)
+    assert "the reason" in said.out + said.err
+    assert "runs/x/.coppice/logs/part.1.log" in said.out + said.err
+
+
+def test_a_failed_target_keeps_its_old_output_out_of_the_way_of_nobody(finished: Project) -> None:
+    finished.spec("x", BROKEN)
+    do(finished, code=1)
+    assert statuses(finished)["x:part.1"] == "R"
+
+
+# -- a broken tree
+
+
+def test_without_a_source_the_rest_can_be_listed_cleaned_and_built(finished: Project) -> None:
+    (finished.root / "src.txt").unlink()
+    assert "src.txt is missing" in refused(finished, "run")
+    assert "src.txt is missing" in refused(finished, "run", "--continue")
+    assert statuses(finished)["x:part.1"] == "R"
+    do(finished, "x:alone")
+    assert "src.txt" in do(finished, "info", "x:part.1", code=1).out
+    do(finished, "why", "x:part.1", code=1)
+    do(finished, "graph")
+    do(finished, "forget", "x:alone")
+    do(finished, "ignore", "x:part.1", "x:part.2")
+    do(finished, "clean")
+    assert ran(finished) == []
+
+
+RECEIPTS = {
+    "cut in a line": lambda raw: raw[: len(raw) - 30],
+    "a line of another program": lambda raw: raw + b"hello\n",
+    "zeros at the end, as after a power cut": lambda raw: raw + b"\0" * 4096,
+    "a bit flipped": lambda raw: raw[:100] + bytes([raw[100] ^ 1]) + raw[101:],
+    "empty": lambda raw: b"",
+    "random": lambda raw: os.urandom(5000),
+}
+
+
+@pytest.mark.parametrize("damage", RECEIPTS)
+def test_damaged_receipts_cost_at_most_a_recall(finished: Project, damage: str) -> None:
+    receipts = finished.root / "runs/x/.coppice/receipts"
+    receipts.write_bytes(RECEIPTS[damage](receipts.read_bytes()))
+    for words in (["list", "--all", "--status"], ["clean", "-n"]):
+        do(finished, *words)
+    do(finished)
+    assert ran(finished) == []
+    assert set(statuses(finished).values()) == {"U"}
+
+
+CACHES = ["runs/x/.coppice/state", "runs/x/.coppice/graph", "runs/x/.coppice/logs", ".doit.db", ".doit.db.dat"]
+
+
+@pytest.mark.parametrize("gone", [*([path] for path in CACHES), CACHES], ids=[*CACHES, "all"])
+def test_deleting_a_cache_redoes_nothing(finished: Project, gone: list[str]) -> None:
+    for path in gone:
+        place = finished.root / path
+        shutil.rmtree(place, ignore_errors=True)
+        place.unlink(missing_ok=True)
+    do(finished)
+    assert ran(finished) == []
+
+
+@pytest.mark.parametrize("path", CACHES[:2])
+def test_a_damaged_cache_redoes_nothing(finished: Project, path: str) -> None:
+    cache = finished.root / path
+    whole = cache.read_bytes()
+    for content in (b"", whole[:50], whole[: len(whole) // 2], os.urandom(300), whole[:60] + os.urandom(40) + whole[100:]):
+        cache.write_bytes(content)
+        assert finished.coppice("x").returncode == 0
+        assert ran(finished) == []
+
+
+def test_deleting_receipts_and_caches_recalls_all(finished: Project) -> None:
+    shutil.rmtree(finished.root / "runs/x")
+    assert do(finished).out.count("recalled x:") == 4
+    assert ran(finished) == []
+
+
+def test_deleting_everything_builds_everything(finished: Project) -> None:
+    shutil.rmtree(finished.root / "runs")
+    do(finished)
+    assert ran(finished) == ALL
+
+
+# -- through doit
+
+
+class Installed:
+    """A virtual environment as `pip install --editable` leaves it, without the time that takes."""
+
+    def __init__(self, folder: Path) -> None:
+        venv.create(folder, symlinks=True)
+        self.bin = folder / "bin"
+        packages = next((folder / "lib").glob("python3*")) / "site-packages"
+        definition = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        version = definition["version"]
+        (packages / f"__editable__.coppice-{version}.pth").write_text(f"{ROOT}\n")
+        (packages / "others.pth").write_text("".join(f"{place}\n" for place in sys.path if place.endswith("site-packages")))
+        described = packages / f"coppice-{version}.dist-info"
+        described.mkdir()
+        (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: coppice\nVersion: {version}\n")
+        points = [f"[{group}]\n" + "".join(f"{n} = {at}\n" for n, at in names.items()) for group, names in definition["entry-points"].items()]
+        (described / "entry_points.txt").write_text("\n".join(points))
+        shutil.copy(ROOT / "bin/coppice", self.bin)
+        (self.bin / "doit").write_text(f"#!{self.bin}/python\nimport sys\nfrom doit.__main__ import main\nsys.exit(main())\n")
+        (self.bin / "doit").chmod(0o755)
+
+    def __call__(self, project: Project, name: str, *words: str) -> subprocess.CompletedProcess[str]:
+        env = {"PATH": f"{self.bin}:{os.environ['PATH']}", "HOME": str(project.root)}
+        return subprocess.run([name, *words], cwd=project.root, env=env, capture_output=True, text=True, timeout=60)
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    return Installed(tmp_path_factory.mktemp("installed") / "venv")
+
+
+@pytest.mark.parametrize("name", ["coppice", "doit"])
+def test_both_programs_do_the_same(tree: Project, installed: Installed, name: str) -> None:
+    def done(*words: str, code: int = 0) -> str:
+        ended = installed(tree, name, *words)
+        assert ended.returncode == code, ended
+        assert "Traceback" not in ended.stderr
+        return ended.stdout
+
+    assert "x:part.1" in done("list", "--all", "--status")
+    done("x:part.1")
+    assert ran(tree) == ["part.1"]
+    done("-n", "2")
+    assert ran(tree) == ["alone", "part.2", "whole"]
+    assert done() == "up to date: 4 targets\n"
+    assert done("x") == "up to date: 4 targets\n"
+    done("info", "x:whole")
+    done("why", "x:whole")
+    done("plan", "x")
+    done("graph", "x")
+    done("forget", "x:alone")
+    done("x", "-n", "1")
+    assert ran(tree) == ["alone"]
+    done("ignore", "x:alone")
+    done("clean", "x:whole")
+    assert "recalled x:whole" in done()
+    done("x:nothing", code=2)
+    tree.spec("x", "kind: steps\nstepz: 1\n")
+    assert "specs/x.yaml:2: " in installed(tree, name).stderr
+    done(code=2)
+    assert not [*tree.root.glob(".doit.db*")]
+
+
+def test_doit_and_coppice_share_what_they_know(tree: Project, installed: Installed) -> None:
+    assert installed(tree, "doit").returncode == 0
+    assert ran(tree) == ALL
+    assert installed(tree, "coppice").stdout == "up to date: 4 targets\n"
+    assert installed(tree, "coppice", "-a").returncode == 0
+    ran(tree)
+    assert installed(tree, "doit").returncode == 0
+    assert ran(tree) == []
+
+
+FOREIGN = """
+def task_greet():
+    return {"actions": ["echo hi >> ran"], "targets": ["out"], "file_dep": ["dodo.py"], "uptodate": [True]}
+def task_sub():
+    yield {"name": "a", "actions": ["echo sub >> ran && touch sub"], "targets": ["sub"], "clean": True, "file_dep": ["dodo.py"]}
+"""
+
+
+def test_a_doit_project_of_somebody_else_is_not_disturbed(tree: Project, installed: Installed) -> None:
+    shutil.rmtree(tree.root / "specs")
+    tree.write("dodo.py", FOREIGN.replace('"targets": ["out"], ', ""))
+
+    def done(*words: str) -> str:
+        ended = installed(tree, "doit", *words)
+        assert ended.returncode == 0, ended
+        return ended.stdout
+
+    assert ".  greet" in done()
+    assert ran(tree) == ["hi", "sub"]
+    assert "-- greet" in done("run", "-n", "2", "-P", "thread", "--verbosity", "2")
+    assert ran(tree) == []
+    assert "sub:a" in done("list", "--all", "--status", "-p")
+    assert "greet" in done("info", "greet")
+    done("clean", "sub")
+    assert not (tree.root / "sub").exists()
+    done("forget", "greet")
+    done("ignore", "sub:a")
+    assert "!! sub:a" in done()
+    assert ran(tree) == ["hi"]
+    assert [*tree.root.glob(".doit.db*")]
+    assert not (tree.root / "runs").exists()
+    assert installed(tree, "doit", "nothing").returncode == 3
+
+
+def test_a_project_of_somebody_else_may_have_tasks_named_like_our_commands(tree: Project, installed: Installed) -> None:
+    names = ["plan", "graph", "init", "gc", "why"]
+    tree.write("dodo.py", "".join(f"def task_{name}():\n    return {{'actions': ['echo {name} >> ran']}}\n" for name in names))
+    assert installed(tree, "doit").returncode == 0
+    assert ran(tree) == sorted(names)
+    for name in names:
+        assert installed(tree, "doit", name).returncode == 0
+        assert ran(tree) == [name]
+
+
+def test_a_dodo_that_has_our_tasks_without_our_plugins_says_what_is_missing(tree: Project) -> None:
+    start = [sys.executable, "-c", "import sys; from doit.doit_cmd import DoitMain; sys.exit(DoitMain(config_filenames=()).run(['list']))"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(start, cwd=tree.root, env=env, capture_output=True, text=True, timeout=60)
+    if "x " in ended.stdout:
+        pytest.skip("coppice is installed beside this doit")
+    assert "`pip install coppice`" in ended.stderr
+
+
+def test_the_programs_also_work_through_a_symbolic_link(tree: Project, installed: Installed, tmp_path: Path) -> None:
+    link = tmp_path / "elsewhere"
+    link.symlink_to(installed.bin / "coppice")
+    ended = subprocess.run([link, "x:alone"], cwd=tree.root, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended
+    assert ran(tree) == ["alone"]

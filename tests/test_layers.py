@@ -1,0 +1,113 @@
+"""Imports point inward, and what starts fast imports nothing heavy."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, Project
+
+PACKAGE = ROOT / "pipeline"
+KINDS = ["steps"]
+# What the modules of a layer may import of this package, besides their own layer.
+MAY_IMPORT = {
+    "core": [],
+    "errors": [],
+    "edge": ["core", "errors"],
+    "spec": ["errors"],
+    "kinds": ["core", "errors", "edge.job", "spec"],
+    "steps": ["core", "errors", "edge.files", "edge.job", "edge.process", "spec"],
+    "views": ["core"],
+    "views.junit": ["core", "views", "edge.files"],  # its file appears whole, like an output
+    "build": ["core", "errors", "edge", "spec", "kinds", "views", "dodo", "cli"],
+    "dodo": [],
+    "cli": ["edge.noop", "build.main"],
+    "__main__": ["cli"],
+}
+# Only they may import these from outside the standard library.
+OUTSIDE = {"doit": ["build", "dodo"], "yaml": ["spec"], "psutil": ["edge.guard", "edge.gc"]}
+# Nothing in core touches the world: no files, clock, randomness, processes.
+IMPURE = {"asyncio", "datetime", "io", "os", "pathlib", "random", "secrets", "shutil", "signal", "socket", "subprocess", "tempfile"}
+IMPURE |= {"threading", "time", "urllib", "uuid"}
+
+
+def modules() -> Iterator[tuple[str, set[str]]]:
+    """Each module's name within the package, and all that it imports anywhere in it."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
+        yield name, set(imported(ast.parse(path.read_text())))
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            whole = (PACKAGE.parent / node.module.replace(".", "/")).is_dir()
+            yield from ([f"{node.module}.{alias.name}" for alias in node.names] if whole else [node.module])
+
+
+MODULES = [(name, found) for name, found in modules() if name not in ("__init__", "")]
+
+
+def within(name: str, places: list[str]) -> bool:
+    return any(name == place or name.startswith(f"{place}.") for place in places)
+
+
+@pytest.mark.parametrize(("name", "found"), MODULES, ids=[name for name, _ in MODULES])
+def test_imports_point_inward(name: str, found: set[str]) -> None:
+    layer = name.split(".")[0]
+    allowed = [layer, *MAY_IMPORT.get(name, MAY_IMPORT[layer])]
+    ours = {module.removeprefix("pipeline.") for module in found if module.startswith("pipeline.")}
+    assert not [module for module in ours if not within(module, allowed)]
+    outside = {module.split(".")[0] for module in found} - {"pipeline"} - set(sys.stdlib_module_names)
+    assert not [module for module in outside if not within(name, OUTSIDE.get(module, []))]
+    if layer == "core":
+        assert found.isdisjoint(IMPURE)
+
+
+def test_every_layer_and_every_kind_has_a_rule() -> None:
+    assert {name.split(".")[0] for name, _ in MODULES} == {rule.split(".")[0] for rule in MAY_IMPORT}
+    assert {path.name for path in PACKAGE.iterdir() if path.is_dir() and (path / "stages.py").exists()} == set(KINDS)
+
+
+def test_the_rules_see_imports_inside_functions_and_of_submodules() -> None:
+    text = "def f():\n    from pipeline.edge import state\n    import yaml\nfrom pipeline.core.graph import Target\n"
+    assert set(imported(ast.parse(text))) == {"pipeline.edge.state", "yaml", "pipeline.core.graph"}
+
+
+def in_python(project: Project, program: str) -> set[str]:
+    """The modules that `program` has read from files."""
+    program = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{program}\n"
+    program += "read = [n for n, m in sys.modules.items() if getattr(m.__spec__, 'origin', '') not in ('built-in', 'frozen')]\n"
+    program += "print('loaded:', *read)"
+    start = [sys.executable, "-I", "-S", "-c", program]
+    ended = subprocess.run(start, cwd=project.root, capture_output=True, text=True, timeout=60, check=True)
+    return set(ended.stdout.rpartition("loaded:")[2].split())
+
+
+def test_saying_that_nothing_is_to_be_done_imports_only_what_is_built_in(project: Project) -> None:
+    project.spec("x", "kind: steps\nsteps: {s: {run: 'echo > {out}', writes: a}}\n")
+    for _ in range(2):
+        assert project.coppice().returncode == 0
+    loaded = in_python(project, "from pipeline.cli import noop; assert noop([])")
+    assert loaded - {"__main__", "__future__"} == {"pipeline", "pipeline.cli", "pipeline.edge", "pipeline.edge.noop"}
+
+
+def test_loading_a_plan_again_imports_no_yaml(project: Project) -> None:
+    project.spec("x", "kind: steps\nsteps: {s: {run: 'echo > {out}', writes: a}}\n")
+    assert project.coppice().returncode == 0
+    loaded = in_python(project, "from pipeline.build import project; assert project.load(['x'])['x'].targets")
+    assert "pipeline.build.project" in loaded
+    assert not {"yaml", "doit", "pipeline.spec", "pipeline.steps"} & loaded
+
+
+def test_the_python_files_beside_the_package_import_it_but_are_not_imported() -> None:
+    for _, found in MODULES:
+        assert not [module for module in found if module.split(".")[0] in ("benchmarks", "examples", "tests", "dodo", "conftest")]
+
+
+def test_typing_information_is_shipped() -> None:
+    assert Path(PACKAGE / "py.typed").exists()

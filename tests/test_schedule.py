@@ -1,0 +1,134 @@
+"""Laws of the schedule: order, rooms, and what a failure blocks."""
+
+from collections.abc import Callable
+from random import Random
+from typing import NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.core.schedule import Schedule
+
+
+class Case(NamedTuple):
+    """Targets by number; each needs some of those before it."""
+
+    above: dict[int, list[int]]
+    room_of: dict[int, str]
+    rooms: dict[str, int]
+    bad: set[int]
+    seed: int
+
+
+class Run(NamedTuple):
+    started: list[int]
+    ended: list[int]
+    blocked: dict[int, tuple[int, ...]]
+
+
+Check = Callable[[Case, Run, list[int]], None]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    count = draw(st.integers(1, 12))
+    above = {i: draw(st.lists(st.integers(0, i - 1), max_size=3)) if i else [] for i in range(count)}
+    room_of = {i: room for i in range(count) if (room := draw(st.sampled_from(["", "gpu", "light", "none such"])))}
+    rooms = {"gpu": draw(st.integers(1, 2)), "light": draw(st.integers(1, 3))}
+    bad = draw(st.sets(st.integers(0, count - 1), max_size=3))
+    return Case(above, room_of, rooms, bad, draw(st.integers(0, 999)))
+
+
+def played(case: Case, check: Check = lambda *_: None, at_once: int = 99) -> Run:
+    """To the end, targets ending in any order; `check` sees every state in which nothing more may start."""
+    rng = Random(case.seed)
+    schedule = Schedule(case.above, case.room_of, case.rooms)
+    run, running = Run([], [], {}), list[int]()
+    while True:
+        while len(running) < at_once and (i := schedule.start()) is not None:
+            running.append(i)
+            run.started.append(i)
+        check(case, run, running)
+        if not running:
+            return run
+        i = running.pop(rng.randrange(len(running)))
+        schedule.leave(i)
+        run.ended.append(i)
+        run.blocked.update({each.index: each.by for each in schedule.ended(i, i not in case.bad)})
+
+
+def below(case: Case, bad: set[int]) -> set[int]:
+    """Computed the slow way."""
+    out: set[int] = set()
+    for i, needs in case.above.items():
+        if any(j in bad or j in out for j in needs):
+            out.add(i)
+    return out
+
+
+@given(cases())
+def test_every_target_starts_exactly_once_and_after_all_it_needs(case: Case) -> None:
+    case = case._replace(bad=set())
+
+    def check(case: Case, run: Run, _: list[int]) -> None:
+        done = set(run.ended)
+        assert all(done.issuperset(case.above[i]) for i in run.started)
+
+    assert sorted(played(case, check).started) == [*case.above]
+
+
+@given(cases(), st.integers(1, 4))
+def test_no_room_is_ever_overfull(case: Case, at_once: int) -> None:
+    def check(case: Case, _: Run, running: list[int]) -> None:
+        for room, size in case.rooms.items():
+            assert sum(case.room_of.get(i) == room for i in running) <= size
+
+    played(case, check, at_once)
+
+
+@given(cases())
+def test_a_full_room_never_holds_back_the_work_of_another(case: Case) -> None:
+    """When nothing more may start, whatever is ready waits for a full room of its own."""
+
+    def check(case: Case, run: Run, running: list[int]) -> None:
+        good = set(run.ended) - case.bad
+        for i in set(case.above) - set(run.started) - set(run.blocked):
+            if good.issuperset(case.above[i]):
+                room = case.room_of[i]
+                assert sum(case.room_of.get(j) == room for j in running) == case.rooms[room]
+
+    played(case, check)
+
+
+@given(cases())
+def test_a_failure_blocks_exactly_what_is_below_it(case: Case) -> None:
+    run = played(case)
+    tried = case.bad & set(run.started)
+    assert set(run.blocked) == below(case, tried)
+    assert sorted([*run.started, *run.blocked]) == [*case.above]
+
+
+@given(cases())
+def test_the_blame_is_on_what_is_directly_above(case: Case) -> None:
+    run = played(case)
+    failed = (case.bad & set(run.started)) | set(run.blocked)
+    for i, by in run.blocked.items():
+        assert set(by) == failed.intersection(case.above[i])
+
+
+@given(cases())
+def test_one_at_a_time_and_without_rooms_the_earliest_ready_target_is_next(case: Case) -> None:
+    case = case._replace(room_of={}, bad=set())
+
+    def check(case: Case, run: Run, running: list[int]) -> None:
+        if running:
+            before = set(run.started[:-1])
+            ready = [i for i in case.above if i not in before and before.issuperset(case.above[i])]
+            assert run.started[-1] == min(ready)
+
+    played(case, check, at_once=1)
+
+
+def test_what_is_not_part_of_this_build_is_not_waited_for() -> None:
+    schedule = Schedule({3: [1, 2], 5: [3]}, {}, {})
+    assert schedule.start() == 3
