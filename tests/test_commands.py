@@ -1,42 +1,19 @@
-"""Every command on a clean tree, a finished one and a broken one, by `coppice` and by `doit`."""
+"""Every command on a clean tree, a finished one and a broken one."""
 
 import json
 import os
 import shutil
-import subprocess
-import sys
-import tomllib
-import venv
-from pathlib import Path
 
 import pytest
-from conftest import ROOT, Project, Said
+from building import ALL, SPEC, planted, ran
+from conftest import Project, Said
 
-SPEC = """kind: steps
-steps:
-  part:
-    for: {n: [1, 2]}
-    run: "echo part.{n} >> ran; cat {in} > {out}"
-    reads: src.txt
-    writes: part{n}.txt
-  whole:
-    run: "echo whole >> ran; cat {in} > {out}"
-    reads: {step: part}
-    writes: whole.txt
-  alone:
-    run: "echo alone >> ran; echo > {out}"
-    writes: alone.txt
-"""
-ALL = ["alone", "part.1", "part.2", "whole"]
-DODO = '"""Tasks."""\n\nfrom pipeline.dodo import DOIT_CONFIG, task_runs  # noqa: F401\n'
+COMMANDS = ["run", "list", "info", "clean", "forget", "ignore", "why", "plan", "graph"]
 
 
 @pytest.fixture
 def tree(project: Project) -> Project:
-    project.write("src.txt", "1\n")
-    project.spec("x", SPEC)
-    project.write("dodo.py", DODO)
-    return project
+    return planted(project)
 
 
 @pytest.fixture
@@ -62,14 +39,6 @@ def refused(project: Project, *words: str) -> str:
     return said.err
 
 
-def ran(project: Project) -> list[str]:
-    """What was executed since the last look, sorted."""
-    note = project.root / "ran"
-    lines = sorted(note.read_text().split()) if note.exists() else []
-    note.unlink(missing_ok=True)
-    return lines
-
-
 def statuses(project: Project) -> dict[str, str]:
     lines = do(project, "list", "--all", "--status").out.splitlines()
     return {line.split()[1]: line[0] for line in lines}
@@ -87,7 +56,7 @@ def test_on_a_clean_tree_all_is_listed_and_nothing_is_done(tree: Project) -> Non
     do(tree, "plan")
     do(tree, "graph")
     assert ran(tree) == []
-    assert not [p for p in (tree.root / "runs").rglob("*.txt")]
+    assert not [*(tree.root / "runs").rglob("*.txt")]
 
 
 def test_forget_and_ignore_work_before_anything_was_built(tree: Project) -> None:
@@ -152,13 +121,13 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("word", UNKNOWN)
-@pytest.mark.parametrize("command", ["run", "list", "info", "clean", "forget", "ignore", "why", "plan", "graph"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_what_is_unknown_is_refused_by_every_command(finished: Project, command: str, word: str) -> None:
     assert UNKNOWN[word] in refused(finished, command, word)
     assert ran(finished) == []
 
 
-@pytest.mark.parametrize("command", ["run", "list", "info", "clean", "forget", "ignore", "why", "plan", "graph", "gc", "init"])
+@pytest.mark.parametrize("command", [*COMMANDS, "gc", "init"])
 @pytest.mark.parametrize("option", ["--bogus", "-Z", "--db-file=x", "--backend=json"])
 def test_unknown_options_and_those_without_meaning_here_are_refused(tree: Project, command: str, option: str) -> None:
     message = refused(tree, command, option)
@@ -166,12 +135,12 @@ def test_unknown_options_and_those_without_meaning_here_are_refused(tree: Projec
     assert f"`coppice help {command}`" in message
 
 
-BAD_VALUES = [["-n", "many"], ["-n", "-3"], ["-n", "1.5"], ["-n"], ["--reporter", "nope"], ["-P", "thread"], ["--pdb"], ["-s"]]
+BAD_VALUES = ["-n many", "-n -3", "-n 1.5", "-n", "--reporter nope", "-P thread", "--pdb", "-s", "--junit"]
 
 
-@pytest.mark.parametrize("words", BAD_VALUES, ids=" ".join)
-def test_bad_values_of_options_are_refused(tree: Project, words: list[str]) -> None:
-    refused(tree, *words)
+@pytest.mark.parametrize("words", BAD_VALUES)
+def test_bad_values_of_options_are_refused(tree: Project, words: str) -> None:
+    refused(tree, *words.split())
     assert ran(tree) == []
 
 
@@ -241,8 +210,8 @@ def test_a_long_chain_is_no_obstacle_for_any_command(project: Project) -> None:
     project.spec("x", "kind: steps\nsteps:\n  s0: {run: 'echo > {out}', writes: f0}\n" + "".join(lines))
     for command in ("list", "why", "graph", "forget", "clean"):
         do(project, command, "x:s1499", code=int(command == "why"))
-    for command in (["list", "--all", "-s"], ["plan"], ["clean"], ["clean", "-a"], ["clean", "-c", "x:s1499"], ["forget", "-s", "x:s1499"]):
-        do(project, *command)
+    for words in ("list --all -s", "plan", "clean", "clean -a", "clean -c x:s1499", "forget -s x:s1499"):
+        do(project, *words.split())
 
 
 def test_clean_of_one_run_leaves_the_other(finished: Project) -> None:
@@ -305,7 +274,8 @@ def test_ignore_wants_a_name_and_info_exactly_one(tree: Project) -> None:
 
 
 def test_list_takes_its_options(finished: Project) -> None:
-    assert do(finished, "list", "--all", "-q", "--sort", "definition").out.split() == ["x", "x:part.1", "x:part.2", "x:whole", "x:alone"]
+    listed = do(finished, "list", "--all", "-q", "--sort", "definition").out
+    assert listed.split() == ["x", "x:part.1", "x:part.2", "x:whole", "x:alone"]
     assert "runs/x/part1.txt" in do(finished, "list", "--deps", "x:whole").out
     assert do(finished, "list", "--template", "<{name}>", "x:alone").out == "<x:alone>\n"
 
@@ -345,10 +315,11 @@ def test_a_failure_shows_the_last_lines_and_where_the_log_is(tree: Project) -> N
     assert "runs/x/.coppice/logs/part.1.log" in said.out + said.err
 
 
-def test_a_failed_target_keeps_its_old_output_out_of_the_way_of_nobody(finished: Project) -> None:
+def test_a_target_that_failed_is_stale_and_its_old_output_is_still_there(finished: Project) -> None:
     finished.spec("x", BROKEN)
     do(finished, code=1)
     assert statuses(finished)["x:part.1"] == "R"
+    assert finished.read("runs/x/part1.txt") == "1\n"
 
 
 # -- a broken tree
@@ -407,7 +378,8 @@ def test_deleting_a_cache_redoes_nothing(finished: Project, gone: list[str]) -> 
 def test_a_damaged_cache_redoes_nothing(finished: Project, path: str) -> None:
     cache = finished.root / path
     whole = cache.read_bytes()
-    for content in (b"", whole[:50], whole[: len(whole) // 2], os.urandom(300), whole[:60] + os.urandom(40) + whole[100:]):
+    altered = whole[:60] + os.urandom(40) + whole[100:]
+    for content in (b"", whole[:50], whole[: len(whole) // 2], os.urandom(300), altered):
         cache.write_bytes(content)
         assert finished.coppice("x").returncode == 0
         assert ran(finished) == []
@@ -423,139 +395,3 @@ def test_deleting_everything_builds_everything(finished: Project) -> None:
     shutil.rmtree(finished.root / "runs")
     do(finished)
     assert ran(finished) == ALL
-
-
-# -- through doit
-
-
-class Installed:
-    """A virtual environment as `pip install --editable` leaves it, without the time that takes."""
-
-    def __init__(self, folder: Path) -> None:
-        venv.create(folder, symlinks=True)
-        self.bin = folder / "bin"
-        packages = next((folder / "lib").glob("python3*")) / "site-packages"
-        definition = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-        version = definition["version"]
-        (packages / f"__editable__.coppice-{version}.pth").write_text(f"{ROOT}\n")
-        (packages / "others.pth").write_text("".join(f"{place}\n" for place in sys.path if place.endswith("site-packages")))
-        described = packages / f"coppice-{version}.dist-info"
-        described.mkdir()
-        (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: coppice\nVersion: {version}\n")
-        points = [f"[{group}]\n" + "".join(f"{n} = {at}\n" for n, at in names.items()) for group, names in definition["entry-points"].items()]
-        (described / "entry_points.txt").write_text("\n".join(points))
-        shutil.copy(ROOT / "bin/coppice", self.bin)
-        (self.bin / "doit").write_text(f"#!{self.bin}/python\nimport sys\nfrom doit.__main__ import main\nsys.exit(main())\n")
-        (self.bin / "doit").chmod(0o755)
-
-    def __call__(self, project: Project, name: str, *words: str) -> subprocess.CompletedProcess[str]:
-        env = {"PATH": f"{self.bin}:{os.environ['PATH']}", "HOME": str(project.root)}
-        return subprocess.run([name, *words], cwd=project.root, env=env, capture_output=True, text=True, timeout=60)
-
-
-@pytest.fixture(scope="session")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    return Installed(tmp_path_factory.mktemp("installed") / "venv")
-
-
-@pytest.mark.parametrize("name", ["coppice", "doit"])
-def test_both_programs_do_the_same(tree: Project, installed: Installed, name: str) -> None:
-    def done(*words: str, code: int = 0) -> str:
-        ended = installed(tree, name, *words)
-        assert ended.returncode == code, ended
-        assert "Traceback" not in ended.stderr
-        return ended.stdout
-
-    assert "x:part.1" in done("list", "--all", "--status")
-    done("x:part.1")
-    assert ran(tree) == ["part.1"]
-    done("-n", "2")
-    assert ran(tree) == ["alone", "part.2", "whole"]
-    assert done() == "up to date: 4 targets\n"
-    assert done("x") == "up to date: 4 targets\n"
-    done("info", "x:whole")
-    done("why", "x:whole")
-    done("plan", "x")
-    done("graph", "x")
-    done("forget", "x:alone")
-    done("x", "-n", "1")
-    assert ran(tree) == ["alone"]
-    done("ignore", "x:alone")
-    done("clean", "x:whole")
-    assert "recalled x:whole" in done()
-    done("x:nothing", code=2)
-    tree.spec("x", "kind: steps\nstepz: 1\n")
-    assert "specs/x.yaml:2: " in installed(tree, name).stderr
-    done(code=2)
-    assert not [*tree.root.glob(".doit.db*")]
-
-
-def test_doit_and_coppice_share_what_they_know(tree: Project, installed: Installed) -> None:
-    assert installed(tree, "doit").returncode == 0
-    assert ran(tree) == ALL
-    assert installed(tree, "coppice").stdout == "up to date: 4 targets\n"
-    assert installed(tree, "coppice", "-a").returncode == 0
-    ran(tree)
-    assert installed(tree, "doit").returncode == 0
-    assert ran(tree) == []
-
-
-FOREIGN = """
-def task_greet():
-    return {"actions": ["echo hi >> ran"], "targets": ["out"], "file_dep": ["dodo.py"], "uptodate": [True]}
-def task_sub():
-    yield {"name": "a", "actions": ["echo sub >> ran && touch sub"], "targets": ["sub"], "clean": True, "file_dep": ["dodo.py"]}
-"""
-
-
-def test_a_doit_project_of_somebody_else_is_not_disturbed(tree: Project, installed: Installed) -> None:
-    shutil.rmtree(tree.root / "specs")
-    tree.write("dodo.py", FOREIGN.replace('"targets": ["out"], ', ""))
-
-    def done(*words: str) -> str:
-        ended = installed(tree, "doit", *words)
-        assert ended.returncode == 0, ended
-        return ended.stdout
-
-    assert ".  greet" in done()
-    assert ran(tree) == ["hi", "sub"]
-    assert "-- greet" in done("run", "-n", "2", "-P", "thread", "--verbosity", "2")
-    assert ran(tree) == []
-    assert "sub:a" in done("list", "--all", "--status", "-p")
-    assert "greet" in done("info", "greet")
-    done("clean", "sub")
-    assert not (tree.root / "sub").exists()
-    done("forget", "greet")
-    done("ignore", "sub:a")
-    assert "!! sub:a" in done()
-    assert ran(tree) == ["hi"]
-    assert [*tree.root.glob(".doit.db*")]
-    assert not (tree.root / "runs").exists()
-    assert installed(tree, "doit", "nothing").returncode == 3
-
-
-def test_a_project_of_somebody_else_may_have_tasks_named_like_our_commands(tree: Project, installed: Installed) -> None:
-    names = ["plan", "graph", "init", "gc", "why"]
-    tree.write("dodo.py", "".join(f"def task_{name}():\n    return {{'actions': ['echo {name} >> ran']}}\n" for name in names))
-    assert installed(tree, "doit").returncode == 0
-    assert ran(tree) == sorted(names)
-    for name in names:
-        assert installed(tree, "doit", name).returncode == 0
-        assert ran(tree) == [name]
-
-
-def test_a_dodo_that_has_our_tasks_without_our_plugins_says_what_is_missing(tree: Project) -> None:
-    start = [sys.executable, "-c", "import sys; from doit.doit_cmd import DoitMain; sys.exit(DoitMain(config_filenames=()).run(['list']))"]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run(start, cwd=tree.root, env=env, capture_output=True, text=True, timeout=60)
-    if "x " in ended.stdout:
-        pytest.skip("coppice is installed beside this doit")
-    assert "`pip install coppice`" in ended.stderr
-
-
-def test_the_programs_also_work_through_a_symbolic_link(tree: Project, installed: Installed, tmp_path: Path) -> None:
-    link = tmp_path / "elsewhere"
-    link.symlink_to(installed.bin / "coppice")
-    ended = subprocess.run([link, "x:alone"], cwd=tree.root, capture_output=True, text=True, timeout=60)
-    assert ended.returncode == 0, ended
-    assert ran(tree) == ["alone"]

@@ -2,6 +2,8 @@
 
 Copied into each project: commands start it as a script, `call:` steps call `make`. Only the standard library."""
 
+from __future__ import annotations
+
 import os
 import sys
 import time
@@ -10,7 +12,7 @@ from hashlib import sha256
 PATIENCE = 60.0
 
 
-def content(salt, told, number, reads, lines, coarse):
+def content(salt: str, told: str, number: int, reads: list[tuple[str, bytes]], lines: int, coarse: bool) -> bytes:
     """Output `number`, from (name, contents) pairs; a coarse one tells few differences of them apart."""
     seen = [sha256(b"%s\0%s" % (name.encode(), body)).hexdigest() for name, body in sorted(reads)]
     if coarse:
@@ -19,7 +21,10 @@ def content(salt, told, number, reads, lines, coarse):
     return (head * lines).encode()
 
 
-def make(reads, writes, outside, salt, told, lines, flags):
+def make(
+    reads: list[str], writes: list[str] | dict[str, list[str]],
+    outside: str, salt: str, told: str, lines: int, flags: str,
+) -> None:  # fmt: skip
     """`outside` is a folder out of the project: who ran, who is to wait, who is to fail."""
     paths = [path for group in writes.values() for path in group] if isinstance(writes, dict) else writes
     mine = os.path.basename(paths[0]).rpartition("~")[2]  # it may be given another name until it is whole
@@ -34,32 +39,32 @@ def make(reads, writes, outside, salt, told, lines, flags):
             os.chmod(path, 0o755)
 
 
-def files(path):
+def files(path: str) -> list[str]:
     """A folder stands for all files in it."""
     if not os.path.isdir(path):
         return [path]
     return [os.path.join(top, name) for top, _, names in os.walk(path) for name in names]
 
 
-def note(path, name):
+def note(path: str, name: str) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     os.write(fd, name.encode() + b"\n")
     os.close(fd)
 
 
-def named(path, name):
+def named(path: str, name: str) -> bool:
     try:
         return name in read(path).decode().split()
     except FileNotFoundError:
         return False
 
 
-def read(path):
+def read(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
 
 
-def write(path, body, hold, name):
+def write(path: str, body: bytes, hold: str, name: str) -> None:
     """In two halves, so that a kill in between leaves a partial output."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     deadline = time.monotonic() + PATIENCE
@@ -72,9 +77,9 @@ def write(path, body, hold, name):
         file.write(body[len(body) // 2 :])
 
 
-def main(outside, salt, told, lines, flags, *paths):
+def main(outside: str, salt: str, told: str, lines: str, flags: str, *paths: str) -> None:
     cut = paths.index("--")
-    make(paths[cut + 1 :], paths[:cut], outside, salt, told, int(lines), flags)
+    make([*paths[cut + 1 :]], [*paths[:cut]], outside, salt, told, int(lines), flags)
 
 
 if __name__ == "__main__":

@@ -55,8 +55,27 @@ def clean(world: World) -> str:
     return name
 
 
-def _command(world: World, *words: str) -> None:
-    Start(world, list(words), idle=True).end(0)
+def collect(world: World) -> str:
+    """Garbage: drops what no receipt speaks of, and nothing else."""
+    _command(world, "gc")
+    _memory(world).collected(world)
+    if drafts := [*(world.root / world.project.store).glob("drafts/*")]:
+        world.find("leftover", f"after gc: {drafts}")
+    return "done"
+
+
+def look(world: World) -> str:
+    """Questions change nothing, whatever they have to plan anew."""
+    name = world.rng.choice([*world.truths()])
+    words = world.rng.choice(
+        (["list", "--all", "--status"], ["plan"], ["why", name], ["info", name], ["graph", name.split(":")[0]])
+    )
+    _command(world, *words, codes=(0, 1))
+    return " ".join(words)
+
+
+def _command(world: World, *words: str, codes: tuple[int, ...] = (0,)) -> None:
+    Start(world, list(words), idle=True).end(*codes)
 
 
 def _memory(world: World) -> Memory:
@@ -102,15 +121,17 @@ def _refused(world: World, path: Path, cut: bool) -> None:
     path.write_bytes(body)
 
 
-OPERATIONS = {
+RECORDS = {
     "tear receipts": Operation(3, tear_receipts),
     "damage store entry": Operation(3, damage_entry),
     "damage store object": Operation(2, damage_object),
     "forget": Operation(1, forget),
     "clean": Operation(1, clean),
+    "gc": Operation(1, collect),
+    "look": Operation(3, look),
 }
 
-MOMENTS = {
+BAD_INPUTS = {
     "broken spec": Moment(1, broken_spec),
     "missing source": Moment(1, missing_source),
 }

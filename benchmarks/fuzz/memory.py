@@ -74,6 +74,14 @@ class Memory:
         else:
             world.find("store", f"{target}: built, but {kept.key} is not in the store")
 
+    def collected(self, world: World) -> None:
+        """After gc: what receipts speak of is still there; the rest may be gone."""
+        kept = {line.fields["key"] for _, line in lines(world, every=True) if line.event == DONE}
+        for key in kept & self.identity.keys() - self.lost:
+            if not is_stored(world, key):
+                world.find("gc", f"{key} is no longer in the store")
+        self.lost |= self.identity.keys() - kept
+
     def entry_damaged(self, key: str) -> None:
         self.lost.add(key)
 
@@ -92,10 +100,11 @@ def _truth_of(line: Line, states: list[dict[str, Truth]]) -> Truth | None:
     return None
 
 
-def lines(world: World) -> Iterator[tuple[bytes, Line]]:
-    """All receipts of the project's runs, torn and damaged ones left out."""
-    for run in world.project.runs:
-        path = world.root / f"runs/{run.name}/.coppice/receipts"
+def lines(world: World, every: bool = False) -> Iterator[tuple[bytes, Line]]:
+    """All receipts of the project's runs, and of `every` run that there ever was; torn and damaged ones left out."""
+    runs = (world.root / "runs").glob("*") if every else (world.root / "runs" / run.name for run in world.project.runs)
+    for run in runs:
+        path = run / ".coppice/receipts"
         for raw in path.read_bytes().split(b"\n") if path.exists() else ():
             if line := parsed(raw):
                 yield raw, line

@@ -82,7 +82,7 @@ def draw(rng: Random, store: str) -> Project:
 
 def _step(rng: Random, name: str, above: list[Step], others: list[Run]) -> Step:
     axes = rng.choice(((), (), ("i",), ("i",), ("j",), ("i", "j")))
-    reads = {_read(rng, axes, above, others): None for _ in range(rng.randint(0, 3))}
+    reads = {_read(rng, axes, above, others): None for _ in range(rng.choice((0, 1, 2, 2, 3)))}
     return Step(
         name=name,
         how=rng.choice(("run", "shell", "call")),
@@ -99,13 +99,13 @@ def _step(rng: Random, name: str, above: list[Step], others: list[Run]) -> Step:
 
 def _read(rng: Random, axes: tuple[str, ...], above: list[Step], others: list[Run]) -> Read:
     kind = rng.random()
-    if above and kind < 0.6:
+    if above and kind < 0.5:
         step = rng.choice(above)
         return Read(step=step.name, port=rng.choice(("", *step.ports)) if len(step.ports) > 1 else "")
-    if others and kind < 0.75:
+    if others and kind < 0.65:
         number = rng.randrange(len(others))
         return Read(step=rng.choice(others[number].steps).name, run=number)
-    if kind < 0.85:
+    if kind < 0.75:
         return Read(rng.choice(FOLDERS))
     return Read(rng.choice((*SOURCES, *(f"src/{{{axis}}}.txt" for axis in axes))))
 

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from benchmarks.fuzz.model import SOURCES
-from benchmarks.fuzz.operations import code, edit, edit_spec
+from benchmarks.fuzz.operations import code, edit
+from benchmarks.fuzz.specs import edit_spec
 from benchmarks.fuzz.start import PATIENCE, Start, environment
 from benchmarks.fuzz.world import World
 

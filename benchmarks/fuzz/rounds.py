@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from benchmarks.fuzz import damage, moments, operations
+from benchmarks.fuzz import damage, moments, operations, specs
 from benchmarks.fuzz.start import Start
 from benchmarks.fuzz.tools import TOOLS
 from benchmarks.fuzz.world import World, Wrong
@@ -70,8 +70,8 @@ def _project(seed: int, rounds: int, against: str, folder: Path) -> World:
 
 def _round(world: World) -> None:
     rng, ours = world.rng, world.tool.name == "coppice"
-    happenings: Mapping[str, Any] = {**operations.OPERATIONS, **(damage.OPERATIONS if ours else {})}
-    builds: Mapping[str, Any] = {**moments.MOMENTS, **(damage.MOMENTS if ours else {})}
+    happenings: Mapping[str, Any] = {**operations.FILES, **specs.SPECS, **(damage.RECORDS if ours else {})}
+    builds: Mapping[str, Any] = {**moments.MOMENTS, **(damage.BAD_INPUTS if ours else {})}
     for _ in range(rng.choice((1, 1, 1, 2))):
         for _ in range(rng.randint(0, 4)):
             name = _drawn(rng, happenings)
@@ -105,6 +105,16 @@ def _settle(world: World) -> None:
         world.find("not a no-op", "a build with nothing to do wrote outputs or receipts")
     world.all_gone()
     world.tool.check(world)
+    if world.tool.name == "coppice":
+        _all_fresh(world)
+
+
+def _all_fresh(world: World) -> None:
+    listed = Start(world, ["list", "--all", "--status"], idle=True)
+    listed.end(0)
+    stale = [line for line in listed.log.read_text().splitlines() if line and not line.startswith("U ")]
+    if stale:
+        world.find("list", f"not up to date: {stale}")
 
 
 def _signatures(world: World) -> dict[str, tuple[int, int]]:

@@ -128,7 +128,7 @@ class World:
     def all_gone(self, within: float = 5.0) -> None:
         started = time.monotonic()
         left = self.processes()
-        until(lambda: not any(each.is_running() for each in left), within)
+        until(lambda: not any(map(_is_alive, left)), within)
         if left := self.processes():
             self.find("process left", "; ".join(f"{each.pid} {' '.join(each.cmdline())[:200]}" for each in left))
             self.end_all()
@@ -137,6 +137,14 @@ class World:
     def end_all(self) -> None:
         for each in self.processes():
             each.kill()
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    """One that has ended and is not waited for yet is not."""
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def until(condition: Callable[[], bool], within: float) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import platform
 from typing import Any
 
 from doit.cmd_base import TaskLoader2
 from doit.doit_cmd import DoitMain
 from doit.plugin import PluginDict, PluginEntry
+from doit.version import VERSION as DOIT
 
+from pipeline import __version__
 from pipeline.dodo import DOIT_CONFIG
 
 COMMANDS = {
@@ -49,7 +52,22 @@ class Main(DoitMain):  # type: ignore[misc]
             cmds[name] = PluginEntry("COMMAND", name, place)
         return cmds
 
+    def process_args(self, cmd_args: list[str]) -> list[str]:
+        """doit takes name=value for a variable of its own; here such a word is the name of something unknown."""
+        return cmd_args
+
+    @staticmethod
+    def print_version() -> None:
+        print(f"coppice {__version__} (doit {'.'.join(map(str, DOIT))}, Python {platform.python_version()})")
+
+
+def asked_for_help(words: list[str]) -> list[str]:
+    """`coppice list -h` is `coppice help list`."""
+    if not {"-h", "--help"} & {*words}:
+        return words
+    return ["help", *[word for word in words[:1] if word in COMMANDS]]
+
 
 def main(words: list[str]) -> int:
     gc.disable()  # graphs are large and live to the end: collecting would only walk them again and again
-    return int(Main(SpecLoader(), config_filenames=()).run(words) or 0)
+    return int(Main(SpecLoader(), config_filenames=()).run(asked_for_help(words)) or 0)

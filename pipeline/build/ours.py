@@ -10,6 +10,7 @@ from getopt import GetoptError, gnu_getopt
 from typing import TYPE_CHECKING, Any
 
 from doit.cmd_base import DoitCmdBase
+from doit.cmd_run import Run as StockRun
 from doit.cmdparse import CmdOption, CmdParse, CmdParseError, DefaultUpdate
 from doit.exceptions import InvalidCommand
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from pipeline.build.project import RunPlan
 
 FAILED, BAD_INPUT, LOCKED = 1, 2, 75
+NEW_NAMES = {"why", "plan", "graph", "init", "gc"}
 # Options of doit's that have no meaning here: an error, rather than accepted and without effect.
 MEANINGLESS = {
     "par_type", "pdb", "single", "auto_delayed_regex", "failure_verbosity", "verbosity", "private",
@@ -54,12 +56,15 @@ class Ours(DoitCmdBase):  # type: ignore[misc]
         try:
             return int(super().parse_execute(in_args) or 0)
         except CmdParseError as error:
-            return self.refuse(f"{self.name}: {error}; see `{self.bin_name} help {self.name}`", BAD_INPUT)
+            what = str(error).partition(" (parsing options")[0].removeprefix("Error parsing Command: ")
+            return self.refuse(f"{self.name}: {what}; see `{self.bin_name} help {self.name}`", BAD_INPUT)
 
     def execute(self, params: Any, args: list[str]) -> int:
         self.loader.setup(params)
         config = self.loader.load_doit_config()
         if not config.get("coppice"):
+            # doit lets no task have the name of a command, and we brought some that doit has not
+            self.loader.cmd_names = [name for name in self.loader.cmd_names if name not in NEW_NAMES]
             return self.stock(params, args)
         return self.told(config)
 
@@ -85,13 +90,21 @@ class Ours(DoitCmdBase):  # type: ignore[misc]
         except GetoptError as error:
             raise InvalidCommand(f"{self.name}: {error}; see `{self.bin_name} help {self.name}`") from error
         params, words = parser.parse([part for option in options for part in option if part] + words)
-        every = DefaultUpdate({option.name: option.default for option in self.cmdparser.options})
+        every = DefaultUpdate({option["name"]: option["default"] for option in self.cmd_options})
         every.update(params)
         return every, words
 
     def stock(self, params: Any, args: list[str]) -> int:
-        """In a project of somebody else's doit."""
-        return self.refuse("the dodo.py here is not Coppice's; `coppice init FOLDER` writes one elsewhere", BAD_INPUT)
+        """In a project of somebody else's doit our word may be the name of a task."""
+        run = StockRun(task_loader=self.loader, config=self.config, bin_name=self.bin_name, opt_vals=self.opt_vals)
+        return int(run.parse_execute([self.name, *self.words]) or 0)
+
+    def get_options(self) -> list[CmdOption]:
+        """With `coppice`, only what has a meaning here."""
+        options: list[CmdOption] = super().get_options()
+        if not getattr(self.loader, "looked", False):
+            return options
+        return [option for option in options if option.name not in MEANINGLESS and option.section == ""]
 
     def ours(self, params: Any, args: list[str]) -> int:
         """What the command does in a project of ours; its exit code."""
@@ -105,4 +118,9 @@ class Ours(DoitCmdBase):  # type: ignore[misc]
 
 
 def jobs(asked: int) -> int:
-    return asked or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else asked or os.cpu_count() or 1
+    """How many targets at once: as many as asked for, or as there are CPUs for us."""
+    if asked < 0:
+        raise InvalidCommand(f"-n {asked}: give 1 or more, or 0 for as many as there are CPUs")
+    if asked:
+        return asked
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -47,9 +47,9 @@ class _Rehearsal:
         return tuple(reasons(receipt, recipe, inputs, outputs))
 
     def _above(self, i: int) -> str:
-        """The target above that is held, if one is."""
-        held = (j for j in self.session.graph.above(i) if j in self.seen and self.seen[j].action == HELD)
-        return next((self.session.graph.targets[j].name for j in held), "")
+        """What holds a target above, if something does."""
+        above = (self.seen[j] for j in self.session.graph.above(i) if j in self.seen)
+        return next((seen.held_by for seen in above if seen.action == HELD), "")
 
     def _held(self, target: Target, inputs: Mapping[str, str | None]) -> str:
         if self.maker.receipts[target.run].ignored(target.name):

@@ -11,11 +11,11 @@ from pipeline.build import project
 from pipeline.build.make import Maker, Outcome
 from pipeline.core.graph import Graph, Target
 from pipeline.edge import state
-from pipeline.edge.files import Files, write_whole
+from pipeline.edge.files import Files, is_pattern, write_whole
 from pipeline.edge.job import Stage
 from pipeline.edge.receipts import Receipts
 from pipeline.edge.store import Store
-from pipeline.errors import SpecError, instead
+from pipeline.errors import SpecError, clipped, instead
 
 
 class Session:
@@ -96,7 +96,8 @@ class Session:
         path = os.path.normpath(word)
         if path in self.graph.writer:
             return {self.graph.writer[path]}
-        raise SpecError(f"there is no target '{word}'{instead(word, self.graph.index)}; `coppice list --all` shows all")
+        known = self.graph.writer if "/" in word else self.graph.index
+        raise SpecError(f"there is no target '{word}'{instead(word, known)}; `coppice list --all` shows all")
 
     def stale(self, wanted: Iterable[int]) -> set[int]:
         """Of what `wanted` needs, the targets that are in doubt or made from such."""
@@ -116,7 +117,7 @@ class Session:
         for path, target in asked.items():
             if not os.path.exists(path) and self.maker.files.content(path) is None:
                 spec = self.plans[target.run].spec
-                raise SpecError(f"{spec}:{target.line}: {path} is missing, which {target.name} reads; {_hint(path)}")
+                raise SpecError(f"{spec}:{target.line}: {clipped(path)} is missing, which {target.name} reads; {_hint(path)}")
         self._check_folders(todo)
 
     def _check_folders(self, todo: Collection[int]) -> None:
@@ -130,6 +131,9 @@ class Session:
     def prepare(self) -> None:
         """Clear what a killed build may have left half done."""
         for run in self.plans:
+            for name in os.listdir(state.folder(run)):
+                if name.endswith(".draft") and not _alive(int(name.split(".")[-2])):
+                    os.unlink(f"{state.folder(run)}/{name}")
             shutil.rmtree(f"{state.folder(run)}/stage", ignore_errors=True)
             for part in ("stage", "logs"):
                 os.makedirs(f"{state.folder(run)}/{part}", exist_ok=True)
@@ -177,6 +181,18 @@ class Session:
 
 
 def _hint(path: str) -> str:
-    return "create it, or correct the path" if not os.path.islink(path) else "it is a symbolic link that leads nowhere"
+    if os.path.islink(path):
+        return "it is a symbolic link that leads nowhere"
+    return "a pattern that no file matches" if is_pattern(path) else "create it, or correct the path"
 
 
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # somebody else's
+    return True

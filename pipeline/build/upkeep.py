@@ -18,10 +18,10 @@ from pipeline.dodo import DOIT_CONFIG, task_runs  # noqa: F401
 HELLO = """\
 # A first run, to be changed. Every file in specs/ is a run of its name.
 #
-#   coppice hello         builds all of it, into runs/hello/
-#   coppice hello         again: up to date, nothing runs
-#   coppice plan hello    after an edit of this file: what would run, and why
-#   coppice why hello:all the same for one target, to the last detail
+#   coppice hello           builds all of it, into runs/hello/
+#   coppice hello           again: up to date, nothing runs
+#   coppice plan hello      after an edit of this file: what would run, and why
+#   coppice why hello:all   the same for one target, to the last detail
 
 kind: steps
 
@@ -68,6 +68,9 @@ class Init(Upkeep):
 
 
 def _is_there(path: str, text: str) -> bool:
+    folder = os.path.dirname(path) or "."
+    if os.path.lexists(folder) and not os.path.isdir(folder):
+        raise SpecError(f"{folder} is no folder; nothing was written")
     if not os.path.lexists(path):
         return False
     try:

@@ -65,7 +65,7 @@ class Files:
     def _content_of_many(self, path: str) -> str | None:
         digest = sha256()
         watched: list[str] = []
-        found = not _PATTERN.search(path)  # an empty folder is something; a pattern without a match is a typo
+        found = not is_pattern(path)  # an empty folder is something; a pattern without a match is a typo
         for name, is_file in _walk(path):
             watched.append(name)
             if is_file:
@@ -111,7 +111,8 @@ class Files:
 
 
 def is_pattern(path: str) -> bool:
-    return _PATTERN.search(path) is not None
+    """A file that is there is meant, even if its name has characters of patterns."""
+    return _PATTERN.search(path) is not None and not os.path.lexists(path)
 
 
 def matches(path: str) -> list[str]:
@@ -123,12 +124,17 @@ def matches(path: str) -> list[str]:
 
 def _walk(path: str) -> Iterator[tuple[str, bool]]:
     """Folders (False) to watch and files (True) meant, in a fixed order."""
-    match = _PATTERN.search(path)
+    match = _PATTERN.search(path) if is_pattern(path) else None
     top = os.path.dirname(path[: match.start()]) if match else path.rstrip("/") or "/"
     top = "" if top == "." else top
     wanted = re.compile(_regex(path)) if match else None
     depth = None if not match or "**" in path else path.count("/") - (top.count("/") + 1 if top else 0)
-    for folder, inner, names in os.walk(top or "."):
+    seen: set[str] = set()
+    for folder, inner, names in os.walk(top or ".", followlinks=True):
+        if (real := os.path.realpath(folder)) in seen:  # a link may lead round in a circle
+            inner.clear()
+            continue
+        seen.add(real)
         here = os.path.relpath(folder, top or ".")
         level = 0 if here == "." else here.count(os.sep) + 1
         skipped = _SKIPPED if level or top else {*_SKIPPED, "runs"}  # a pattern above runs/ does not mean what is in it

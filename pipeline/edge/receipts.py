@@ -18,6 +18,10 @@ from pipeline.edge.files import append_all, write_whole
 DONE, FAILED, IGNORED, FORGOTTEN = "done", "failed", "ignored", "forgotten"
 
 
+# macOS has no fdatasync.
+_sync = getattr(os, "fdatasync", os.fsync)
+
+
 class Line(NamedTuple):
     target: str
     event: str
@@ -66,7 +70,7 @@ class Receipts:
             end = self._content.find(b"\n", at)
             end = len(self._content) if end < 0 else end
             if at == start + 8:
-                self._place(target, self._content[at + len(word) : end].partition(b" ")[0].decode(), start, end - start)
+                self._place(target, self._content[at + len(word) : end].partition(b" ")[0].decode(errors="replace"), start, end - start)
             at = self._content.find(word, end)
 
     def _index(self) -> None:
@@ -105,7 +109,10 @@ class Receipts:
 
     def receipt(self, target: str) -> Receipt | None:
         line = self._last(target, DONE)
-        return Receipt(**{**line.fields, "inputs": dict(line.fields["inputs"])}) if line else None
+        if line is None:
+            return None
+        fields = line.fields
+        return Receipt(**{**fields, "inputs": dict(fields["inputs"]), "unsettled": tuple(fields["unsettled"])})
 
     def failure(self, target: str) -> dict[str, Any] | None:
         line = self._last(target, FAILED)
@@ -138,7 +145,7 @@ class Receipts:
 
     def sync(self) -> None:
         if self._fd is not None:
-            os.fdatasync(self._fd)
+            _sync(self._fd)
 
     @staticmethod
     def _after_torn_tail(fd: int) -> int:
@@ -150,9 +157,12 @@ class Receipts:
         return size
 
     def live(self) -> Iterator[Line]:
+        """The lines that still hold; what was forgotten first, since it voids what stands before it."""
         for target in self.names():
+            if keys := sorted(self._forgotten.get(target, ())):
+                yield Line(target, FORGOTTEN, {"keys": keys})
             for event in self._at[target]:
-                if line := self._last(target, event):
+                if event != FORGOTTEN and (line := self._last(target, event)):
                     yield line
 
     def compact(self, targets: int) -> None:

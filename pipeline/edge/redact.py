@@ -40,3 +40,7 @@ def copy_redacted(source: BinaryIO, log: BinaryIO, secrets: Mapping[str, str]) -
     while chunk := source.read1(65536):  # type: ignore[attr-defined]
         log.write(redactor.feed(chunk))
     log.write(redactor.feed(b"", last=True))
+
+
+def redacted(text: str, secrets: Mapping[str, str]) -> str:
+    return Redactor(secrets).feed(text.encode(errors="surrogateescape"), last=True).decode(errors="replace")

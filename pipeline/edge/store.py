@@ -223,8 +223,9 @@ class Store:
     def stored(self, part: str) -> Iterator[str]:
         """The names of all entries of `results` or `objects`."""
         top = f"{self.folder}/{part}"
-        for two in sorted(os.listdir(top)) if os.path.isdir(top) else ():
-            yield from sorted(os.listdir(f"{top}/{two}"))
+        for folder in sorted(os.listdir(top)) if os.path.isdir(top) else ():
+            if os.path.isdir(f"{top}/{folder}"):
+                yield from sorted(os.listdir(f"{top}/{folder}"))
 
 
 def parsed(raw: bytes) -> Stored | None:

@@ -12,7 +12,7 @@ from threading import Event, Timer, local
 from typing import Any, BinaryIO, NamedTuple
 
 from pipeline.edge.process import Processes
-from pipeline.edge.redact import copy_redacted
+from pipeline.edge.redact import copy_redacted, redacted
 
 
 class Reply(NamedTuple):
@@ -59,7 +59,7 @@ class Workers:
                 timer.join()
         if answer is not None and not late.is_set():
             self._move_printed(worker.printed, log, secrets)
-            return Reply(answer)
+            return Reply(redacted(answer, secrets))
         self._processes.end(worker.process)
         self._move_printed(worker.printed, log, secrets)
         return Reply("the worker process ended", worker.process.returncode, late.is_set())

@@ -104,6 +104,8 @@ def _cause(cause: Cause, because: str) -> Iterator[str]:
 
 
 def reason_line(reason: Reason, remark: str = "") -> str:
+    if reason.what == "never built":
+        return "it was never built, or was forgotten"
     change = _change(reason.old, reason.new) if reason.what in _CHANGES else ""
     return f"{reason.what} {reason.where}".rstrip() + change + (f" ({remark})" if remark else "")
 

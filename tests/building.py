@@ -1,0 +1,63 @@
+"""Words for tests that build: a tree, a spec of steps, a build that must succeed or fail, what was executed."""
+
+from textwrap import dedent, indent
+
+from conftest import Project, Said
+
+SPEC = """kind: steps
+steps:
+  part:
+    for: {n: [1, 2]}
+    run: "echo part.{n} >> ran; cat {in} > {out}"
+    reads: src.txt
+    writes: part{n}.txt
+  whole:
+    run: "echo whole >> ran; cat {in} > {out}"
+    reads: {step: part}
+    writes: whole.txt
+  alone:
+    run: "echo alone >> ran; echo > {out}"
+    writes: alone.txt
+"""
+ALL = ["alone", "part.1", "part.2", "whole"]
+DODO = "from pipeline.dodo import DOIT_CONFIG, task_runs  # noqa: F401\n"
+
+
+def planted(project: Project) -> Project:
+    """A tree with a matrix, what is made of it, and a target beside it; and a source."""
+    project.write("src.txt", "1\n")
+    project.spec("x", SPEC)
+    project.write("dodo.py", DODO)
+    return project
+
+
+def steps(yaml: str) -> str:
+    """A spec with these steps."""
+    return "kind: steps\nsteps:\n" + indent(dedent(yaml).strip("\n"), "  ") + "\n"
+
+
+def built(project: Project, *words: str) -> Said:
+    said = project.call("run", *words)
+    assert said.code == 0, said
+    return said
+
+
+def failed(project: Project, *words: str) -> str:
+    """What is said of targets that fail."""
+    said = project.call("run", *words)
+    assert said.code == 1, said
+    assert "Traceback" not in said.err
+    return said.out + said.err
+
+
+def ran(project: Project) -> list[str]:
+    """What the steps noted in the file `ran` since the last look, sorted."""
+    note = project.root / "ran"
+    lines = sorted(note.read_text().split()) if note.exists() else []
+    note.unlink(missing_ok=True)
+    return lines
+
+
+def log_of(project: Project, target: str) -> str:
+    run, _, name = target.partition(":")
+    return project.read(f"runs/{run}/.coppice/logs/{name}.log")

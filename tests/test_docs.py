@@ -1,0 +1,135 @@
+"""The documentation has every key, command and option that the code has, and no others; its examples run."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from building import built
+from conftest import ROOT, Project
+from doit.plugin import PluginEntry
+
+from pipeline.build.main import COMMANDS
+from pipeline.build.ours import BAD_INPUT, FAILED, LOCKED, MEANINGLESS
+from pipeline.edge.process import ALLOWED, MARK
+from pipeline.steps.read import KEYS, MAX_TARGETS, STEP_KEYS
+
+STEPS = (ROOT / "docs/steps.md").read_text()
+WORDS = (ROOT / "docs/commands.md").read_text()
+
+
+def section(text: str, title: str) -> str:
+    """From a heading to the next one of its level."""
+    level = title.partition(" ")[0]
+    start = text.index(f"\n{title}") + 1
+    end = re.search(rf"^#{{1,{len(level)}}} ", text[start + len(title) :], re.MULTILINE)
+    return text[start : start + len(title) + end.start()] if end else text[start:]
+
+
+def blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def keys(title: str) -> set[str]:
+    return set(re.findall(r"^\| `(\w+)` \|", section(STEPS, title), re.MULTILINE))
+
+
+def test_every_key_is_documented() -> None:
+    assert keys("## Keys of the spec") == {*KEYS}
+    assert keys("## Keys of a step") == {*STEP_KEYS}
+    assert str(MAX_TARGETS) in section(STEPS, "## Keys of the spec")
+
+
+def test_what_a_step_sees_of_the_environment_is_documented() -> None:
+    documented = section(STEPS, "### `env`").replace("`LC_…`", " ".join(v for v in ALLOWED if v.startswith("LC_")))
+    assert not [name for name in (*ALLOWED, MARK) if name not in documented]
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "help"])
+def test_every_option_of_a_command_is_documented_and_no_other(name: str) -> None:
+    text = section(WORDS, f"### `coppice {'[run]' if name == 'run' else name}")
+    command = PluginEntry("COMMAND", name, COMMANDS[name]).get()
+    expected: set[str] = set()
+    for option in command.cmd_options:
+        if option["name"] not in MEANINGLESS:
+            inverse = [f"--{option['inverse']}"] if option.get("inverse") else []
+            short = [f"-{option['short']}"] if option.get("short") else []
+            expected |= {f"--{option['long']}", *inverse, *short}
+    assert set(re.findall(r"(?<=`)--?[a-z][a-z-]*", text)) == expected
+
+
+def test_every_command_is_documented_and_no_other() -> None:
+    documented = set(re.findall(r"^### `coppice \[?(\w+)", WORDS, re.MULTILINE))
+    assert documented == {*COMMANDS}
+
+
+def test_every_exit_code_is_documented() -> None:
+    table = section(WORDS, "## Exit codes")
+    assert not [
+        code
+        for code in (0, FAILED, BAD_INPUT, LOCKED, 130, 143)
+        if not re.search(rf"^\| .*\b{code}\b.* \|", table, re.M)
+    ]
+
+
+SOURCES = {
+    "words.txt": "a\nof\nthe\nto\n",
+    "backtest.sh": 'echo "$1 $2" > "$3"\necho "$2" > "$4"\n',
+    "notes.md": "notes\n",
+    "src/a.py": "",
+    "data/deep/a.csv": "1\n",
+}
+
+
+def named(block: str, position: int) -> tuple[str, str]:
+    """A block may say in its first line which file it is."""
+    name = re.match(r"# (\S+\.(?:yaml|py))\n", block)
+    return (name[1] if name else f"specs/example-{position}.yaml"), block
+
+
+@pytest.fixture
+def examples(project: Project) -> Project:
+    for path, text in SOURCES.items():
+        project.write(path, text)
+    for i, block in enumerate([*blocks(STEPS, "yaml"), *blocks(STEPS, "python")]):
+        project.write(*named(block, i))
+    return project
+
+
+def test_the_examples_of_specs_are_built_as_they_stand(examples: Project) -> None:
+    said = built(examples)
+    assert examples.read("runs/demo/by-size/2.txt") == "of\nto\n"
+    assert " 0 failed" in said.out
+    specs = [*(examples.root / "specs").iterdir()]
+    assert len(specs) == len(blocks(STEPS, "yaml")) > 5
+
+
+def test_the_examples_of_commands_say_what_is_shown(examples: Project) -> None:
+    for other in (examples.root / "specs").glob("example-*.yaml"):
+        other.unlink()
+    for block in blocks(WORDS, "console"):
+        for words, shown in exchanges(block):
+            said = examples.call(*words)
+            assert said.code == 0, said
+            printed = [timeless(line) for line in said.out.splitlines()]
+            assert not [line for line in shown if timeless(line) not in printed], said.out
+
+
+def exchanges(block: str) -> Iterator[tuple[list[str], list[str]]]:
+    for part in block.split("$ coppice")[1:]:
+        words, *shown = part.rstrip().split("\n")
+        yield words.split() or ["run"], [line for line in shown if line != "…"]
+
+
+def timeless(line: str) -> str:
+    return re.sub(r"\d+\.\d+ s", "0.0 s", line)
+
+
+@pytest.mark.parametrize(
+    "page", sorted(str(p.relative_to(ROOT)) for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+)
+def test_links_lead_somewhere(page: str) -> None:
+    text = (ROOT / page).read_text()
+    links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL))
+    beside = [(ROOT / page).parent / link for link in links if not re.match(r"[a-z]+:", link)]
+    assert not [str(path) for path in beside if not Path(path).exists()]

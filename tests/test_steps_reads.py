@@ -1,0 +1,194 @@
+"""What is read, and only that, makes a target stale; and its name and place count as documented."""
+
+import os
+
+import pytest
+from building import built, ran, steps
+from conftest import Project
+
+
+def noting(reads: str, more: str = "") -> str:
+    """A step that reads, and notes in `ran` that it was executed."""
+    return steps(f"s: {{run: 'echo s >> ran; echo {{in}} > {{out}}', reads: {reads}, writes: a{more}}}")
+
+
+CHANGES = {
+    "a file edited": ("src/a.py", "src/a.py", True),
+    "a file edited below a folder": ("src/", "src/deep/b.py", True),
+    "a folder without its slash": ("src", "src/deep/b.py", True),
+    "a new file in a folder": ("src/", "src/deep/new.txt", True),
+    "a new folder in a folder": ("src/", "src/new/new.txt", True),
+    "a new file that matches": ("src/**/*.py", "src/deep/new.py", True),
+    "a new file beside a flat pattern": ("src/*.py", "src/deep/new.py", False),
+    "a new file that matches a flat pattern": ("src/*.py", "src/new.py", True),
+    "a new file that does not match": ("src/**/*.py", "src/deep/new.txt", False),
+    "a question mark": ("src/?.py", "src/z.py", True),
+    "two letters for a question mark": ("src/?.py", "src/zz.py", False),
+    "one of a class": ("src/[a-m].py", "src/b.py", True),
+    "none of a class": ("src/[!n-z].py", "src/z.py", False),
+    "compiled Python": ("src/", "src/__pycache__/a.pyc", False),
+    "git's own": ("src/", "src/.git/index", False),
+    "another file": ("src/a.py", "src/c.py", False),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_is_read_and_only_that_makes_stale(project: Project, name: str) -> None:
+    reads, path, stale = CHANGES[name]
+    for file in ("src/a.py", "src/z1.py", "src/deep/b.py", "src/.git/HEAD"):
+        project.write(file, "1")
+    project.spec("x", noting(f"'{reads}'"))
+    built(project)
+    built(project)
+    assert ran(project) == ["s"]
+    project.write(path, "2")
+    built(project)
+    assert ran(project) == ["s"] * stale
+
+
+def test_odd_names_below_a_folder_are_files_not_patterns(project: Project) -> None:
+    names = ("src/*", "src/a[1].txt", "src/what?", "src/two\nlines", "src/ünï")
+    for name in (*names, "src/a1.txt"):
+        project.write(name, "1")
+    project.spec("x", noting("src"))
+    built(project)
+    for name in names:
+        project.write(name, "2")
+        built(project)
+        assert ran(project)[-1:] == ["s"], name
+
+
+def test_a_linked_folder_below_a_folder_counts(project: Project) -> None:
+    project.write("src/a", "1")
+    elsewhere = project.root.parent / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "data").write_text("1")
+    (project.root / "src/linked").symlink_to(elsewhere)
+    (project.root / "src/round").symlink_to(".")
+    project.spec("x", noting("src"))
+    built(project)
+    (elsewhere / "data").write_text("2")
+    built(project)
+    assert ran(project) == ["s", "s"]
+
+
+def test_a_pipe_among_files_does_not_hang(project: Project) -> None:
+    project.write("src/a", "1")
+    os.mkfifo(project.root / "src/pipe")
+    project.spec("x", noting("src"))
+    assert project.coppice("x", timeout=20).returncode == 0
+
+
+def test_a_file_that_goes_or_comes_back_counts(project: Project) -> None:
+    for name in ("src/a", "src/b"):
+        project.write(name, name)
+    project.spec("x", noting("src/"))
+    built(project)
+    (project.root / "src/b").unlink()
+    built(project)
+    assert ran(project) == ["s", "s"]
+    project.write("src/b", "src/b")
+    assert "recalled" in built(project).out
+
+
+def test_touching_a_file_redoes_nothing(project: Project) -> None:
+    project.write("in", "1")
+    project.spec("x", noting("in"))
+    built(project)
+    os.utime(project.root / "in", (1, 1))
+    built(project)
+    assert ran(project) == ["s"]
+
+
+def test_an_empty_file_is_an_input_like_any_other(project: Project) -> None:
+    project.write("in", "")
+    project.spec("x", noting("in"))
+    built(project)
+    built(project)
+    assert ran(project) == ["s"]
+
+
+def test_files_outside_the_project_are_read_like_any_other(project: Project) -> None:
+    outside = project.root.parent / "outside"
+    for place in ("../outside", str(outside)):
+        outside.write_text("1")
+        project.spec("x", noting(place))
+        built(project)
+        outside.write_text("2")
+        built(project)
+        assert ran(project) == ["s", "s"]
+
+
+def test_a_symbolic_link_counts_by_the_contents_it_leads_to(project: Project) -> None:
+    for name, content in (("one", "1"), ("same", "1"), ("other", "2")):
+        project.write(name, content)
+    link = project.root / "link"
+    link.symlink_to("one")
+    project.spec("x", noting("link"))
+    built(project)
+    for target, expected in (("same", []), ("other", ["s"])):
+        link.unlink()
+        link.symlink_to(target)
+        ran(project)
+        built(project)
+        assert ran(project) == expected
+    project.write("other", "edited")
+    built(project)
+    assert ran(project) == ["s"]
+
+
+def test_read_only_sources_are_no_obstacle(project: Project) -> None:
+    project.write("src/in", "1").chmod(0o444)
+    (project.root / "src").chmod(0o555)
+    project.spec("x", noting("src/in"))
+    built(project)
+    (project.root / "src").chmod(0o755)
+    assert ran(project) == ["s"]
+
+
+def test_a_run_reads_what_another_run_writes(project: Project) -> None:
+    project.write("in", "1")
+    first = """
+        make: {run: 'echo make >> ran; cat {in} > {out}', reads: in, writes: made}
+        more: {run: 'echo more >> ran; echo > {out}', writes: more}
+    """
+    project.spec("b-first", steps(first))
+    second = "use: {run: 'echo use >> ran; cat {in} > {out}', reads: runs/b-first/made, writes: used}"
+    project.spec("a-second", steps(second))
+    built(project, "a-second")
+    assert ran(project) == ["make", "use"]
+    project.write("in", "2")
+    built(project, "a-second")
+    assert project.read("runs/a-second/used") == "2"
+    assert ran(project) == ["make", "use"]
+
+
+def test_a_folder_read_above_runs_does_not_include_runs(project: Project) -> None:
+    project.write("in.txt", "1")
+    project.spec(
+        "x", steps("s: {run: 'echo s >> ../ran; : {in}; echo > {out}', reads: [., '**/*.txt'], writes: a.txt}")
+    )
+    for _ in range(3):
+        built(project)
+    assert (project.root.parent / "ran").read_text() == "s\n"
+
+
+def test_the_order_of_inputs_counts(project: Project) -> None:
+    for name in "ab":
+        project.write(name, name)
+    for reads, expected in (("[a, b]", "ab"), ("[b, a]", "ba")):
+        project.spec("x", steps(f"s: {{run: 'cat {{in}} > {{out}}', reads: {reads}, writes: out}}"))
+        built(project)
+        assert project.read("runs/x/out") == expected
+
+
+@pytest.mark.parametrize(("by_content", "expected"), [("true", []), ("false", ["s"])])
+def test_the_name_of_an_input_counts_unless_by_content_says_otherwise(
+    project: Project, by_content: str, expected: list[str]
+) -> None:
+    for name in ("old", "new"):
+        ran(project)
+        project.write(name, "same")
+        project.spec("x", noting(name, f", by_content: {by_content}"))
+        built(project)
+    assert ran(project) == expected

@@ -1,0 +1,340 @@
+"""coppice why: fresh, or stale and exactly why."""
+
+import os
+import re
+import time
+from hashlib import sha256
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from conftest import Project
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.core.causes import Causes
+from pipeline.core.freshness import Reason
+from pipeline.core.graph import Graph, Target
+
+DEMO = """
+kind: steps
+steps:
+  a:
+    for: {i: {range: 3}}
+    run: [sh, -c, 'cat "$0" > "$1"; echo end >> "$1"', "{in}", "{out}"]
+    reads: src/{i}.txt
+    writes: a/{i}.txt
+    env: {SEED: "1"}
+  b:
+    for: {i: {range: 3}}
+    run: tr a-z A-Z < {in} > {out}
+    reads: a/{i}.txt
+    writes: b/{i}.txt
+  sum:
+    run: [sort, "{in}", -o, "{out}"]
+    reads: [{step: b}]
+    writes: sum.txt
+"""
+
+
+@pytest.fixture
+def demo(project: Project) -> Project:
+    for i in range(3):
+        project.write(f"src/{i}.txt", f"hello {i}\n")
+    project.spec("demo", DEMO)
+    assert project.coppice().returncode == 0
+    return project
+
+
+def short(content: str) -> str:
+    return f"{sha256(content.encode()).hexdigest()[:8]}…"
+
+
+def why(project: Project, *words: str) -> str:
+    """What it says of something stale."""
+    said = project.call("why", *words)
+    assert (said.code, said.err) == (1, "")
+    return said.out
+
+
+def test_a_fresh_target_is_called_fresh_with_exit_code_0(demo: Project) -> None:
+    said = demo.coppice("why", "demo:sum", "demo:a.1")
+    assert (said.returncode, said.stdout) == (0, "demo:sum is fresh\ndemo:a.1 is fresh\n")
+
+
+def test_an_edited_input_is_named_with_its_old_and_new_contents(demo: Project) -> None:
+    demo.write("src/2.txt", "jello 2, longer\n")
+    said = demo.coppice("why", "demo:a.2")
+    change = f"{short('hello 2' + chr(10))} -> {short('jello 2, longer' + chr(10))}"
+    assert said.stdout == (
+        f"demo:a.2 is stale\n  because input changed src/2.txt: {change} (now 16 bytes)\n  it would run\n"
+    )
+    assert said.returncode == 1
+
+
+def test_a_target_below_gets_the_whole_chain_up_to_the_cause(demo: Project) -> None:
+    demo.write("src/2.txt", "j\n")
+    assert why(demo, "demo:sum") == (
+        "demo:sum is stale\n"
+        "  because demo:b.2 is stale, whose output runs/demo/b/2.txt it reads\n"
+        "  because demo:a.2 is stale, whose output runs/demo/a/2.txt it reads\n"
+        f"  because input changed src/2.txt: {short('hello 2' + chr(10))} -> {short('j' + chr(10))} (now 2 bytes)\n"
+        "  it is redone only if the outputs above come out different\n"
+    )
+
+
+def test_a_changed_recipe_is_named_by_the_path_of_its_key(demo: Project) -> None:
+    demo.spec("demo", DEMO.replace("echo end", "echo END").replace('SEED: "1"', 'SEED: "2"'))
+    said = why(demo, "demo:a.0")
+    assert 'because recipe changed argv[2]: cat "$0" > "$1"; echo end >> "$1" -> cat "$0" > "$1"; echo END >>' in said
+    assert "and recipe changed env.SEED: 1 -> 2\n" in said
+
+
+def test_an_environment_variable_that_is_new_or_gone_is_said_to_be_nothing_before_or_after(demo: Project) -> None:
+    demo.spec("demo", DEMO.replace('SEED: "1"', 'WEED: "1"'))
+    said = why(demo, "demo:a.0")
+    assert "recipe changed env.SEED: 1 -> nothing\n" in said
+    assert "recipe changed env.WEED: nothing -> 1\n" in said
+
+
+def test_long_values_are_shown_from_where_they_part(project: Project) -> None:
+    spec = "kind: steps\nsteps:\n  a:\n    run: 'echo {} > {{out}}'\n    writes: a.txt\n"
+    project.spec("demo", spec.format("x" * 300 + "old" + "y" * 300))
+    project.call()
+    project.spec("demo", spec.format("x" * 300 + "new" + "y" * 300))
+    line = next(line for line in why(project, "demo:a").splitlines() if "recipe" in line)
+    assert "xold" in line
+    assert "xnew" in line
+    assert len(line) < 200
+
+
+def test_a_value_that_only_changes_its_type_is_shown_with_quotes(project: Project) -> None:
+    project.write("f.py", "def f(reads, writes, n):\n    open(writes[0], 'w').write(repr(n))\n")
+    spec = "kind: steps\nsteps:\n  a:\n    call: f.py:f\n    with: {{n: {}}}\n    writes: [a.txt]\n"
+    project.spec("demo", spec.format("3"))
+    project.coppice()
+    project.spec("demo", spec.format("'3'"))
+    assert "recipe changed with.n: 3 -> '3'\n" in why(project, "demo:a")
+
+
+@pytest.mark.parametrize("size", [100, 100_000])
+def test_a_tampered_output_is_told_with_the_first_byte_that_differs(project: Project, size: int) -> None:
+    """Small outputs lie inside the stored result, large ones beside it."""
+    project.spec("demo", f"kind: steps\nsteps:\n  a:\n    run: head -c {size} /dev/zero > {{out}}\n    writes: a.bin\n")
+    project.coppice()
+    project.write("runs/demo/a.bin", bytes(size - 60) + b"x" + bytes(9))
+    said = why(project, "runs/demo/a.bin")
+    assert f"because output changed runs/demo/a.bin: {sha256(bytes(size)).hexdigest()[:8]}… -> " in said
+    assert f"({size} -> {size - 50} bytes, first differing byte {size - 59})\n" in said
+    assert said.endswith("  its result is in the store: it would be recalled\n")
+
+
+def test_a_truncated_output_differs_from_its_first_missing_byte(demo: Project) -> None:
+    demo.write("runs/demo/a/1.txt", "hello")
+    assert "(12 -> 5 bytes, first differing byte 6)" in why(demo, "demo:a.1")
+
+
+def test_a_missing_output_is_told(demo: Project) -> None:
+    (demo.root / "runs/demo/a/1.txt").unlink()
+    assert "because output missing runs/demo/a/1.txt\n" in why(demo, "demo:a.1")
+
+
+def test_what_reads_a_tampered_output_is_said_to_be_left_alone_once_that_is_back(demo: Project) -> None:
+    demo.write("runs/demo/a/1.txt", "hullo 1\nend\n")
+    said = why(demo, "demo:b.1")
+    assert "because demo:a.1 is stale, whose output runs/demo/a/1.txt it reads\n" in said
+    assert said.endswith("  nothing is to be redone once the targets above are as they were\n")
+    built = demo.call().out
+    assert "recalled demo:a.1\n" in built
+    assert "demo:b.1" not in built
+
+
+def test_an_undone_edit_is_said_to_be_recalled_down_to_the_last_target(demo: Project) -> None:
+    demo.write("src/2.txt", "jello\n")
+    demo.call()
+    demo.write("src/2.txt", "hello 2\n")
+    for target in ("demo:a.2", "demo:b.2", "demo:sum"):
+        assert why(demo, target).endswith("  its result is in the store: it would be recalled\n")
+
+
+def test_an_input_that_was_made_anew_is_a_reason_of_its_own(demo: Project) -> None:
+    demo.write("src/2.txt", "jello\n")
+    demo.call("demo:a.2")
+    assert re.fullmatch(
+        r"demo:b\.2 is stale\n  because input changed runs/demo/a/2\.txt: \w{8}… -> \w{8}… \(now 10 bytes\)\n"
+        r"  it would run\n",
+        why(demo, "demo:b.2"),
+    )
+
+
+def test_a_failure_is_told_with_its_exit_its_time_and_its_log(project: Project) -> None:
+    project.spec("demo", "kind: steps\nsteps:\n  a:\n    run: echo oh; exit 3; {out}\n    writes: a.txt\n")
+    began = time.strftime("%Y-%m-%d %H:%M:%S")
+    project.coppice()
+    said = why(project, "demo:a")
+    told = re.search(
+        r"demo:a failed last at (\S+ \S+): exit status 3; its log is runs/demo/\.coppice/logs/a\.log\n", said
+    )
+    assert told
+    assert began <= told[1] <= time.strftime("%Y-%m-%d %H:%M:%S")
+    assert (project.root / "runs/demo/.coppice/logs/a.log").read_text() == "oh\n"
+
+
+def test_the_failure_of_a_target_above_is_told_too(project: Project) -> None:
+    spec = "kind: steps\nsteps:\n  a:\n    run: {} > {{out}}\n    writes: a.txt\n"
+    spec += "  b:\n    run: cat {{in}} > {{out}}\n    reads: a.txt\n    writes: b.txt\n"
+    project.spec("demo", spec.format("true"))
+    project.coppice()
+    project.spec("demo", spec.format("false"))
+    project.coppice()
+    said = why(project, "demo:b")
+    assert "because recipe changed shell: true > {out} -> false > {out}\n  demo:a failed last at" in said
+
+
+def test_an_ignored_target_is_said_to_be_ignored(demo: Project) -> None:
+    demo.call("ignore", "demo:a.1")
+    said = demo.call("why", "demo:a.1")
+    assert said.code == 0
+    assert said.out == "demo:a.1 is fresh\n  it is ignored: builds leave it alone until `coppice forget demo:a.1`\n"
+    demo.write("src/1.txt", "x\n")
+    assert why(demo, "demo:a.1").endswith("it is ignored: builds leave it alone until `coppice forget demo:a.1`\n")
+    assert why(demo, "demo:sum").endswith("it waits for demo:a.1\n")
+
+
+def test_a_forgotten_target_is_not_said_to_be_recalled(demo: Project) -> None:
+    demo.call("forget", "demo:a.1")
+    assert (
+        why(demo, "demo:a.1") == "demo:a.1 is stale\n  because it was never built, or was forgotten\n  it would run\n"
+    )
+
+
+def test_an_input_edited_while_its_target_ran_is_told(project: Project) -> None:
+    project.write("src.txt", "1\n")
+    project.spec(
+        "demo",
+        "kind: steps\nsteps:\n  a:\n    run: cat {in} > {out}; echo 2 >> {in}\n    reads: src.txt\n    writes: a.txt\n",
+    )
+    project.coppice()
+    assert "because input changed while it ran src.txt\n  and input changed src.txt: " in why(project, "demo:a")
+
+
+def test_a_missing_input_is_what_the_target_waits_for(demo: Project) -> None:
+    (demo.root / "src/1.txt").unlink()
+    for target in ("demo:a.1", "demo:b.1"):
+        assert why(demo, target).endswith("  because input missing src/1.txt\n  it waits for src/1.txt\n")
+
+
+def test_the_files_of_a_folder_that_changed_are_named(project: Project) -> None:
+    for name in "abc":
+        project.write(f"src/{name}.py", name)
+    project.spec(
+        "demo",
+        "kind: steps\nsteps:\n  a:\n    run: cat src/*.py > {out}\n    reads: [src/, 'src/*.py']\n    writes: a.txt\n",
+    )
+    project.coppice()
+    project.write("src/a.py", "A")
+    (project.root / "src/b.py").unlink()
+    project.write("src/d.py", "d")
+    said = why(project, "demo:a")
+    files = f"(src/a.py {short('a')} -> {short('A')}, src/b.py is gone, src/d.py is new)\n"
+    assert said.count(files) == 2
+    assert "input changed src/*.py: " in said
+
+
+def test_targets_that_are_stale_for_the_same_reason_are_told_once(project: Project) -> None:
+    project.write("bt.sh", "echo $1\n")
+    project.spec(
+        "demo",
+        """
+kind: steps
+steps:
+  bt:
+    for: {i: {range: 30}}
+    run: sh {code} {i} > {out}
+    reads: {code: bt.sh}
+    writes: bt/{i}.txt
+  all:
+    run: cat {in} > {out}
+    reads: [{step: bt}]
+    writes: all.txt
+""",
+    )
+    project.coppice()
+    project.write("bt.sh", "echo x$1\n")
+    said = why(project, "demo:all")
+    assert said.count("input changed bt.sh") == 1
+    assert "(so are 29 more of the targets above, for the same reason)\n" in said
+    summary = why(project, "demo")
+    assert summary.startswith(
+        "demo is stale: 31 of 31 targets\n  demo:bt.0, demo:bt.1, demo:bt.2 and 27 more are stale\n"
+    )
+    assert summary.endswith("  1 target below, redone only if what they read comes out different\n")
+
+
+def test_different_causes_are_all_told_nearest_first(demo: Project) -> None:
+    demo.write("src/0.txt", "x\n")
+    (demo.root / "runs/demo/b/2.txt").unlink()
+    said = why(demo, "demo:sum")
+    first, second = (
+        said.index("because output missing runs/demo/b/2.txt"),
+        said.index("because input changed src/0.txt"),
+    )
+    assert first < second
+    assert "  also because demo:b.0 is stale" in said
+
+
+def test_a_run_is_fresh_when_all_its_targets_are(demo: Project) -> None:
+    said = demo.call("why", "demo")
+    assert (said.code, said.out) == (0, "demo is fresh: 7 targets\n")
+
+
+def test_an_unknown_target_is_refused_with_exit_code_2(demo: Project) -> None:
+    for word in ("demo:nothing", "nothing", "runs/demo/nothing.txt"):
+        said = demo.coppice("why", "demo:sum", word)
+        assert (said.returncode, said.stdout) == (2, "")
+        assert "nothing" in said.stderr
+        assert len(said.stderr.splitlines()) == 1
+
+
+def test_files_that_a_target_does_not_need_are_not_read(demo: Project) -> None:
+    (demo.root / "src/1.txt").unlink()
+    os.mkfifo(demo.root / "src/1.txt")  # whoever reads it waits for ever
+    demo.write("src/2.txt", "jello\n")
+    assert demo.coppice("why", "demo:a.0", "demo:b.2", timeout=20).returncode == 1
+
+
+def test_asking_writes_nothing(demo: Project) -> None:
+    demo.write("src/2.txt", "jello\n")
+    demo.write("runs/demo/a/1.txt", "tampered\n")
+    key = next((demo.root / "runs/.store/results").rglob("*/*"))
+    key.write_text("damaged\n")
+    before = contents(demo.root)
+    why(demo, "demo")
+    why(demo, "demo:sum")
+    assert contents(demo.root) == before
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+@given(st.lists(st.tuples(st.sets(st.integers(0, 11)), st.booleans()), min_size=1, max_size=12))
+def test_every_chain_goes_from_reader_to_writer_up_to_a_target_that_is_stale_by_itself(
+    drawn: list[tuple[set[int], bool]],
+) -> None:
+    targets = [
+        Target(f"r:{i}", "run", (("in", tuple(f"{j}" for j in sorted(reads) if j < i)),), (("out", (f"{i}",)),), {})
+        for i, (reads, _) in enumerate(drawn)
+    ]
+    graph = Graph(targets, in_order=True)
+    broken = {i for i, (_, stale) in enumerate(drawn) if stale}
+    causes = Causes(graph, {i: [Reason("output missing", f"{i}")] if i in broken else [] for i in range(len(drawn))})
+    assert {*causes.own} == graph.touched(broken)
+    for i in causes.own:
+        chains = causes.chains(i)
+        assert chains
+        for chain in chains:
+            assert chain.path[0] == i
+            assert chain.path[-1] in broken
+            assert all(above in graph.above(below) for below, above in pairwise(chain.path))
+            assert broken.isdisjoint(chain.path[:-1])
