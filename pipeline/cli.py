@@ -19,7 +19,7 @@ def noop(words: list[str]) -> bool:
         return False
     count = up_to_date(words or sorted(specs))
     if count is not None:
-        sys.stdout.write(f"up to date: {count} targets\n")
+        sys.stdout.write(f"up to date: {count} {'target' if count == 1 else 'targets'}\n")
     return count is not None
 
 

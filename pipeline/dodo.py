@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from typing import NoReturn
 
 # Tells our commands, which doit finds as plugins, that this project is theirs.
 DOIT_CONFIG = {"coppice": True}
 
 
-def task_runs() -> Iterator[dict[str, Any]]:
+def task_runs() -> NoReturn:
     """Reached only when doit's stock commands load the tasks, that is without our plugins."""
     from doit.exceptions import InvalidDodoFile
 
     raise InvalidDodoFile("the plugins of coppice are not installed beside this doit; `pip install coppice` there")
-    yield {}

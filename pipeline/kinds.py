@@ -38,7 +38,7 @@ def kind_of(item: Item) -> str:
             if kind not in KINDS:
                 value.wrong(f"kind: '{kind}' is unknown{instead(kind, KINDS)}")
             return kind
-    item.wrong(f"spec: 'kind' is missing; one of: {', '.join(KINDS)}")
+    return item.wrong(f"spec: 'kind' is missing; one of: {', '.join(KINDS)}")
 
 
 def read(kind: str, item: Item, run: str) -> Spec:

@@ -188,7 +188,8 @@ def _check_depth(text: str, file: str) -> None:
     for event in yaml.parse(text, Loader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEEPEST:
-            raise SpecError(f"{file}:{event.start_mark.line + 1}: nested too deeply (more than {DEEPEST} levels)")
+            line = text.count("\n", 0, getattr(event.start_mark, "index", 0)) + 1
+            raise SpecError(f"{file}:{line}: nested too deeply (more than {DEEPEST} levels)")
 
 
 def _check_nodes(node: yaml.Node, file: str) -> None:

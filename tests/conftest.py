@@ -45,7 +45,13 @@ class Project:
 
     def coppice(self, *words: str, timeout: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*COPPICE, *words], cwd=self.root, env=environment(env), capture_output=True, text=True, timeout=timeout
+            [*COPPICE, *words],
+            cwd=self.root,
+            env=environment(env),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
         )
 
     def call(self, *words: str) -> Said:

@@ -322,6 +322,24 @@ def test_a_target_that_failed_is_stale_and_its_old_output_is_still_there(finishe
     assert finished.read("runs/x/part1.txt") == "1\n"
 
 
+# -- while another process builds
+
+
+def test_while_a_run_is_built_it_can_be_looked_at_but_not_changed(tree: Project) -> None:
+    wait = "touch here; i=0; while [ ! -e go ] && [ $i -lt 1000 ]; do sleep 0.01; i=$((i+1)); done; echo > {out}"
+    tree.spec("y", f"kind: steps\nsteps: {{slow: {{run: '{wait}', writes: slow}}}}\n")
+    with tree.popen("y") as build:
+        while not (tree.root / "here").exists():
+            assert build.poll() is None
+        for words in ("run y", "clean y", "forget y", "ignore y:slow"):
+            said = do(tree, *words.split(), code=75)
+            assert said.err.startswith(f"coppice: run y is being built by process {build.pid} on "), said.err
+        for words in ("list --all --status", "plan", "graph y", "x:alone"):
+            do(tree, *words.split())
+        tree.write("go", "")
+        assert build.wait(timeout=60) == 0
+
+
 # -- a broken tree
 
 

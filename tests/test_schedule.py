@@ -54,7 +54,7 @@ def played(case: Case, check: Check = lambda *_: None, at_once: int = 99) -> Run
         i = running.pop(rng.randrange(len(running)))
         schedule.leave(i)
         run.ended.append(i)
-        run.blocked.update({each.index: each.by for each in schedule.ended(i, i not in case.bad)})
+        run.blocked.update({each.target: each.by for each in schedule.ended(i, i not in case.bad)})
 
 
 def below(case: Case, bad: set[int]) -> set[int]:

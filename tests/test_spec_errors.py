@@ -197,6 +197,12 @@ def test_a_spec_that_is_a_folder_is_refused(ready: Project) -> None:
     refused(ready, ready.call(), "specs/x.yaml: ")
 
 
+def test_a_spec_that_is_a_pipe_is_refused_and_not_waited_for(ready: Project) -> None:
+    os.mkfifo(ready.root / "specs/x.yaml")
+    ended = ready.coppice(timeout=10)
+    refused(ready, Said(ended.returncode, ended.stdout, ended.stderr), "specs/x.yaml: ")
+
+
 def test_a_spec_that_leads_nowhere_is_refused(ready: Project) -> None:
     (ready.root / "specs/x.yaml").symlink_to("gone.yaml")
     refused(ready, ready.call(), "specs/x.yaml: ")
@@ -240,6 +246,31 @@ def test_a_missing_input_that_is_a_dead_link_is_named_as_such(ready: Project) ->
     message = refused(ready, ready.call(), "specs/x.yaml:6: ")
     assert "dead.txt is missing" in message
     assert "a symbolic link that leads nowhere" in message
+
+
+READS = "kind: steps\nsteps:\n  s:\n    run: 'cat {in} > {out}'\n    reads: %s\n    writes: out\n"
+
+
+def test_a_cycle_over_two_runs_is_shown_whole(ready: Project) -> None:
+    ready.spec("x", READS % "runs/y/out")
+    ready.spec("y", READS % "runs/x/out")
+    assert "a cycle, each makes what the next one reads: x:s -> y:s -> x:s" in refused(
+        ready, ready.call(), "specs/x.yaml:5: "
+    )
+
+
+@pytest.mark.parametrize(
+    ("reads", "says"), [("runs/first/b.txt", "did you mean 'runs/first/a.txt'?"), ("runs/first", "")]
+)
+def test_what_no_step_of_another_run_writes_cannot_be_read(ready: Project, reads: str, says: str) -> None:
+    ready.spec("x", READS % reads)
+    assert says in refused(ready, ready.call(), "specs/x.yaml:5: ")
+
+
+def test_a_mistake_in_a_run_that_is_read_from_is_named_there(ready: Project) -> None:
+    ready.spec("x", READS % "runs/y/out")
+    ready.spec("y", "kind: steps\nstepz: {}\n")
+    refused(ready, ready.call("run", "x"), "specs/y.yaml:2: ")
 
 
 def test_a_corrected_spec_builds_and_the_result_of_before_the_mistake_is_kept(ready: Project) -> None:

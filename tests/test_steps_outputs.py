@@ -38,6 +38,16 @@ def test_a_folder_where_an_output_belongs_is_a_failure_that_says_so(project: Pro
     assert project.read("runs/x/a/precious") == "1"
 
 
+def test_a_link_where_an_output_belongs_is_replaced_and_not_followed(project: Project) -> None:
+    victim = project.write("victim", "1")
+    (project.root / "runs/x").mkdir(parents=True)
+    (project.root / "runs/x/a").symlink_to(victim)
+    project.spec("x", steps("s: {run: 'echo 2 > {out}', writes: a}"))
+    built(project)
+    assert (project.read("victim"), project.read("runs/x/a")) == ("1", "2\n")
+    assert not (project.root / "runs/x/a").is_symlink()
+
+
 def test_one_of_several_outputs_that_is_lost_brings_all_back(project: Project) -> None:
     project.spec("x", steps("s: {run: 'echo s >> ran; echo 1 > {a}; echo 2 > {b}', writes: {a: a, b: deep/b}}"))
     built(project)

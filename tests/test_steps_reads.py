@@ -58,6 +58,23 @@ def test_odd_names_below_a_folder_are_files_not_patterns(project: Project) -> No
         assert ran(project)[-1:] == ["s"], name
 
 
+def test_a_file_name_that_is_not_utf_8_is_a_name_like_any_other(project: Project) -> None:
+    project.write("src/a", "1")
+    odd = os.fsencode(project.root / "src") + b"/\xff"
+    try:
+        with open(odd, "w") as file:
+            file.write("1")
+    except OSError:
+        pytest.skip("this file system takes no such names")
+    project.spec("x", noting("src").replace("{in}", "in"))
+    built(project)
+    with open(odd, "w") as file:
+        file.write("2")
+    assert project.call("why", "x:s").code == 1
+    built(project)
+    assert ran(project) == ["s", "s"]
+
+
 def test_a_linked_folder_below_a_folder_counts(project: Project) -> None:
     project.write("src/a", "1")
     elsewhere = project.root.parent / "elsewhere"

@@ -10,6 +10,7 @@ from conftest import Project
 from doit.reporter import TaskResult
 from doit.task import Task
 
+from pipeline.core.graph import Target
 from pipeline.views.events import Build
 from pipeline.views.json_report import JsonReporter
 
@@ -102,6 +103,16 @@ def test_interrupted_it_is_still_one_whole_document(demo: Project, number: int, 
     assert made["stopped"] == f"interrupted by signal {number}"
     assert made["by_name"]["fine"]["status"] == "built"
     assert made["by_name"]["slow"]["why"] == f"stopped while it ran: interrupted by signal {number}"
+
+
+def test_targets_that_were_not_even_looked_at_are_fresh() -> None:
+    stream = StringIO()
+    reporter = JsonReporter(stream, {})
+    targets = [Target(f"demo:{n}", "run", (), (), {}) for n in "abc"]
+    reporter.begin(Build(targets, lambda i: [], needed=[0, 2], todo=[2], jobs=1, rooms={}, receipt=lambda target: None))
+    reporter.initialize({}, [])
+    reporter.complete_run()
+    assert fields(stream.getvalue(), "status") == {"a": ("fresh",), "c": ("skipped",)}
 
 
 def test_what_is_printed_during_the_build_is_inside_of_it() -> None:

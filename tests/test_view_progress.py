@@ -128,7 +128,7 @@ def test_the_rest_counts_down_between_two_judgements() -> None:
     ("result", "worth"),
     [
         (Result("demo:s.1", FAILED), True),
-        (Result("demo:s.1", BUILT, end=100.0), True),
+        (Result("demo:new.1", BUILT, end=61.0), True),
         (Result("demo:s.1", BUILT, end=9.0), False),
         (Result("demo:s.1", BUILT, end=31.0), True),
         (Result("demo:new.1", BUILT, end=31.0), False),

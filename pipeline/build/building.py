@@ -10,7 +10,6 @@ from typing import Any
 from pipeline.build.ours import jobs, plans_for
 from pipeline.build.runner import Interrupted, RoomRunner, Todo
 from pipeline.build.session import Session
-from pipeline.build.tasks import Records
 from pipeline.edge.lock import locked
 from pipeline.views.events import Build
 from pipeline.views.reporters import REPORTERS, Told, junit
@@ -36,7 +35,7 @@ def _built(session: Session, wanted: set[int], params: Mapping[str, Any], report
     with _output(params["outfile"]) as stream:
         reporter = _reporter(stream, params, reporters)
         reporter.begin(_announced(session, wanted, todo, at_once))
-        runner = RoomRunner(session, todo, at_once, Records(session), reporter, params["continue"])
+        runner = RoomRunner(session, todo, at_once, reporter, params["continue"])
         try:
             return int(runner.run_all(Todo({}, [session.graph.targets[i].name for i in sorted(wanted)])))
         finally:

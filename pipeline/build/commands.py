@@ -13,7 +13,6 @@ from doit.cmd_forget import Forget as StockForget
 from doit.cmd_ignore import Ignore as StockIgnore
 from doit.cmd_info import Info as StockInfo
 from doit.cmd_list import List as StockList
-
 from doit.exceptions import InvalidCommand
 
 from pipeline.build.ours import Ours, plans_for
@@ -71,7 +70,9 @@ class Info(OnTasks, StockInfo):  # type: ignore[misc]
 class Clean(OnTasks, StockClean):  # type: ignore[misc]
     name = "clean"
     writes = True
-    doc_description = "Without a name: all runs. What was removed is recalled by the next build, unless it is forgotten too."
+    doc_description = (
+        "Without a name: all runs. What was removed is recalled by the next build, unless it is forgotten too."
+    )
 
     def on(self, session: Session, params: Mapping[str, Any], args: list[str]) -> int:
         """Readers before what they read, as doit has it; but by loops: a chain may be long."""

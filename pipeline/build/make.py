@@ -58,6 +58,12 @@ class Maker:
         return recipes.recipe(target, self.stages[target.run][target.stage].code)
 
     def make(self, target: Target) -> Outcome:
+        try:
+            return self._made(target)
+        except StageFailed as error:  # outside of any attempt: a folder in the way of an output
+            return Outcome(FAILED, why=str(error), exit=error.status)
+
+    def _made(self, target: Target) -> Outcome:
         inputs = {path: self.files.content(path) for path in target.inputs}
         for path, content in inputs.items():
             if content is None:
@@ -78,7 +84,7 @@ class Maker:
         return all(self.files.content(path) == receipt.outputs.get(path) for path in target.outputs)
 
     def _recalled(self, target: Target, key: str, recipe: Any, inputs: Any) -> Outcome | None:
-        if self.receipts[target.run].forgot(target.name, key):
+        if self.receipts[target.run].forgotten(target.name):
             return None
         store = self.stores[target.run]
         start = time.time()
@@ -99,7 +105,9 @@ class Maker:
         if os.path.exists(log):
             os.unlink(log)
         marks = self.files.marks(inputs)
-        for attempt in range(1, target.limits.retries + 2):
+        attempt = 0
+        while True:
+            attempt += 1
             try:
                 with _Stage(target, stage.own_folder) as staged:
                     self._do(target, stage, staged, log)
@@ -113,8 +121,8 @@ class Maker:
             except StageFailed as error:
                 if self.processes.stopping:
                     raise Stopping from error
-                failure = Outcome(FAILED, None, str(error), error.status, attempt, start, time.time(), kept_log(log))
-        return failure
+                if attempt > target.limits.retries:
+                    return Outcome(FAILED, None, str(error), error.status, attempt, start, time.time(), kept_log(log))
 
     def _do(self, target: Target, stage: Stage, staged: _Stage, log: str) -> None:
         reads = {port: [m for path in group for m in matches(path)] for port, group in target.reads}
@@ -133,8 +141,10 @@ class Maker:
         end = time.time()
         outputs = dict(zip(target.outputs, contents, strict=True))
         receipt = Receipt(key, recipe, inputs, outputs, round(start, 3), round(end, 3), attempts, 0, status, unsettled)
-        why = f"{unsettled[0]} was edited while it ran; build again" if unsettled else ""
-        return Outcome(FAILED if unsettled else status, receipt, why, 1 if unsettled else 0, attempts, start, end, kept_log(log))
+        if not unsettled:
+            return Outcome(status, receipt, "", 0, attempts, start, end, kept_log(log))
+        why = f"{unsettled[0]} was edited while it ran; build again"
+        return Outcome(FAILED, receipt, why, 1, attempts, start, end, kept_log(log))
 
 
 class _Stage:

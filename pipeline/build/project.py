@@ -19,9 +19,12 @@ FORMAT = "coppice-graph-1 " + sys.version
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 # Words that `coppice` and `doit` read as commands; a run of that name could not be selected.
 COMMANDS = frozenset(
-    "run list info clean forget ignore why plan graph init gc help dumpdb strace tabcompletion reset-dep"
-    " advance tree bank bg stats mcts calibrate explain replay watch dashboard".split()
-)
+    [
+        "run", "list", "info", "clean", "forget", "ignore", "why", "plan", "graph", "init", "gc", "help",
+        "dumpdb", "strace", "tabcompletion", "reset-dep", "advance", "tree", "bank", "bg", "stats", "mcts",
+        "calibrate", "explain", "replay", "watch", "dashboard",
+    ]
+)  # fmt: skip
 
 
 class RunPlan(NamedTuple):
@@ -97,9 +100,8 @@ def _check_needs(plan: RunPlan, made: Graph) -> None:
     for target in plan.targets:
         for path in target.inputs:
             if f"{path}/".startswith(others) and path not in made.writer:
-                raise SpecError(
-                    f"{plan.spec}:{target.line}: reads: no step writes {path}{instead(path, made.writer)}; name the files"
-                )
+                what = f"reads: no step writes {path}{instead(path, made.writer)}; name the files"
+                raise SpecError(f"{plan.spec}:{target.line}: {what}")
 
 
 def _load(run: str, spec: str, known: dict[str, str]) -> RunPlan:
@@ -119,7 +121,7 @@ def _thawed(run: str, sources: Sequence[str], signatures: list[int]) -> RunPlan 
     limits = [Limits(*row) for row in head[4]]
     new = Target._make
     targets = [new((*row[:5], limits[row[5]], row[6])) for row in rows]
-    return RunPlan(*head[3], tuple(sources), tuple(signatures), targets)
+    return RunPlan._make([*head[3], tuple(sources), tuple(signatures), targets])
 
 
 def _planned(run: str, spec: str, known: dict[str, str], sources: Sequence[str], signatures: list[int]) -> RunPlan:
@@ -151,7 +153,8 @@ def _freeze(run: str, head: list[Any], targets: Sequence[Target]) -> None:
 
 def _needs(run: str, targets: Sequence[Target], known: dict[str, str]) -> tuple[str, ...]:
     """Other runs whose outputs this one reads."""
-    others = {path.split("/")[1] for t in targets for path in paths(t.reads) if path.startswith("runs/") and path.count("/") > 0}
+    reads = {path for t in targets for path in paths(t.reads) if path.startswith("runs/")}
+    others = {path.split("/")[1] for path in reads}
     return tuple(sorted((others - {run}) & {*known}))
 
 

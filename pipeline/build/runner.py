@@ -68,15 +68,16 @@ class Threads:
         while (i := self._todo.get()) is not None:
             try:
                 self.ended.put((i, make(targets[i])))
-            except BaseException as error:  # carried to the main thread, which raises it there
+            except BaseException as error:  # noqa: BLE001 - carried to the main thread, which raises it there
                 self.ended.put((i, error))
 
 
 class RoomRunner(Runner):  # type: ignore[misc]
     """Runs the stale targets of a session as their inputs get ready and their rooms have a place."""
 
-    def __init__(self, session: Session, todo: set[int], jobs: int, records: Records, reporter: Any, go_on: bool) -> None:
-        super().__init__(records, reporter, continue_=go_on)
+    def __init__(self, session: Session, todo: set[int], jobs: int, reporter: Any, go_on: bool) -> None:
+        super().__init__(Records(session), reporter, continue_=go_on)
+        self._stop_running: bool = False
         self.session, self.todo, self.jobs = session, todo, jobs
         self.ended: dict[int, Outcome] = {}
         self.tasks: dict[int, TargetTask] = {}
@@ -205,7 +206,9 @@ class RoomRunner(Runner):  # type: ignore[misc]
         def interrupted(number: int, _frame: object) -> None:
             self._stop(Interrupted(number))
 
-        before = {n: signal.signal(n, interrupted) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+        numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        heeded = [n for n in numbers if signal.getsignal(n) is not signal.SIG_IGN]  # nohup, a background job
+        before = {n: signal.signal(n, interrupted) for n in heeded}
         try:
             yield
         finally:

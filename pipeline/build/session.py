@@ -116,17 +116,22 @@ class Session:
                     asked.setdefault(path, target)
         for path, target in asked.items():
             if not os.path.exists(path) and self.maker.files.content(path) is None:
-                spec = self.plans[target.run].spec
-                raise SpecError(f"{spec}:{target.line}: {clipped(path)} is missing, which {target.name} reads; {_hint(path)}")
+                where = f"{self.plans[target.run].spec}:{target.line}"
+                raise SpecError(f"{where}: {clipped(path)} is missing, which {target.name} reads; {_hint(path)}")
         self._check_folders(todo)
 
     def _check_folders(self, todo: Collection[int]) -> None:
         """No output may leave the run's folder through a symbolic link."""
-        for folder, target in {os.path.dirname(p): t for i in todo for t in [self.graph.targets[i]] for p in t.outputs}.items():
+        targets = [self.graph.targets[i] for i in todo]
+        for target in targets:
+            for path in filter(os.path.isdir, target.outputs):
+                raise SpecError(f"{path} is a folder, where {target.name} writes a file; remove the folder")
+        for folder, target in {os.path.dirname(path): t for t in targets for path in t.outputs}.items():
             inside = os.path.realpath(f"runs/{target.run}")
             if os.path.commonpath([inside, os.path.realpath(folder)]) != inside:
                 spec = self.plans[target.run].spec
-                raise SpecError(f"{spec}:{target.line}: {folder} leads outside runs/{target.run} by a symbolic link; remove it")
+                where = f"{spec}:{target.line}: {folder}"
+                raise SpecError(f"{where} leads outside runs/{target.run} by a symbolic link; remove it")
 
     def prepare(self) -> None:
         """Clear what a killed build may have left half done."""

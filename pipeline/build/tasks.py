@@ -87,8 +87,7 @@ class Records:
     def remove(self, name: str) -> None:
         """Forget a target: its result is neither fresh nor recalled until it has been made anew."""
         if name in self.session.graph.index:
-            receipt = self.session.maker.receipts[name.partition(":")[0]].receipt(name)
-            self._append(name, Line(name, FORGOTTEN, {"keys": [receipt.key] if receipt else []}))
+            self._append(name, Line(name, FORGOTTEN, {}))
 
     def remove_all(self) -> None:
         for name in self.session.graph.index:

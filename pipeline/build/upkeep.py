@@ -49,14 +49,16 @@ class Init(Upkeep):
     doc_purpose = "make a folder a project: a dodo.py, a first spec, runs/ ignored by git; overwrites nothing"
 
     def execute(self, params: Any, args: list[str]) -> int:
-        """There need not be a project yet."""
-        return self.told({})
+        """There need not be a project yet; if there is one of somebody else's, `init` may be a task of theirs."""
+        theirs = os.path.exists("dodo.py") and not getattr(self.loader, "looked", False)
+        return super().execute(params, args) if theirs else self.told({})
 
     def ours(self, params: Any, args: list[str]) -> int:
         if len(args) > 1:
             raise SpecError(f"init: one folder at a time, not {len(args)}")
         folder = args[0] if args else "."
-        files = {os.path.normpath(f"{folder}/{name}"): text for name, text in (("dodo.py", DODO), ("specs/hello.yaml", HELLO))}
+        ours = {"dodo.py": DODO, "specs/hello.yaml": HELLO}
+        files = {os.path.normpath(f"{folder}/{name}"): text for name, text in ours.items()}
         missing = {path: text for path, text in files.items() if not _is_there(path, text)}
         for path, text in missing.items():
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)

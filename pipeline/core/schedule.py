@@ -10,14 +10,16 @@ from typing import NamedTuple
 class Blocked(NamedTuple):
     """A target that cannot run, and those directly above it that are to blame."""
 
-    index: int
+    target: int
     by: tuple[int, ...]
 
 
 class Schedule:
     """Pure bookkeeping: tell it what ended, ask it what may start.  A waiting target never holds a place in a room."""
 
-    def __init__(self, above: Mapping[int, Iterable[int]], room_of: Mapping[int, str], rooms: Mapping[str, int]) -> None:
+    def __init__(
+        self, above: Mapping[int, Iterable[int]], room_of: Mapping[int, str], rooms: Mapping[str, int]
+    ) -> None:
         self.waits: dict[int, int] = {}
         self.readers: dict[int, list[int]] = {}
         self.room_of = room_of

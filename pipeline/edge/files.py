@@ -47,14 +47,15 @@ class Files:
 
     def _read(self, path: str) -> str | None:
         """Read until it stays the same for as long as that takes."""
-        before = None
-        while before != (before := signature(path)):
+        while True:
+            before, seen_at = signature(path), time.time_ns()
             if before == -1:
                 return None
             if not os.path.isfile(path):  # a pipe would be waited for without end
                 raise OSError(errno.EINVAL, "not a plain file", path)
-            seen_at = time.time_ns()
             content = sha_of(path)
+            if signature(path) == before:
+                break
         if self._known.get(path, (0, content))[1] != content:
             self.moved.add(path)
         self._known[path] = (before, content)
@@ -70,7 +71,7 @@ class Files:
             watched.append(name)
             if is_file:
                 found = True
-                digest.update(f"{name}\0{self._unchanged(name) or self._read(name)}\n".encode())
+                digest.update(entry(name, self._unchanged(name) or self._read(name)))
             else:
                 self._watch(name)
         self.watched[path] = watched
@@ -108,6 +109,11 @@ class Files:
         rows = [known.get(path, nothing) for path in paths]
         signatures = [0 if path in unsure else row[0] for path, row in zip(paths, rows, strict=True)]
         return signatures, [row[1] for row in rows]
+
+
+def entry(name: str, content: str | None) -> bytes:
+    """A file as part of the folder or pattern it belongs to.  Names need not be UTF-8."""
+    return b"%b\0%b\n" % (os.fsencode(name), str(content).encode())
 
 
 def is_pattern(path: str) -> bool:

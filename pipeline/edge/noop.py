@@ -40,7 +40,7 @@ def load(run: str) -> tuple[Head, bytes] | None:
         head: Head = marshal.loads(content[8 : 8 + size])
     except (OSError, ValueError, EOFError, TypeError):
         return None
-    return (head, content[8 + size :]) if len(head) == 6 and head[0] == FORMAT else None
+    return (head, content[8 + size :]) if head[0] == FORMAT else None
 
 
 def up_to_date(runs: Sequence[str]) -> int | None:

@@ -6,9 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from threading import Event, Lock, Timer
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from threading import Event, Lock, Thread, Timer
 from typing import BinaryIO, NamedTuple
 
 from pipeline.edge.redact import copy_redacted
@@ -45,7 +45,9 @@ class Processes:
         self._guard: subprocess.Popen[bytes] | None = None
         self.stopping = False
 
-    def environment(self, run: str, fixed: Mapping[str, str], passed: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    def environment(
+        self, run: str, fixed: Mapping[str, str], passed: Sequence[str]
+    ) -> tuple[dict[str, str], dict[str, str]]:
         """What a step of `run` sees, and the part of it that must not be seen in logs."""
         secrets = {name: os.environ[name] for name in passed if name in os.environ}
         return {**self._base, **secrets, **fixed, MARK: mark(run)}, secrets
@@ -69,19 +71,36 @@ class Processes:
     def _finished(
         self, child: subprocess.Popen[bytes], timeout: float | None, output: BinaryIO, secrets: Mapping[str, str]
     ) -> Exit:
-        late = Event()
-        timer = Timer(timeout, lambda: (late.set(), self.end(child))) if timeout else None
-        if timer:
-            timer.start()
-        try:
+        with self.deadline(child, timeout) as late:
+            copier = None
             if child.stdout is not None:
-                copy_redacted(child.stdout, output, secrets)
+                copier = Thread(target=copy_redacted, args=(child.stdout, output, secrets))
+                copier.start()
             child.wait()
-        finally:
-            if timer:
-                timer.cancel()
-                timer.join()
+            self.end(child)  # whatever it left would keep the pipe open
+            if copier is not None:
+                copier.join()
         return Exit(child.returncode, late.is_set())
+
+    @contextmanager
+    def deadline(self, child: subprocess.Popen[bytes], timeout: float | None) -> Iterator[Event]:
+        """End `child` after `timeout` seconds; the event says whether that was needed."""
+        late = Event()
+        if timeout is None:
+            yield late
+            return
+
+        def end() -> None:
+            late.set()
+            self.end(child)
+
+        timer = Timer(timeout, end)
+        timer.start()
+        try:
+            yield late
+        finally:
+            timer.cancel()
+            timer.join()
 
     def start(self, argv: Sequence[str], env: Mapping[str, str], **streams: object) -> subprocess.Popen[bytes]:
         with self._lock:

@@ -39,7 +39,6 @@ class Receipts:
         self.path = self.path_of(run)
         self._fd: int | None = None
         self._at: dict[str, dict[str, tuple[int, int]]] = {}
-        self._forgotten: dict[str, set[str]] = {}
         self._indexed = False
         try:
             with open(self.path, "rb") as file:
@@ -70,7 +69,8 @@ class Receipts:
             end = self._content.find(b"\n", at)
             end = len(self._content) if end < 0 else end
             if at == start + 8:
-                self._place(target, self._content[at + len(word) : end].partition(b" ")[0].decode(errors="replace"), start, end - start)
+                event = self._content[at + len(word) : end].partition(b" ")[0]
+                self._place(target, event.decode(errors="replace"), start, end - start)
             at = self._content.find(word, end)
 
     def _index(self) -> None:
@@ -88,13 +88,10 @@ class Receipts:
         """A line was found or appended: what it says of earlier ones."""
         events = self._at.setdefault(target, {})
         if event == FORGOTTEN:
-            line = self._read(start, size)
-            self._forgotten.setdefault(target, set()).update(line.fields["keys"] if line else ())
             events.clear()
         elif event == DONE:
             events.pop(FAILED, None)
-            if target in self._forgotten and (line := self._read(start, size)):
-                self._forgotten[target].discard(line.fields["key"])
+            events.pop(FORGOTTEN, None)
         events[event] = (start, size)
 
     def _read(self, start: int, size: int) -> Line | None:
@@ -121,10 +118,9 @@ class Receipts:
     def ignored(self, target: str) -> bool:
         return IGNORED in self._events(target)
 
-    def forgot(self, target: str, key: str) -> bool:
-        """The user asked for this result to be made anew."""
-        self._events(target)
-        return key in self._forgotten.get(target, ())
+    def forgotten(self, target: str) -> bool:
+        """The user asked for it to be made anew, and that was not done yet."""
+        return FORGOTTEN in self._events(target)
 
     def names(self) -> list[str]:
         if not self._indexed:
@@ -157,12 +153,10 @@ class Receipts:
         return size
 
     def live(self) -> Iterator[Line]:
-        """The lines that still hold; what was forgotten first, since it voids what stands before it."""
+        """The lines that still hold, in the order in which they were written."""
         for target in self.names():
-            if keys := sorted(self._forgotten.get(target, ())):
-                yield Line(target, FORGOTTEN, {"keys": keys})
             for event in self._at[target]:
-                if event != FORGOTTEN and (line := self._last(target, event)):
+                if line := self._last(target, event):
                     yield line
 
     def compact(self, targets: int) -> None:

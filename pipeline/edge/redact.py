@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 # Shorter values ("1", "yes") are no secrets, and blotting them out would blot out the log.
 SHORTEST = 4
@@ -14,7 +14,8 @@ class Redactor:
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         by_length = sorted(secrets.items(), key=lambda pair: (-len(pair[1]), pair[0]))
-        self._pairs = [(v.encode(errors="surrogateescape"), f"[{n}]".encode()) for n, v in by_length if len(v) >= SHORTEST]
+        long = [(name, value) for name, value in by_length if len(value) >= SHORTEST]
+        self._pairs = [(value.encode(errors="surrogateescape"), f"[{name}]".encode()) for name, value in long]
         self._keep = max((len(value) for value, _ in self._pairs), default=1) - 1
         self._rest = b""
 
@@ -35,7 +36,7 @@ class Redactor:
         return len(ready)
 
 
-def copy_redacted(source: BinaryIO, log: BinaryIO, secrets: Mapping[str, str]) -> None:
+def copy_redacted(source: IO[bytes], log: BinaryIO, secrets: Mapping[str, str]) -> None:
     redactor = Redactor(secrets)
     while chunk := source.read1(65536):  # type: ignore[attr-defined]
         log.write(redactor.feed(chunk))

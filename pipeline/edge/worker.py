@@ -1,25 +1,35 @@
-"""The other end of `workers`: reads calls, makes them, answers each with what went wrong.  Run as a script in the project's folder.
+"""The other end of `workers`: reads calls, makes them, answers each with what went wrong.
 
-Whatever the function prints goes where standard error goes; the pipe to Coppice is kept out of its reach."""
+Run as a script in the project's folder.  Whatever the function prints goes where standard error goes; the pipe to Coppice is kept out of its reach."""
+
+from __future__ import annotations
 
 import marshal
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
-def function(file, name, sources):
+    Sources = dict[str, tuple[tuple[int, ...], dict[str, Any]]]
+
+
+def function(file: str, name: str, sources: Sources) -> Callable[..., object]:
     """The function as the file now defines it; a file is read again when it has changed."""
     stat = os.stat(file)
     mark = (stat.st_mtime_ns, stat.st_size, stat.st_ctime_ns, stat.st_ino)
     if file not in sources or sources[file][0] != mark:
-        names = {"__name__": "coppice_step", "__file__": file}
+        names: dict[str, Any] = {"__name__": "coppice_step", "__file__": file}
         with open(file, "rb") as source:
             exec(compile(source.read(), file, "exec"), names)
         sources[file] = (mark, names)
-    return sources[file][1][name]
+    found: Callable[..., object] = sources[file][1][name]
+    return found
 
 
-def called(request, sources):
+def called(request: dict[str, Any], sources: Sources) -> str:
     """What went wrong, or nothing."""
     try:
         do = function(request["file"], request["function"], sources)
@@ -29,7 +39,7 @@ def called(request, sources):
             return f"{request['file']} has no function {request['function']}"
         print_traceback()
         return repr(error)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - whatever the user's code raises is its failure
         print_traceback()
         return f"{type(error).__name__}: {error}"
     except SystemExit as error:
@@ -37,13 +47,13 @@ def called(request, sources):
     return ""
 
 
-def print_traceback():
+def print_traceback() -> None:
     import traceback  # most calls go well
 
     traceback.print_exc()
 
 
-def restore(printed):
+def restore(printed: int) -> None:
     """Standard output and error as they were, whatever the function did to them; what it printed is written out."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None and not stream.closed:
@@ -54,13 +64,14 @@ def restore(printed):
     sys.stderr = open(2, "w", closefd=False, buffering=1)  # noqa: SIM115
 
 
-def main():
+def main() -> None:
     sys.path[0] = os.getcwd()
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     printed = os.dup(2)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     restore(printed)
-    home, sources = os.getcwd(), {}
+    home = os.getcwd()
+    sources: Sources = {}
     while size := requests.read(4):
         request = marshal.loads(requests.read(int.from_bytes(size, "little")))
         error = called(request, sources)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from tempfile import TemporaryFile
-from threading import Event, Timer, local
+from threading import local
 from typing import Any, BinaryIO, NamedTuple
 
 from pipeline.edge.process import Processes
@@ -40,23 +40,15 @@ class Workers:
 
     def call(
         self,
-        request: Mapping[str, Any],
+        request: dict[str, Any],
         env: Mapping[str, str],
         log: str,
         timeout: float | None,
         secrets: Mapping[str, str],
     ) -> Reply:
         worker = self._worker(env)
-        late = Event()
-        timer = Timer(timeout, lambda: (late.set(), self._processes.end(worker.process))) if timeout else None
-        if timer:
-            timer.start()
-        try:
+        with self._processes.deadline(worker.process, timeout) as late:
             answer = self._asked(worker.process, request)
-        finally:
-            if timer:
-                timer.cancel()
-                timer.join()
         if answer is not None and not late.is_set():
             self._move_printed(worker.printed, log, secrets)
             return Reply(redacted(answer, secrets))
@@ -65,7 +57,7 @@ class Workers:
         return Reply("the worker process ended", worker.process.returncode, late.is_set())
 
     @staticmethod
-    def _asked(process: subprocess.Popen[bytes], request: Mapping[str, Any]) -> str | None:
+    def _asked(process: subprocess.Popen[bytes], request: dict[str, Any]) -> str | None:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
@@ -93,12 +85,12 @@ class Workers:
         if worker is not None:
             self._processes.end(worker.process)
             worker.printed.close()
-        printed = TemporaryFile("a+b")  # appended to: we empty it while the worker holds it open
+        printed = TemporaryFile("a+b")  # noqa: SIM115 - appended to: we empty it while the worker holds it open
         script = os.path.join(os.path.dirname(__file__), "worker.py")
         # Compiled files are trusted by size and second: a module edited twice in a second would be an old one.
         python = [sys.executable, "-B", "-X", f"pycache_prefix={os.devnull}"]
         process = self._processes.start(
             [*python, script], env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=printed
         )
-        self._mine.worker = worker = _Worker(process, dict(env), printed)  # type: ignore[arg-type]
+        self._mine.worker = worker = _Worker(process, dict(env), printed)
         return worker

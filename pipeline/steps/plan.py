@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from pipeline.core.graph import Ports, Target, paths
 from pipeline.errors import clipped, instead
-from pipeline.spec import Item
 from pipeline.steps.model import File, Gather, Row, Step, StepsSpec
 from pipeline.steps.templates import Template, filled, half_filled, mentioned
 
@@ -32,11 +31,10 @@ def plan(spec: StepsSpec) -> Iterator[Target]:
     folder = f"runs/{spec.name}/"
     slots = {step.name: [*_slots(spec, step, folder)] for step in spec.steps}
     if (count := sum(map(len, slots.values()))) > spec.max_targets:
-        spec.steps[0].item.wrong(
-            f"the run has {count} targets, more than the {spec.max_targets} allowed; if that is meant, raise `max_targets:`"
-        )
+        too_many = f"the run has {count} targets, more than the {spec.max_targets} allowed"
+        spec.steps[0].item.wrong(f"{too_many}; if that is meant, raise `max_targets:`")
     written = _written(slots)
-    gathered: dict[Any, dict[tuple[str, ...], list[str]]] = {}
+    gathered: dict[tuple[str, str | None, tuple[str, ...]], dict[tuple[str, ...], list[str]]] = {}
     for step in spec.steps:
         build = _Builder(step, folder, slots, written, gathered)
         yield from map(build.target, slots[step.name])
@@ -49,7 +47,8 @@ def _slots(spec: StepsSpec, step: Step, folder: str) -> Iterator[_Slot]:
         if len(name.encode()) > 200:
             step.item.wrong(f"{clipped(name)} is too long for the name of a target: at most 200 bytes")
         if name in seen:
-            step.item.wrong(f"step {step.name}: the values {_shown(seen[name])} and {_shown(row)} both make target {name}")
+            both = f"{_shown(seen[name])} and {_shown(row)}"
+            step.item.wrong(f"step {step.name}: the values {both} both make target {name}")
         seen[name] = row
         writes = tuple(
             (port, tuple(folder + _output(file, row, step) for file in files)) for port, files in step.writes.items()
@@ -69,7 +68,8 @@ def _written(slots: dict[str, list[_Slot]]) -> dict[str, str]:
                     " give each its own, for instance with the names of its `for:` in the path"
                 )
             written[path] = slot
-    for folder, slot in {posixpath.dirname(path): slot for path, slot in written.items()}.items():
+    for path, slot in {posixpath.dirname(path): slot for path, slot in written.items()}.items():
+        folder = path
         while folder:
             if folder in written:
                 above = f"{folder} is an output of {written[folder].name} (line {written[folder].step.item.line})"
@@ -81,12 +81,19 @@ def _written(slots: dict[str, list[_Slot]]) -> dict[str, str]:
 class _Builder:
     """Targets of one step, with what is the same for all of them worked out once."""
 
-    def __init__(self, step: Step, folder: str, slots: Any, written: Any, gathered: Any) -> None:
+    def __init__(
+        self,
+        step: Step,
+        folder: str,
+        slots: dict[str, list[_Slot]],
+        written: dict[str, str],
+        gathered: dict[tuple[str, str | None, tuple[str, ...]], dict[tuple[str, ...], list[str]]],
+    ) -> None:
         self.step, self.folder, self.slots, self.written, self.gathered = step, folder, slots, written, gathered
         words = step.argv if step.argv is not None else (step.shell,) if step.shell else ()
         self.words: tuple[Template, ...] = words
         self.seen = {*step.reads} if step.call or "in" in mentioned_in(words) else mentioned_in(words) & {*step.reads}
-        self.env = {n: t for n, t in step.env.fixed.items()}
+        self.env = dict(step.env.fixed)
 
     def target(self, slot: _Slot) -> Target:
         step = self.step
@@ -96,7 +103,8 @@ class _Builder:
             params["paths"] = shown
         if step.call:
             reads += (("code", (step.call.rpartition(":")[0],)),)
-        target = Target(slot.name, "call" if step.call else "run", reads, slot.writes, params, step.limits, step.at("reads").line)
+        stage, line = "call" if step.call else "run", step.at("reads").line
+        target = Target(slot.name, stage, reads, slot.writes, params, step.limits, line)
         self._check_words(target)
         return target
 
@@ -202,7 +210,7 @@ def _output(file: File, row: Row, step: Step) -> str:
     if posixpath.isabs(path) or ".." in path.split("/"):
         file.item.wrong(f"{wrong} is outside the run's folder; give a path below it, without ..")
     if not path or path.endswith("/") or path == "." or posixpath.normpath(path) != path:
-        file.item.wrong(f"{wrong} is not the plain path of a file; a folder cannot be an output, list its files or pack them")
+        file.item.wrong(f"{wrong} is not the plain path of a file; a folder is no output, list its files or pack them")
     if path.split("/")[0].casefold() == ".coppice":
         file.item.wrong(f"{wrong}: .coppice/ holds Coppice's own records; choose another folder")
     if _PATTERN.search(path) or not path.isprintable():

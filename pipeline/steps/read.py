@@ -27,9 +27,8 @@ FILES = ("in", "out")
 def read(item: Item, name: str) -> StepsSpec:
     top = item.fields("spec", KEYS, ("kind", "steps"))
     most = top["max_targets"].count("max_targets", 1) if "max_targets" in top else MAX_TARGETS
-    rooms = {
-        _name(n, v, "rooms"): v.count(f"room {n}", 1) for n, v in (top["rooms"].pairs("rooms") if "rooms" in top else ())
-    }
+    named = top["rooms"].pairs("rooms") if "rooms" in top else ()
+    rooms = {_name(n, v, "rooms"): v.count(f"room {n}", 1) for n, v in named}
     env = _env(top["env"], "env") if "env" in top else Env()
     seen: dict[int, Matrix] = {}
     steps = tuple(_step(n, v, env, rooms, most, seen) for n, v in top["steps"].pairs("steps"))
@@ -39,7 +38,7 @@ def read(item: Item, name: str) -> StepsSpec:
     if store == "":
         top["store"].wrong("store: expected the path of a folder, found ''")
     for step in steps:
-        if isinstance(own := step.limits.room, str) and own.startswith("step "):
+        if (own := step.limits.room).startswith("step "):
             rooms[own] = int(own.rpartition(" ")[2])
     return StepsSpec(name, item.file, steps, rooms, store, most)
 

@@ -68,7 +68,7 @@ class Console(Reporter):
         self.display: Display = Log(self.outstream, self.told)
 
     def initialize(self, tasks: Any, selected: Any) -> None:
-        if is_live(self.outstream, os.environ):
+        if self.build.todo and is_live(self.outstream, os.environ):
             from pipeline.views.live import Live
 
             self.display = Live(self.outstream, self.build)

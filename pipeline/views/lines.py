@@ -57,7 +57,7 @@ def summary(total: int, counts: Mapping[str, int], seconds: float) -> str:
     built, recalled, failed, ignored = (counts.get(s, 0) for s in (BUILT, RECALLED, FAILED, IGNORED))
     left = counts.get(SKIPPED, 0)
     if not (built or recalled or failed or ignored or left):
-        return f"up to date: {total} targets"
+        return f"up to date: {total} {'target' if total == 1 else 'targets'}"
     fresh = total - built - recalled - failed - ignored - left
     more = "".join(f", {n} {word}" for n, word in ((ignored, "ignored"), (left, "not run")) if n)
     targets = "1 target" if total == 1 else f"{total} targets"
