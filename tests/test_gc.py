@@ -177,6 +177,8 @@ def test_files_in_the_store_that_are_not_of_the_store_are_left_alone(demo: Proje
 
 def test_the_references_of_this_checkout_are_written_anew_and_no_longer_than_needed(demo: Project) -> None:
     (root,) = (demo.root / "runs/.store/roots").iterdir()
+    demo.spec("other", "store: other-store\n" + DEMO.replace("5000", "6000"))
+    assert demo.coppice("other").returncode == 0  # its references have no place in the first store
     for source in ("2\n", "1\n", "2\n"):
         build(demo, source)
     assert len(root.read_text().splitlines()) == 1 + 8

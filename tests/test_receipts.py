@@ -87,14 +87,14 @@ def test_nonsense_in_the_file_is_nothing_recorded(content: bytes) -> None:
 
 
 def test_a_forgotten_result_stays_forgotten_until_it_is_made_anew() -> None:
-    written(done("a:one", receipt("k")), Line("a:one", FORGOTTEN, {"keys": ["k"]}))
+    written(done("a:one", receipt("k")), Line("a:one", FORGOTTEN, {}))
     assert keys()[0] is None
-    assert Receipts("a").forgot("a:one", "k")
-    assert not Receipts("a").forgot("a:two", "k")
-    written(done("a:one", receipt("other")))
-    assert Receipts("a").forgot("a:one", "k")
+    assert Receipts("a").forgotten("a:one")
+    assert not Receipts("a").forgotten("a:two")
+    written(Line("a:one", FAILED, {"why": "exit status 3"}))
+    assert Receipts("a").forgotten("a:one")
     written(done("a:one", receipt("k")))
-    assert not Receipts("a").forgot("a:one", "k")
+    assert not Receipts("a").forgotten("a:one")
 
 
 def test_a_failure_is_known_until_the_target_succeeds_and_hides_no_receipt() -> None:
@@ -109,7 +109,7 @@ def lines() -> st.SearchStrategy[Line]:
     name, key = st.sampled_from(NAMES), st.sampled_from(["k1", "k2"])
     return st.one_of(
         st.builds(lambda n, k: done(n, receipt(k)), name, key),
-        st.builds(lambda n, k: Line(n, FORGOTTEN, {"keys": [k]}), name, key),
+        st.builds(lambda n: Line(n, FORGOTTEN, {}), name),
         st.builds(lambda n: Line(n, FAILED, {"why": "it did"}), name),
         st.builds(lambda n: Line(n, IGNORED, {}), name),
     )
@@ -118,7 +118,7 @@ def lines() -> st.SearchStrategy[Line]:
 def known() -> list[object]:
     found = Receipts("a")
     return [
-        (found.receipt(n), found.failure(n), found.ignored(n), found.forgot(n, "k1"), found.forgot(n, "k2"))
+        (found.receipt(n), found.failure(n), found.ignored(n), found.forgotten(n))
         for n in NAMES
     ]
 

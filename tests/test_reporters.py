@@ -78,7 +78,7 @@ def test_with_nothing_to_do_it_says_the_same_as_the_fast_path(demo: Project) -> 
     assert demo.call("run", "demo:fine.1", "demo:fine.2").code == 0
     fast = demo.spec("demo", "kind: steps\nsteps:\n  a:\n    run: 'touch {out}'\n    writes: a.txt\n")
     assert demo.coppice().returncode == 0, fast
-    assert demo.coppice().stdout == demo.coppice("-n", "1").stdout == "up to date: 1 targets\n"
+    assert demo.coppice().stdout == demo.coppice("-n", "1").stdout == "up to date: 1 target\n"
 
 
 def test_ignored_targets_are_told_as_such(demo: Project) -> None:
@@ -117,7 +117,7 @@ def test_a_stream_that_nobody_reads_ends_the_build_in_order(demo: Project) -> No
         assert build.stderr
         build.stdout.close()
         assert "Traceback" not in build.stderr.read()
-    assert demo.coppice("demo:fine.1").stdout == "up to date: 1 targets\n"
+    assert demo.coppice("demo:fine.1").stdout == "up to date: 1 target\n"
 
 
 def test_o_writes_the_lines_into_a_file(demo: Project) -> None:

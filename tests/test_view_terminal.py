@@ -256,4 +256,4 @@ def test_with_nothing_to_do_nothing_is_drawn(start: Start) -> None:
         assert start("demo:quick").end() == 0
     terminal = start("demo:quick")
     assert terminal.end() == 0
-    assert terminal.raw == "up to date: 1 targets\r\n"
+    assert terminal.raw == "up to date: 1 target\r\n"

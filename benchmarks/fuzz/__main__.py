@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -19,6 +20,7 @@ MIDDLE = "in the middle of a build"
 def main(arguments: Sequence[str] | None = None) -> int:
     args = _arguments(arguments)
     folder = Path(args.folder or tempfile.mkdtemp(prefix="fuzz-")).resolve()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # what was started is ended on the way out
     started = time.monotonic()
     summary = fuzz(args.rounds, args.seed, args.against, folder, args.failures)
     for failure in summary.failures:

@@ -18,22 +18,27 @@ class Kept(NamedTuple):
     contents: tuple[str, ...]
 
 
+class Said(NamedTuple):
+    """What the receipts say, as they are now: by target the last one; and the targets that are to be made anew."""
+
+    last: dict[str, dict[str, Any]]
+    forgotten: set[str]
+
+
 class Memory:
     def __init__(self) -> None:
         self.recorded: dict[str, Kept] = {}  # by identity
         self.identity: dict[str, str] = {}  # by key
         self.lost: set[str] = set()  # keys whose store entry was damaged
         self.damaged: set[str] = set()  # contents of damaged objects
-        self.forgotten: set[tuple[str, str]] = set()  # (target, key) that the user wants to be made again
         self._seen: set[bytes] = set()
 
-    def may_execute(self, world: World, name: str, truth: Truth, last: dict[str, dict[str, Any]]) -> bool:
-        kept = self.recorded.get(truth.identity)
-        if kept is None or (name, kept.key) in self.forgotten:
+    def may_execute(self, world: World, name: str, truth: Truth, said: Said) -> bool:
+        kept, last = self.recorded.get(truth.identity), said.last.get(name)
+        if kept is None or name in said.forgotten:
             return True
-        return kept.key in self.lost and not (
-            name in last and last[name]["key"] == kept.key and not last[name]["unsettled"] and world.intact(truth)
-        )
+        is_fresh = last and last["key"] == kept.key and not last["unsettled"] and world.intact(truth)
+        return kept.key in self.lost and not is_fresh
 
     def learn(self, world: World, states: list[dict[str, Truth]]) -> int:
         """Take in the receipts written since the last look; how many targets they say are finished."""
@@ -42,9 +47,7 @@ class Memory:
             if raw in self._seen:
                 continue
             self._seen.add(raw)
-            if line.event == FORGOTTEN:
-                self.forgotten.update((line.target, key) for key in line.fields["keys"])
-            elif line.event == DONE and not line.fields["unsettled"]:
+            if line.event == DONE and not line.fields["unsettled"]:
                 finished += 1
                 self._finished(world, line, states)
         return finished
@@ -62,7 +65,6 @@ class Memory:
         if self.identity.setdefault(key, truth.identity) != truth.identity:
             world.find("key", f"{line.target}: one key for two results")
         if line.fields["how"] == "built":
-            self.forgotten.discard((line.target, key))
             self._check_stored(world, line.target, Kept(key, contents))
         return None
 
@@ -73,6 +75,11 @@ class Memory:
             self.lost.add(kept.key)
         else:
             world.find("store", f"{target}: built, but {kept.key} is not in the store")
+
+    def check_forgotten(self, world: World) -> None:
+        """After a whole build: what was forgotten has been made anew."""
+        if left := said(world).forgotten & world.truths().keys():
+            world.find("forget", f"not made anew: {left}")
 
     def collected(self, world: World) -> None:
         """After gc: what receipts speak of is still there; the rest may be gone."""
@@ -110,14 +117,17 @@ def lines(world: World, every: bool = False) -> Iterator[tuple[bytes, Line]]:
                 yield raw, line
 
 
-def last_receipts(world: World) -> dict[str, dict[str, Any]]:
-    last: dict[str, dict[str, Any]] = {}
+def said(world: World) -> Said:
+    out = Said({}, set())
     for _, line in lines(world):
         if line.event == DONE:
-            last[line.target] = line.fields
+            out.last[line.target] = line.fields
+            if line.fields["how"] == "built":
+                out.forgotten.discard(line.target)
         elif line.event == FORGOTTEN:
-            last.pop(line.target, None)
-    return last
+            out.last.pop(line.target, None)
+            out.forgotten.add(line.target)
+    return out
 
 
 def is_stored(world: World, key: str) -> bool:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from benchmarks.fuzz.model import SOURCES
+from benchmarks.fuzz.model import CODE, SOURCES
 from benchmarks.fuzz.operations import code, edit
+from benchmarks.fuzz.oracle import Truth
 from benchmarks.fuzz.specs import edit_spec
-from benchmarks.fuzz.start import PATIENCE, Start, environment
+from benchmarks.fuzz.start import Start
 from benchmarks.fuzz.world import World
 
 LOCKED = 75
@@ -121,14 +121,11 @@ def concurrent(world: World) -> None:
 
 
 def _turned_away(world: World, first: Start) -> None:
-    words = world.tool.words(world.rng)
-    second = subprocess.run(
-        world.tool.command(words), check=False, cwd=world.root, env=environment(world),
-        capture_output=True, text=True, timeout=PATIENCE,
-    )  # fmt: skip
-    world.log(f"meanwhile {words} -> {second.returncode}")
-    if second.returncode != LOCKED or f"process {first.process.pid} " not in second.stderr:
-        world.find("lock", f"second start: exit code {second.returncode}, {second.stdout}{second.stderr}")
+    second = Start(world, world.tool.words(world.rng), idle=True)
+    code, output = second.wait(), second.log.read_text()
+    world.log(f"meanwhile {second.words} -> {code}")
+    if code != LOCKED or f"process {first.process.pid} " not in output:
+        world.find("lock", f"second start: exit code {code}, {output}")
 
 
 def failing(world: World) -> None:
@@ -143,11 +140,21 @@ def failing(world: World) -> None:
     world.tell("fail")
 
 
+def _read_by(truth: Truth) -> list[str]:
+    """Files whose edit a target must notice: one of a folder too, and one that is new there; and its code."""
+    inside = ["data/keep.txt", "data/late.txt"] if any(read.startswith("data/") for read in truth.target.reads) else []
+    return [
+        *(path for path in truth.inputs if path in SOURCES),
+        *inside,
+        *([CODE] if truth.target.step.how == "call" else []),
+    ]
+
+
 def edited_meanwhile(world: World) -> None:
     """What a target reads is edited while it runs."""
     give_work(world)
     start = Start(world, world.tool.words(world.rng))
-    readers = [name for name in start.to_do() if any(path in SOURCES for path in start.states[0][name].inputs)]
+    readers = [name for name in start.to_do() if _read_by(start.states[0][name])]
     if not readers:
         start.end(0)
         return
@@ -156,9 +163,9 @@ def edited_meanwhile(world: World) -> None:
     world.tell("hold", *marks)
     code = 0
     if start.until(lambda: start.one_of(marks)):
-        path = world.rng.choice([path for path in start.states[0][held].inputs if path in SOURCES])
-        old = (world.root / path).read_bytes()
-        world.write(path, old + b"edited meanwhile\n")
+        path = world.rng.choice(_read_by(start.states[0][held]))
+        old = (world.root / path).read_bytes() if (world.root / path).exists() else b""
+        world.write(path, old + b"# edited meanwhile\n")
         start.changed()
         code = 1
         world.log(f"{path} edited while {held} ran")

@@ -27,7 +27,7 @@ class Start:
         world.counts["starts"] += 1
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                world.tool.command(words), cwd=world.root, env=environment(world), stdin=subprocess.DEVNULL,
+                world.tool.command(words), cwd=world.root, env=_environment(world), stdin=subprocess.DEVNULL,
                 stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
 
@@ -59,13 +59,7 @@ class Start:
 
     def end(self, *codes: int) -> int:
         """Wait for it; how many targets it finished.  `codes` are the exit codes that would be right."""
-        world = self.world
-        try:
-            code = self.process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            world.find("hangs", f"{self.words} after {PATIENCE:g} s")
-            world.end_all()
-            code = self.process.wait()
+        world, code = self.world, self.wait()
         ran = self.ran()
         finished = world.tool.learn(world, self.states, ran)
         world.log(f"{world.tool.name} {' '.join(self.words)} -> {code}, ran {len(ran)}, recorded {finished}")
@@ -74,6 +68,14 @@ class Start:
             self._check_answer(code, codes)
         world.counts["executions"] += len(ran)
         return finished
+
+    def wait(self) -> int:
+        try:
+            return self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.world.find("hangs", f"{self.words} after {PATIENCE:g} s")
+            self.world.end_all()
+            return self.process.wait()
 
     def _check_answer(self, code: int, codes: tuple[int, ...]) -> None:
         output = self.log.read_text(errors="replace")
@@ -94,6 +96,6 @@ class Start:
         self.world.stragglers.clear()
 
 
-def environment(world: World) -> dict[str, str]:
+def _environment(world: World) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name in ("PATH", "HOME", "LANG")}
     return {**kept, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "FUZZED": str(world.root)}

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 from benchmarks.fuzz import spelling, stock_doit
-from benchmarks.fuzz.memory import Memory, last_receipts
+from benchmarks.fuzz.memory import Memory, said
 from benchmarks.fuzz.oracle import Truth
 from benchmarks.fuzz.world import Tool, World
 
@@ -46,14 +46,15 @@ class Coppice:
         return f"{run}:{name}"
 
     def allowed(self, world: World, now: dict[str, Truth]) -> set[str]:
-        last = last_receipts(world)
-        return {name for name, truth in now.items() if self.memory.may_execute(world, name, truth, last)}
+        known = said(world)
+        return {name for name, truth in now.items() if self.memory.may_execute(world, name, truth, known)}
 
     def learn(self, world: World, states: list[dict[str, Truth]], ran: list[str]) -> int:
         return self.memory.learn(world, states)
 
     def check(self, world: World) -> None:
-        """Nothing lies about that belongs nowhere."""
+        """What was forgotten was made anew; nothing lies about that belongs nowhere."""
+        self.memory.check_forgotten(world)
         for run in world.project.runs:
             own = world.root / f"runs/{run.name}"
             for path in _files(own):

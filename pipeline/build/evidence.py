@@ -12,7 +12,7 @@ from pipeline.build.session import Session
 from pipeline.core.freshness import Reason
 from pipeline.core.graph import Target
 from pipeline.edge import state
-from pipeline.edge.files import FOLDER
+from pipeline.edge.files import FOLDER, entry
 from pipeline.edge.store import Store
 from pipeline.views.why import short
 
@@ -83,7 +83,7 @@ def _inside(session: Session, run: str, reason: Reason) -> str:
         return ""
     contents = dict(zip(loaded[0].files, known.contents, strict=True))
     old = {name: contents[name] for name in known.watched.get(reason.where, ()) if contents[name] != FOLDER}
-    if sha256("".join(f"{name}\0{content}\n" for name, content in old.items()).encode()).hexdigest() != reason.old:
+    if sha256(b"".join(map(entry, old, old.values()))).hexdigest() != reason.old:
         return ""
     files = session.maker.files
     now = {name: files.content(name) for name in files.watched[reason.where] if not os.path.isdir(name)}

@@ -66,7 +66,7 @@ class _Rehearsal:
         if self.maker.is_fresh(target, key):
             return FRESH
         stored = self.maker.stores[target.run].look(key)
-        forgot = self.maker.receipts[target.run].forgot(target.name, key)
+        forgot = self.maker.receipts[target.run].forgotten(target.name)
         if stored and not forgot and len(stored.result.contents) == len(target.outputs):
             self.after |= dict(zip(target.outputs, stored.result.contents, strict=True))
             return RECALLED
