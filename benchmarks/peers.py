@@ -89,7 +89,6 @@ def _coppice(executable: str, in_process: bool) -> Tool:
         counted=r"\b(\d+) targets",
         caches=("runs/bench/.coppice/graph",),
         parallel=" -n {jobs}",
-        jobs_by_default=1,
         makes_folders=True,
         in_process=in_process,
     )

@@ -151,7 +151,8 @@ def parse(text: bytes, file: str) -> Item:
             loader.dispose()
     except UnicodeDecodeError as error:
         line = text.count(b"\n", 0, error.start) + 1
-        raise SpecError(f"{file}:{line}: byte 0x{text[error.start]:02x} is not UTF-8; save the file as UTF-8") from error
+        what = f"byte 0x{text[error.start]:02x} is not UTF-8; save the file as UTF-8"
+        raise SpecError(f"{file}:{line}: {what}") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1

@@ -119,7 +119,7 @@ def test_what_was_finished_is_kept_and_what_was_half_done_is_redone(
 
 
 @ends
-def test_an_interrupted_build_leaves_nothing_lying_about(project: Project, number: signal.Signals, code: int) -> None:
+def test_an_interrupted_build_leaves_nothing_lying_about(project: Project, number: signal.Signals, code: int) -> None:  # noqa: ARG001
     interrupted(project, number)
     project.write("go", "")
     assert project.coppice("run").returncode == 0

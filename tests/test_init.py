@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,16 @@ def test_an_empty_folder_becomes_a_project_that_builds(tmp_path: Path) -> None:
     assert built.returncode == 0, built.stderr
     assert (tmp_path / "runs/hello/all.txt").read_text() == "Hello, Ada\nHello, Emmy\nHello, Grace\n"
     assert coppice(tmp_path).stdout == "up to date: 4 targets\n"
+
+
+def test_doit_finds_the_same_commands_before_and_after_there_is_a_dodo(tmp_path: Path) -> None:
+    commands = "init = pipeline.build.upkeep:Init\nplan = pipeline.build.questions:Plan\n"
+    (tmp_path / "doit.cfg").write_text(f"[COMMAND]\n{commands}")  # in place of installing
+    for words, said in (("init", "wrote dodo.py\n"), ("plan", "4 targets: 4 to run\n")):
+        command = [sys.executable, "-m", "doit", words]
+        done = subprocess.run(command, cwd=tmp_path, env=environment({}), capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith(said)
 
 
 def test_the_first_spec_needs_nothing_but_sh_and_the_standard_tools(tmp_path: Path) -> None:

@@ -117,10 +117,7 @@ def lines() -> st.SearchStrategy[Line]:
 
 def known() -> list[object]:
     found = Receipts("a")
-    return [
-        (found.receipt(n), found.failure(n), found.ignored(n), found.forgotten(n))
-        for n in NAMES
-    ]
+    return [(found.receipt(n), found.failure(n), found.ignored(n), found.forgotten(n)) for n in NAMES]
 
 
 @settings(deadline=None, max_examples=40)

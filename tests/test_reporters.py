@@ -90,10 +90,13 @@ def test_ignored_targets_are_told_as_such(demo: Project) -> None:
 
 def test_a_line_can_be_read_while_the_build_goes_on(project: Project) -> None:
     waits = "for i in $(seq 200); do [ -e go ] || sleep 0.05; done; [ -e go ] && touch {out}"
-    project.spec("demo", f"""kind: steps\nsteps:
+    project.spec(
+        "demo",
+        f"""kind: steps\nsteps:
   first: {{run: "touch {{out}}", writes: first.txt}}
   second: {{run: "{waits}", writes: second.txt, reads: runs/demo/first.txt}}
-""")
+""",
+    )
     with project.popen(PYTHONUNBUFFERED="") as build:
         assert build.stdout
         assert build.stdout.readline().startswith("built demo:first  ")

@@ -89,7 +89,7 @@ class Clean(OnTasks, StockClean):  # type: ignore[misc]
                     os.unlink(path)
             if params["cleanforget"] and not params["dryrun"]:
                 records.remove(target.name)
-        session.close()
+        records.close()
         return 0
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from pipeline.core import recipe as recipes
-from pipeline.core.freshness import Receipt
+from pipeline.core.freshness import Receipt, intact
 from pipeline.core.graph import Ports, Target
 from pipeline.edge import state
 from pipeline.edge.files import Files, matches
@@ -36,6 +36,7 @@ class Outcome(NamedTuple):
     start: float = 0.0
     end: float = 0.0
     log: str = ""
+    fault: OSError | None = None  # the result is good, but the build cannot go on
 
 
 class Maker:
@@ -81,7 +82,7 @@ class Maker:
         receipt = self.receipts[target.run].receipt(target.name)
         if receipt is None or receipt.key != key or receipt.unsettled:
             return False
-        return all(self.files.content(path) == receipt.outputs.get(path) for path in target.outputs)
+        return intact(receipt, {path: self.files.content(path) for path in target.outputs})
 
     def _recalled(self, target: Target, key: str, recipe: Any, inputs: Any) -> Outcome | None:
         if self.receipts[target.run].forgotten(target.name):
@@ -109,20 +110,32 @@ class Maker:
         while True:
             attempt += 1
             try:
-                with _Stage(target, stage.own_folder) as staged:
+                with _Stage(target, stage.own_folder, attempt) as staged:
                     self._do(target, stage, staged, log)
+                    if self.processes.stopping:
+                        raise Stopping  # it may have answered our signal by ending well, half done
                     outputs = [_settled(path, final) for path, final in zip(staged.paths, target.outputs, strict=True)]
                     contents = [output.content for output in outputs]
                     unsettled = tuple(path for path, mark in marks.items() if self.files.touched(path, mark))
-                    if not unsettled:
-                        self.stores[target.run].put(key, staged.paths, outputs, time.time() - start, target.name)
+                    kept = None if unsettled else self._kept(target, key, staged.paths, outputs, start)
                     self._publish(target, staged.paths, contents)
-                return self._outcome(BUILT, key, recipe, inputs, target, contents, start, attempt, unsettled, log)
+                built = self._outcome(BUILT, key, recipe, inputs, target, contents, start, attempt, unsettled, log)
+                return built._replace(fault=kept)
             except StageFailed as error:
                 if self.processes.stopping:
                     raise Stopping from error
                 if attempt > target.limits.retries:
                     return Outcome(FAILED, None, str(error), error.status, attempt, start, time.time(), kept_log(log))
+
+    def _kept(
+        self, target: Target, key: str, paths: Sequence[str], outputs: Sequence[Written], start: float
+    ) -> OSError | None:
+        """A store that cannot be written must not cost the result: it is put in place, and the fault raised after."""
+        try:
+            self.stores[target.run].put(key, paths, outputs, time.time() - start, target.name)
+        except OSError as error:
+            return error
+        return None
 
     def _do(self, target: Target, stage: Stage, staged: _Stage, log: str) -> None:
         reads = {port: [m for path in group for m in matches(path)] for port, group in target.reads}
@@ -150,8 +163,10 @@ class Maker:
 class _Stage:
     """Where a target writes its outputs before they are put in place; gone afterwards."""
 
-    def __init__(self, target: Target, own_folder: bool) -> None:
-        top = f"{state.folder(target.run)}/stage"
+    def __init__(self, target: Target, own_folder: bool, attempt: int = 1) -> None:
+        # What an earlier attempt left running must not write into this one's.
+        top = f"{state.folder(target.run)}/stage" + (f"/{attempt}" if attempt > 1 else "")
+        self.again = attempt > 1
         name = target.name.partition(":")[2]
         own = len(f"runs/{target.run}/")
         self.folder = f"{top}/{name}" if own_folder else ""
@@ -163,7 +178,7 @@ class _Stage:
             self.paths = [f"{self.folder}/{p[own:]}" for p in target.outputs]
 
     def __enter__(self) -> _Stage:
-        if self.folder:
+        if self.folder or self.again:
             for folder in {os.path.dirname(path) for path in self.paths}:
                 os.makedirs(folder, exist_ok=True)
         return self
@@ -225,5 +240,3 @@ def _rename(staged: str, final: str) -> None:
         os.rename(staged, final)
     except IsADirectoryError:
         raise StageFailed(f"{final} is a folder; remove it, this target writes a file there", 1) from None
-
-

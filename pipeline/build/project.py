@@ -8,9 +8,10 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from pipeline.core.graph import CycleError, Graph, Limits, Target, paths
-from pipeline.edge import state
+from pipeline.edge import noop, state
 from pipeline.edge.files import write_whole
 from pipeline.errors import SpecError, instead
 
@@ -76,7 +77,8 @@ def load(runs: Iterable[str]) -> dict[str, RunPlan]:
             if run not in known:
                 raise SpecError(f"there is no run '{run}': no specs/{run}.yaml{instead(run, known)}")
             checked(run, known[run])
-            plans[run] = _load(run, known[run], known)
+            plan = _load(run, known[run])
+            plans[run] = plan._replace(needs=tuple(need for need in plan.needs if need in known))
             pending += plans[run].needs
     return plans
 
@@ -104,17 +106,20 @@ def _check_needs(plan: RunPlan, made: Graph) -> None:
                 raise SpecError(f"{plan.spec}:{target.line}: {what}")
 
 
-def _load(run: str, spec: str, known: dict[str, str]) -> RunPlan:
+def _load(run: str, spec: str) -> RunPlan:
     sources = (spec, *package_files())
     signatures = [state.signature(path) for path in sources]
-    return _thawed(run, sources, signatures) or _planned(run, spec, known, sources, signatures)
+    return _thawed(run, sources, signatures) or _planned(run, spec, sources, signatures)
 
 
 def _thawed(run: str, sources: Sequence[str], signatures: list[int]) -> RunPlan | None:
     try:
         with open(f"{state.folder(run)}/graph", "rb") as file:
-            head, rows = marshal.loads(file.read())
-    except (OSError, ValueError, EOFError, TypeError):
+            check, content = file.read(4), file.read()
+        if crc32(content) != int.from_bytes(check, "little"):
+            return None  # damaged: what is in it would be executed
+        head, rows = marshal.loads(content)
+    except noop.DAMAGE:
         return None
     if head[0] != FORMAT or head[1] != list(sources) or head[2] != signatures:
         return None
@@ -124,7 +129,7 @@ def _thawed(run: str, sources: Sequence[str], signatures: list[int]) -> RunPlan 
     return RunPlan._make([*head[3], tuple(sources), tuple(signatures), targets])
 
 
-def _planned(run: str, spec: str, known: dict[str, str], sources: Sequence[str], signatures: list[int]) -> RunPlan:
+def _planned(run: str, spec: str, sources: Sequence[str], signatures: list[int]) -> RunPlan:
     from pipeline import kinds
     from pipeline.spec import parse  # YAML is needed for this alone
 
@@ -138,7 +143,7 @@ def _planned(run: str, spec: str, known: dict[str, str], sources: Sequence[str],
     except RecursionError:
         item.wrong("nested too deeply, or an alias inside what it stands for")
     store = declared.store or "runs/.store"
-    facts = (run, kind, spec, store, declared.rooms, _needs(run, targets, known))
+    facts = (run, kind, spec, store, declared.rooms, _needs(run, targets))
     _freeze(run, [FORMAT, list(sources), signatures, facts], targets)
     return RunPlan(*facts, tuple(sources), tuple(signatures), targets)
 
@@ -148,17 +153,19 @@ def _freeze(run: str, head: list[Any], targets: Sequence[Target]) -> None:
     rows = [(*t[:5], limits.setdefault(t.limits, len(limits)), t.line) for t in targets]
     os.makedirs(state.folder(run), exist_ok=True)
     content = marshal.dumps(([*head, [tuple(limit) for limit in limits]], rows))
-    write_whole(f"{state.folder(run)}/graph", content, durable=False)
+    write_whole(f"{state.folder(run)}/graph", crc32(content).to_bytes(4, "little") + content, durable=False)
 
 
-def _needs(run: str, targets: Sequence[Target], known: dict[str, str]) -> tuple[str, ...]:
-    """Other runs whose outputs this one reads."""
+def _needs(run: str, targets: Sequence[Target]) -> tuple[str, ...]:
+    """Other runs whose outputs this one reads, if they have a spec."""
     reads = {path for t in targets for path in paths(t.reads) if path.startswith("runs/")}
     others = {path.split("/")[1] for path in reads}
-    return tuple(sorted((others - {run}) & {*known}))
+    return tuple(sorted(others - {run}))
 
 
 def _read(spec: str) -> bytes:
+    if os.path.exists(spec) and not os.path.isfile(spec):
+        raise SpecError(f"{spec}: is not a file")
     try:
         with open(spec, "rb") as file:
             return file.read()

@@ -8,7 +8,7 @@ from typing import Any
 from pipeline.build.session import Session
 from pipeline.core import recipe as recipes
 from pipeline.core.forecast import FRESH, HELD, MAYBE, RECALLED, RUN, Forecast
-from pipeline.core.freshness import Reason, Receipt, reasons
+from pipeline.core.freshness import Reason, Receipt, intact, reasons
 from pipeline.core.graph import Target
 
 
@@ -82,4 +82,4 @@ class _Rehearsal:
         old = list(receipt.inputs.values())
         if len(old) != len(inputs) or any(b not in (None, a) for a, b in zip(old, inputs.values(), strict=True)):
             return True
-        return any(self.maker.files.content(path) != receipt.outputs.get(path) for path in target.outputs)
+        return not intact(receipt, {path: self.maker.files.content(path) for path in target.outputs})

@@ -82,6 +82,7 @@ class RoomRunner(Runner):  # type: ignore[misc]
         self.ended: dict[int, Outcome] = {}
         self.tasks: dict[int, TargetTask] = {}
         self.fault: BaseException | None = None
+        self.running = 0
         self.unsynced: list[int] = []
         self.blocked: list[Blocked] = []  # by what is not reported yet
         self.sync_due = 0.0
@@ -90,15 +91,33 @@ class RoomRunner(Runner):  # type: ignore[misc]
         schedule = self._schedule()
         threads = Threads(self.session, max(1, min(self.jobs, len(self.todo))))
         with self._signals():
-            running = 0
-            while running := running + self._start(schedule, threads, running):
-                batch = self._taken(threads)
-                running -= len(batch)
-                self._record(batch, schedule)
-            self._sync()
-        threads.finish()
+            try:
+                self._loop(schedule, threads)
+            except BaseException as error:  # noqa: BLE001 - raised below, once nothing runs any more
+                self._stop(error)
+            self._drain(threads)
         if self.fault is not None:
             raise self.fault
+
+    def _loop(self, schedule: Schedule, threads: Threads) -> None:
+        while (started := self._start(schedule, threads)) or self.running:
+            self.running += started
+            batch = self._taken(threads)
+            self.running -= len(batch)
+            self._record(batch, schedule)
+        self._sync()
+
+    def _drain(self, threads: Threads) -> None:
+        """After a fault: what still ends is recorded all the same; then all threads are gone."""
+        threads.finish()
+        while not threads.ended.empty():
+            i, ended = threads.ended.get()
+            if isinstance(ended, Outcome):
+                target = self.session.graph.targets[i]
+                self.session.maker.receipts[target.run].append(_lines(target.name, ended))
+                self.ended[i] = ended
+        for receipts in self.session.maker.receipts.values():
+            receipts.sync()
 
     def _schedule(self) -> Schedule:
         graph = self.session.graph
@@ -124,10 +143,10 @@ class RoomRunner(Runner):  # type: ignore[misc]
     def _rooms(plan: Any) -> Iterator[tuple[str, int]]:
         yield from ((f"{plan.run}:{room}", size) for room, size in plan.rooms.items())
 
-    def _start(self, schedule: Schedule, threads: Threads, running: int) -> int:
+    def _start(self, schedule: Schedule, threads: Threads) -> int:
         """Start what may start; how many that were."""
         started = 0
-        while running + started < self.jobs and not self._stop_running and (i := schedule.start()) is not None:
+        while self.running + started < self.jobs and not self._stop_running and (i := schedule.start()) is not None:
             todo = self.tasks[i] = TargetTask(self.session.graph.targets[i], ())
             if self.dep_manager.status_is_ignore(todo):
                 self.tasks.pop(i)
@@ -150,6 +169,8 @@ class RoomRunner(Runner):  # type: ignore[misc]
             target = self.session.graph.targets[i]
             self.session.maker.receipts[target.run].append(_lines(target.name, ended))
             self._ended(i, ended)
+            if ended.fault is not None:
+                self._stop(ended.fault)
             self.blocked += schedule.ended(i, ended.status != FAILED)
         if self.unsynced and time.monotonic() >= self.sync_due:
             self._sync()
@@ -229,5 +250,3 @@ def _lines(name: str, outcome: Outcome) -> Iterator[Line]:
             "start": round(outcome.start, 3), "end": round(outcome.end, 3), "log": outcome.log,
         }  # fmt: skip
         yield Line(name, FAILED_LINE, fields)
-
-

@@ -21,9 +21,7 @@ from pipeline.errors import SpecError, clipped, instead
 class Session:
     """Loads what is asked for and no more; everything in here is read-only until `prepare`."""
 
-    def __init__(
-        self, plans: Mapping[str, project.RunPlan], locks: Sequence[int] = (), always: bool = False
-    ) -> None:
+    def __init__(self, plans: Mapping[str, project.RunPlan], locks: Sequence[int] = (), always: bool = False) -> None:
         self.plans = dict(plans)
         self.graph: Graph = project.graph(self.plans)
         self.suspects: set[int] = set()
@@ -73,10 +71,7 @@ class Session:
         self.suspects.update(i for i, t in enumerate(self.graph.targets) if t.run == run)
 
     def _doubt(self, changed: set[str], more: state.Known) -> None:
-        for pattern, behind in more.watched.items():
-            if not changed.isdisjoint(behind):
-                changed.add(pattern)
-        for path in changed:
+        for path in reached(changed, more.watched):
             self.suspects.update(self.graph.touching(path))
         self.suspects.update(self.graph.index[name] for name in more.suspects if name in self.graph.index)
 
@@ -147,7 +142,8 @@ class Session:
         """Remember signatures and contents, so that the next look costs a stat a file."""
         ok = {i for i, outcome in ended.items() if outcome.status != "failed"}
         files = self.maker.files
-        self.suspects = (self.suspects_below() - ok) | {i for path in files.moved for i in self.graph.touching(path)}
+        moved = reached(files.moved, {**self.watched, **files.watched})
+        self.suspects = (self.suspects_below() - ok) | {i for path in moved for i in self.graph.touching(path)}
         for run, plan in self.plans.items():
             self.maker.receipts[run].compact(len(plan.targets))
             self._save_run(run, plan)
@@ -185,12 +181,16 @@ class Session:
             self.maker.stores[run].close()
 
 
+def reached(changed: Collection[str], watched: Mapping[str, list[str]]) -> set[str]:
+    """`changed`, and the folders and patterns that one of them is behind."""
+    changed = {*changed}
+    return changed | {pattern for pattern, behind in watched.items() if not changed.isdisjoint(behind)}
+
+
 def _hint(path: str) -> str:
     if os.path.islink(path):
         return "it is a symbolic link that leads nowhere"
     return "a pattern that no file matches" if is_pattern(path) else "create it, or correct the path"
-
-
 
 
 def _alive(pid: int) -> bool:

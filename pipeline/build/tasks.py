@@ -100,11 +100,11 @@ class Records:
         return {}
 
     def _append(self, name: str, line: Line) -> None:
-        receipts = self.session.maker.receipts[name.partition(":")[0]]
-        receipts.append([line])
-        receipts.sync()
+        self.session.maker.receipts[name.partition(":")[0]].append([line])
 
     def close(self) -> None:
+        for receipts in self.session.maker.receipts.values():
+            receipts.sync()
         self.session.close()
 
 

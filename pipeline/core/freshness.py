@@ -46,8 +46,15 @@ def reasons(
     yield from _inputs(receipt.inputs, inputs)
     for path, now in outputs.items():
         old = receipt.outputs.get(path)
-        if now != old:
-            yield Reason("output missing" if now is None else "output changed", path, old, now)
+        if now is None:
+            yield Reason("output missing", path, old, now)
+        elif now != old:
+            yield Reason("output changed", path, old, now)
+
+
+def intact(receipt: Receipt, outputs: Mapping[str, str | None]) -> bool:
+    """Is every output there, as it was recorded?"""
+    return all(now is not None and receipt.outputs.get(path) == now for path, now in outputs.items())
 
 
 def _inputs(old: Mapping[str, str], new: Mapping[str, str | None]) -> Iterator[Reason]:

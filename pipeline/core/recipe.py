@@ -17,7 +17,8 @@ PYTHON = f"{sys.implementation.name}-{sys.version_info[0]}.{sys.version_info[1]}
 def recipe(target: Target, code: str) -> dict[str, Any]:
     """`code` stands for the code of the stage; position (names, paths of outputs) is deliberately absent."""
     ports = [[port, len(group)] for port, group in target.reads]
-    return {"stage": code, "python": PYTHON, "reads": ports, "writes": [p for p, _ in target.writes], **target.params}
+    written = [[port, len(group)] for port, group in target.writes]
+    return {"stage": code, "python": PYTHON, "reads": ports, "writes": written, **target.params}
 
 
 def key(recipe: Mapping[str, Any], contents: Iterable[str]) -> str:

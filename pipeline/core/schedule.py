@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -55,9 +56,9 @@ class Schedule:
     def ended(self, index: int, ok: bool) -> list[Blocked]:
         """Free those that waited for this one; the ones that can never run are returned, nearest first."""
         blocked: list[Blocked] = []
-        front = [(index, ok)]
+        front = deque([(index, ok)])
         while front:
-            i, good = front.pop(0)
+            i, good = front.popleft()
             for j in self.readers.pop(i, ()):
                 self.waits[j] -= 1
                 if not good:

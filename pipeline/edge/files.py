@@ -26,6 +26,7 @@ class Files:
         self._known: dict[str, tuple[int, str]] = dict(known or {})
         self._unsure: set[str] = set()
         self._own: dict[str, int] = {}
+        self._groups: dict[str, str | None] = {}  # folders and patterns, as they were first found
         self.watched: dict[str, list[str]] = {}
         self.moved: set[str] = set()  # read twice and found different: what was judged by the first reading is in doubt
 
@@ -75,7 +76,10 @@ class Files:
             else:
                 self._watch(name)
         self.watched[path] = watched
-        return digest.hexdigest() if watched and found else None
+        content = digest.hexdigest() if watched and found else None
+        if self._groups.setdefault(path, content) != content:
+            self.moved.add(path)
+        return content
 
     def _watch(self, folder: str) -> None:
         """A file that appears or goes changes the signature of its folder."""
@@ -86,9 +90,13 @@ class Files:
     def marks(self, contents: Mapping[str, str | None]) -> dict[str, int | str | None]:
         """What to compare with later, of inputs whose contents were just asked for."""
         return {
-            path: content if path in self.watched or path in self._unsure else self._known[path][0]
+            path: known[0] if (known := self._known.get(path)) and self._certain(path, content) else content
             for path, content in contents.items()
         }
+
+    def _certain(self, path: str, content: str | None) -> bool:
+        """Was `content` what the remembered signature stands for?  Another thread may have read the file anew."""
+        return self._known[path][1] == content and path not in self._unsure and path not in self.watched
 
     def touched(self, path: str, mark: int | str | None) -> bool:
         """Was an input written to since, even if it is the same again?"""

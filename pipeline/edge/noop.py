@@ -9,7 +9,10 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
+# What damaged bytes may raise while they are read as a state: then it is as if there were none.
+DAMAGE = (OSError, ValueError, EOFError, TypeError, OverflowError, MemoryError)
 FORMAT = "coppice-state-2 " + sys.version
 
 # The first part of a state file: format, complete, number of targets, runs it reads from, files, their signatures.
@@ -26,7 +29,7 @@ def unchanged(files: Sequence[str], signatures: Sequence[int]) -> bool:
         for s, old in zip(map(os.stat, files), signatures, strict=True):
             if hash((s.st_ctime_ns, s.st_ino, s.st_size)) != old:
                 return False
-    except OSError:
+    except DAMAGE:
         return False
     return True
 
@@ -37,10 +40,10 @@ def load(run: str) -> tuple[Head, bytes] | None:
         with open(f"{folder(run)}/state", "rb", buffering=0) as file:
             content = file.read()
         size = int.from_bytes(content[:8], "little")
-        head: Head = marshal.loads(content[8 : 8 + size])
-    except (OSError, ValueError, EOFError, TypeError):
+        head: Any = marshal.loads(content[8 : 8 + size])
+    except DAMAGE:
         return None
-    return (head, content[8 + size :]) if head[0] == FORMAT else None
+    return (head, content[8 + size :]) if type(head) is tuple and len(head) == 6 and head[0] == FORMAT else None
 
 
 def up_to_date(runs: Sequence[str]) -> int | None:

@@ -7,9 +7,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from threading import Event, Lock, Thread, Timer
-from typing import BinaryIO, NamedTuple
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from tempfile import TemporaryFile
+from threading import Event, Lock, Timer
+from typing import IO, NamedTuple
 
 from pipeline.edge.redact import copy_redacted
 
@@ -60,27 +61,23 @@ class Processes:
         timeout: float | None = None,
         secrets: Mapping[str, str] | None = None,
     ) -> Exit:
-        """Run to the end or the timeout; whatever of its session is still alive then is ended too."""
-        with open(log, "ab") as output:
-            child = self.start(argv, env, stdout=subprocess.PIPE if secrets else output, stderr=subprocess.STDOUT)
+        """Run to the end or the timeout; what is left of its process group is ended too."""
+        with open(log, "ab") as output, self._hidden(secrets) as hidden:
+            child = self.start(argv, env, stdout=hidden or output, stderr=subprocess.STDOUT)
             try:
-                return self._finished(child, timeout, output, secrets or {})
+                with self.deadline(child, timeout) as late:
+                    child.wait()
             finally:
                 self.end(child)
+                if hidden is not None:
+                    hidden.seek(0)
+                    copy_redacted(hidden, output, secrets or {})
+            return Exit(child.returncode, late.is_set())
 
-    def _finished(
-        self, child: subprocess.Popen[bytes], timeout: float | None, output: BinaryIO, secrets: Mapping[str, str]
-    ) -> Exit:
-        with self.deadline(child, timeout) as late:
-            copier = None
-            if child.stdout is not None:
-                copier = Thread(target=copy_redacted, args=(child.stdout, output, secrets))
-                copier.start()
-            child.wait()
-            self.end(child)  # whatever it left would keep the pipe open
-            if copier is not None:
-                copier.join()
-        return Exit(child.returncode, late.is_set())
+    @staticmethod
+    def _hidden(secrets: Mapping[str, str] | None) -> AbstractContextManager[IO[bytes] | None]:
+        """Where output waits that may have a secret in it: a file without a name."""
+        return TemporaryFile() if secrets else nullcontext(None)
 
     @contextmanager
     def deadline(self, child: subprocess.Popen[bytes], timeout: float | None) -> Iterator[Event]:
@@ -119,7 +116,7 @@ class Processes:
             return child
 
     def end(self, child: subprocess.Popen[bytes]) -> None:
-        """End the whole session of `child`, politely first.  Its number is not used again while we have not waited."""
+        """End the process group of `child`, politely first.  The guard ends what has left the group."""
         if child.pid not in self._live:
             return
         if child.returncode is None:
@@ -146,6 +143,7 @@ class Processes:
                 _signal(pid, number)
 
     def close(self) -> None:
+        self.stopping = True
         for child in list(self._live.values()):
             self.end(child)
         if self._guard is not None and self._guard.stdin is not None:
@@ -154,7 +152,7 @@ class Processes:
 
     def _tell_guard(self, line: bytes) -> None:
         if self._guard is not None and self._guard.stdin is not None:
-            with suppress(BrokenPipeError):  # somebody killed the guard: commands still run, unguarded
+            with suppress(BrokenPipeError, ValueError):  # somebody killed the guard: commands still run, unguarded
                 self._guard.stdin.write(line)
                 self._guard.stdin.flush()
 

@@ -74,7 +74,6 @@ class Receipts:
             at = self._content.find(word, end)
 
     def _index(self) -> None:
-        self._indexed = True
         ours = {*self._at}  # found already, perhaps with lines appended since
         start = 0
         for raw in self._content.split(b"\n"):
@@ -83,6 +82,7 @@ class Receipts:
                 if (target := name.decode(errors="replace")) not in ours:
                     self._place(target, event.decode(errors="replace"), start, len(raw))
             start += len(raw) + 1
+        self._indexed = True  # last: another thread may be asking
 
     def _place(self, target: str, event: str, start: int, size: int) -> None:
         """A line was found or appended: what it says of earlier ones."""
@@ -190,4 +190,3 @@ def parsed(raw: bytes) -> Line | None:
 
 def done(target: str, receipt: Receipt) -> Line:
     return Line(target, DONE, {**receipt._asdict(), "inputs": list(receipt.inputs.items())})  # their order counts
-

@@ -6,6 +6,7 @@ import marshal
 import os
 from collections.abc import Sequence
 from typing import NamedTuple
+from zlib import crc32
 
 from pipeline.edge import noop
 from pipeline.edge.noop import FORMAT, folder
@@ -36,7 +37,7 @@ def signature(path: str) -> int:
     """Differs when the file was written or replaced; -1 when nothing is there."""
     try:
         s = os.stat(path)
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a NUL in it, out of damaged bytes
         return -1
     return hash((s.st_ctime_ns, s.st_ino, s.st_size))
 
@@ -51,12 +52,16 @@ def load(run: str) -> tuple[Seen, bytes] | None:
 
 
 def known(rest: bytes) -> Known | None:
+    """The second part; what is in it is believed, so it is checked."""
+    if crc32(rest[4:]) != int.from_bytes(rest[:4], "little"):
+        return None
     try:
-        return Known(*marshal.loads(rest))
-    except (ValueError, EOFError, TypeError):
+        return Known(*marshal.loads(rest[4:]))
+    except noop.DAMAGE:
         return None
 
 
 def dump(seen: Seen, known: Known) -> bytes:
     head = marshal.dumps(tuple(seen))
-    return len(head).to_bytes(8, "little") + head + marshal.dumps(tuple(known))
+    rest = marshal.dumps(tuple(known))
+    return len(head).to_bytes(8, "little") + head + crc32(rest).to_bytes(4, "little") + rest

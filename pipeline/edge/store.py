@@ -1,10 +1,10 @@
 """Results kept by key: hash(recipe + contents read) -> contents written.  May be shared; every read is verified.
 
-    results/ab/<key>   first line: sha256 of the rest; the rest: JSON, small outputs inside it
-    objects/ab/<sha>   larger outputs, by their own sha256
-    roots/<checkout>   the keys a checkout refers to, a line each after one that says where it is: what `gc` keeps
-    damaged/           entries that did not verify, set aside
-    lock               shared by those who put and take, exclusive for `gc`
+results/ab/<key>   first line: sha256 of the rest; the rest: JSON, small outputs inside it
+objects/ab/<sha>   larger outputs, by their own sha256
+roots/<checkout>   the keys a checkout refers to, a line each after one that says where it is: what `gc` keeps
+damaged/           entries that did not verify, set aside
+lock               shared by those who put and take, exclusive for `gc`
 """
 
 from __future__ import annotations

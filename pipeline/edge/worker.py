@@ -1,6 +1,7 @@
 """The other end of `workers`: reads calls, makes them, answers each with what went wrong.
 
-Run as a script in the project's folder.  Whatever the function prints goes where standard error goes; the pipe to Coppice is kept out of its reach."""
+Run as a script in the project's folder.  Whatever the function prints goes where standard error goes;
+the pipe to Coppice is kept out of its reach."""
 
 from __future__ import annotations
 

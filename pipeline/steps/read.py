@@ -9,6 +9,7 @@ from typing import Any
 
 from pipeline.core.graph import Limits
 from pipeline.edge.files import pattern_error
+from pipeline.edge.process import MARK
 from pipeline.errors import clipped, instead
 from pipeline.spec import Item
 from pipeline.steps.model import Env, File, Gather, Matrix, Number, Row, Step, StepsSpec, Typed
@@ -293,6 +294,8 @@ def _name(name: str, item: Item, what: str) -> str:
 
 
 def _variable(name: str, item: Item, what: str) -> str:
+    if name == MARK:
+        item.wrong(f"{what}: {MARK} is set by Coppice itself, to find what a build leaves behind; choose another name")
     if not VARIABLE.fullmatch(name):
         item.wrong(f"{what}: '{name}' is not the name of an environment variable")
     return name

@@ -67,4 +67,3 @@ def _verdict(ended: Exit, timeout: float | None) -> tuple[str, int]:
 
 
 STAGES: dict[str, Stage] = {"run": Stage("run/1", run_command, own_folder=True), "call": Stage("call/1", call_function)}
-

@@ -56,11 +56,11 @@ def summary(total: int, counts: Mapping[str, int], seconds: float) -> str:
     """`9 targets: 3 built, 1 recalled, 5 fresh, 0 failed in 1.3 s`.  Those not asked about any more are `not run`."""
     built, recalled, failed, ignored = (counts.get(s, 0) for s in (BUILT, RECALLED, FAILED, IGNORED))
     left = counts.get(SKIPPED, 0)
+    targets = "1 target" if total == 1 else f"{total} targets"
     if not (built or recalled or failed or ignored or left):
-        return f"up to date: {total} {'target' if total == 1 else 'targets'}"
+        return f"up to date: {targets}"
     fresh = total - built - recalled - failed - ignored - left
     more = "".join(f", {n} {word}" for n, word in ((ignored, "ignored"), (left, "not run")) if n)
-    targets = "1 target" if total == 1 else f"{total} targets"
     return f"{targets}: {built} built, {recalled} recalled, {fresh} fresh, {failed} failed{more} in {duration(seconds)}"
 
 
