@@ -4,7 +4,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from building import built, failed, ran, steps
+from building import built, ran, steps
 from conftest import Project
 
 MAKE = 'echo s >> ran; head -c $1 /dev/zero | tr "\\0" x > "$2"; chmod 755 "$2"\n'
@@ -31,11 +31,13 @@ def test_an_output_that_was_not_runnable_is_not_when_recalled(project: Project) 
     assert not (project.root / "runs/x/a").stat().st_mode & stat.S_IXUSR
 
 
-def test_a_folder_where_an_output_belongs_is_a_failure_that_says_so(project: Project) -> None:
-    project.write("runs/x/a/precious", "1")
-    project.spec("x", steps("s: {run: 'echo > {out}', writes: a}"))
-    assert "runs/x/a is a folder; remove it" in failed(project)
-    assert project.read("runs/x/a/precious") == "1"
+def test_a_folder_where_an_output_belongs_is_refused_before_anything_runs(project: Project) -> None:
+    project.write("runs/x/b/precious", "1")
+    project.spec("x", steps("s: {run: 'echo s >> ran; echo > {out}', writes: a}\nt: {run: 'echo > {out}', writes: b}"))
+    said = project.call("run")
+    assert (said.code, ran(project)) == (2, [])
+    assert "runs/x/b is a folder, where x:t writes a file; remove the folder" in said.err
+    assert project.read("runs/x/b/precious") == "1"
 
 
 def test_a_link_where_an_output_belongs_is_replaced_and_not_followed(project: Project) -> None:
