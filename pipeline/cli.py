@@ -11,6 +11,9 @@ def noop(words: list[str]) -> bool:
     from pipeline.edge.noop import up_to_date
 
     words = words[1:] if words[:1] == ["run"] else words
+    if "-n" in words[:-1]:  # how many at once makes no difference when there is nothing to do
+        at = words.index("-n")
+        words = words[:at] + words[at + 2 :] if words[at + 1].isdecimal() else words
     try:
         specs = {n.rpartition(".")[0] for n in os.listdir("specs") if n.endswith((".yaml", ".yml")) and n[0] != "."}
     except OSError:

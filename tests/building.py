@@ -1,7 +1,9 @@
 """Words for tests that build: a tree, a spec of steps, a build that must succeed or fail, what was executed."""
 
+import time
 from textwrap import dedent, indent
 
+import psutil
 from conftest import Project, Said
 
 SPEC = """kind: steps
@@ -61,3 +63,16 @@ def ran(project: Project) -> list[str]:
 def log_of(project: Project, target: str) -> str:
     run, _, name = target.partition(":")
     return project.read(f"runs/{run}/.coppice/logs/{name}.log")
+
+
+def ends(pid: int, within: float = 20) -> bool:
+    """Does it end soon?  A signal takes its time; and it may be that nobody has asked yet how it ended."""
+    last = time.monotonic() + within
+    while psutil.pid_exists(pid) and time.monotonic() < last:
+        try:
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.NoSuchProcess:
+            return True
+        time.sleep(0.01)
+    return not psutil.pid_exists(pid)

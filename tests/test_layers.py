@@ -80,10 +80,12 @@ def test_the_rules_see_imports_inside_functions_and_of_submodules() -> None:
 
 def in_python(project: Project, program: str) -> set[str]:
     """The modules that `program` has read from files."""
-    program = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{program}\n"
-    program += "origins = {n: getattr(getattr(m, '__spec__', m), 'origin', '') for n, m in sys.modules.items()}\n"
-    program += "print('loaded:', *(n for n, origin in origins.items() if origin not in ('built-in', 'frozen')))"
-    start = [sys.executable, "-I", "-S", "-c", program]
+    look = (
+        f"import sys; sys.path[0] = {str(ROOT)!r}\n{program}\n"
+        "origins = {n: getattr(getattr(m, '__spec__', m), 'origin', '') for n, m in sys.modules.items()}\n"
+        "print('loaded:', *(n for n, origin in origins.items() if origin not in ('built-in', 'frozen')))"
+    )
+    start = [sys.executable, "-I", "-S", project.write("look.py", look)]
     ended = subprocess.run(start, cwd=project.root, capture_output=True, text=True, timeout=60, check=True)
     names = ended.stdout.rpartition("loaded:")[2].split()
     return {name for name in names if name not in ("__main__", "__future__") and not name.startswith("encodings")}

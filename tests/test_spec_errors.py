@@ -48,7 +48,7 @@ def stocked(project: Project) -> Project:
     project.spec("first", FIRST)
     project.write("in.txt", "in\n")
     project.write("src/a.py", "print()\n")
-    project.write("code.py", "def make(reads, writes):\n    open(writes[0], 'w').close()\n")
+    project.write("function.py", "def make(reads, writes):\n    open(writes[0], 'w').close()\n")
     return project
     return project
 
@@ -83,7 +83,7 @@ def test_a_mistake_is_one_message_with_file_and_line(ready: Project, case: Case)
     builds_when_corrected(ready)
 
 
-DEEP = "kind: steps\nsteps:\n  a:\n    call: code.py:make\n    writes: a.txt\n    with: {a: %s}\n"
+DEEP = "kind: steps\nsteps:\n  a:\n    call: function.py:make\n    writes: a.txt\n    with: {a: %s}\n"
 PAIRS = zip("abcdefghi", "bcdefghij", strict=True)
 NINEFOLD = (f"      {name}: &{name} [{', '.join([f'*{below}'] * 9)}]\n" for below, name in PAIRS)
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(NINEFOLD)
@@ -299,7 +299,7 @@ steps:
     retries: 1
     room: gpu
   make:
-    call: code.py:make
+    call: function.py:make
     with: {}
     reads: {a: {step: good}, b: src/}
     writes: made.txt

@@ -5,9 +5,8 @@ import os
 import sys
 import time
 
-import psutil
 import pytest
-from building import built, failed, log_of, ran, steps
+from building import built, ends, failed, log_of, ran, steps
 from conftest import Project
 
 DUMP = "import json, os, sys; json.dump(dict(os.environ), open(sys.argv[1], 'w'))"
@@ -63,21 +62,13 @@ def test_a_value_passed_through_does_not_count_and_one_that_is_set_does(
         assert ran(project) == expected
 
 
-def gone(pid: int) -> bool:
-    """No longer running, even if nobody has asked yet how it ended."""
-    try:
-        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return True
-
-
 def test_a_timeout_ends_the_command_and_its_children(project: Project) -> None:
     run = "echo begun; sleep 61 & echo $! > ../pid; sleep 62; echo > {out}"
     project.spec("x", steps(f"s: {{run: '{run}', timeout: 0.3, writes: a}}"))
     start = time.monotonic()
     assert "timed out after 0.3 s" in failed(project)
     assert time.monotonic() - start < 10
-    assert gone(int((project.root.parent / "pid").read_text()))
+    assert ends(int((project.root.parent / "pid").read_text()))
     assert log_of(project, "x:s").startswith("begun\n")
 
 

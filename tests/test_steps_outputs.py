@@ -69,6 +69,16 @@ def test_a_shared_store_recalls_what_another_checkout_made(project: Project, tmp
     assert (ran(project), ran(other), other.read("runs/x/a")) == (["s"], [], "made\n")
 
 
+@pytest.mark.parametrize(("other", "expected"), [("b.txt", "plain"), ("a.txt.gz", "packed")])
+def test_another_suffix_is_another_result_and_another_name_is_not(project: Project, other: str, expected: str) -> None:
+    pack = "echo s >> ran; case {out} in *.gz) echo packed > {out};; *) echo plain > {out};; esac"
+    for path in ("a.txt", other):
+        project.spec("x", steps(f"s: {{run: '{pack}', writes: {path}}}"))
+        built(project)
+    assert project.read(f"runs/x/{other}") == f"{expected}\n"
+    assert ran(project) == ["s"] * (1 + (expected == "packed"))
+
+
 def test_a_run_that_is_renamed_is_recalled(project: Project) -> None:
     spec = """
         s: {run: 'echo s >> ran; echo > {out}', writes: a}

@@ -199,6 +199,17 @@ def test_the_order_of_inputs_counts(project: Project) -> None:
         assert project.read("runs/x/out") == expected
 
 
+@pytest.mark.parametrize("by_content", ["true", "false"])
+def test_a_file_read_twice_counts_where_it_is_read(project: Project, by_content: str) -> None:
+    for name in "ab":
+        project.write(name, name)
+    for reads, expected in (("[a, b, a]", "aba"), ("[a, b, b]", "abb"), ("{p: a, q: [b, a]}", "aba"), ("[a, b]", "ab")):
+        run = f"run: 'cat {{in}} > {{out}}', by_content: {by_content}"
+        project.spec("x", steps(f"s: {{{run}, reads: {reads}, writes: out}}"))
+        built(project)
+        assert project.read("runs/x/out") == expected
+
+
 @pytest.mark.parametrize(("by_content", "expected"), [("true", []), ("false", ["s"])])
 def test_the_name_of_an_input_counts_unless_by_content_says_otherwise(
     project: Project, by_content: str, expected: list[str]

@@ -54,19 +54,20 @@ class Memory:
 
     def _finished(self, world: World, line: Line, states: list[dict[str, Truth]]) -> None:
         world.counts["recalls"] += line.fields["how"] == "recalled"
-        truth = _truth_of(line, states)
-        if truth is None:
-            return world.find("receipt", f"{line.target}: inputs that it never had: {line.fields['inputs']}")
-        key, contents = line.fields["key"], tuple(line.fields["outputs"].values())
-        if contents != tuple(sha(body) for body in truth.outputs.values()):
-            world.find("receipt", f"{line.target}: recorded outputs that it should not have")
-        if self.recorded.setdefault(truth.identity, Kept(key, contents)).key != key:
-            world.find("key", f"{line.target}: a second key for the same recipe and contents")
-        if self.identity.setdefault(key, truth.identity) != truth.identity:
-            world.find("key", f"{line.target}: one key for two results")
+        identities = _identities(line, states)
+        kept = Kept(line.fields["key"], tuple(line.fields["outputs"].values()))
+        if not identities:
+            world.find("receipt", f"{line.target}: inputs or outputs that it never had: {line.fields}")
+        if len(identities) == 1:  # else it was edited meanwhile, and which of the two it saw cannot be told
+            self._record(world, line.target, identities.pop(), kept)
         if line.fields["how"] == "built":
-            self._check_stored(world, line.target, Kept(key, contents))
-        return None
+            self._check_stored(world, line.target, kept)
+
+    def _record(self, world: World, target: str, identity: str, kept: Kept) -> None:
+        if self.recorded.setdefault(identity, kept).key != kept.key:
+            world.find("key", f"{target}: a second key for the same recipe and contents")
+        if self.identity.setdefault(kept.key, identity) != identity:
+            world.find("key", f"{target}: one key for two results")
 
     def _check_stored(self, world: World, target: str, kept: Kept) -> None:
         if is_stored(world, kept.key):
@@ -97,14 +98,16 @@ class Memory:
         self.lost.update(kept.key for kept in self.recorded.values() if content in kept.contents)
 
 
-def _truth_of(line: Line, states: list[dict[str, Truth]]) -> Truth | None:
-    """In the state that it saw, as its receipt tells."""
-    inputs = dict(line.fields["inputs"])
-    for state in reversed(states):
-        truth = state.get(line.target)
-        if truth and all(inputs.get(path) == content for path, content in truth.inputs.items()):
-            return truth
-    return None
+def _identities(line: Line, states: list[dict[str, Truth]]) -> set[str]:
+    """What the receipt may speak of: the results whose inputs and outputs it has."""
+    inputs, outputs = dict(line.fields["inputs"]), [*line.fields["outputs"].values()]
+    return {
+        truth.identity
+        for state in states
+        if (truth := state.get(line.target))
+        and all(inputs.get(path) == content for path, content in truth.inputs.items())
+        and outputs == [sha(body) for body in truth.outputs.values()]
+    }
 
 
 def lines(world: World, every: bool = False) -> Iterator[tuple[bytes, Line]]:

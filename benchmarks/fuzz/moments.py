@@ -143,11 +143,7 @@ def failing(world: World) -> None:
 def _read_by(truth: Truth) -> list[str]:
     """Files whose edit a target must notice: one of a folder too, and one that is new there; and its code."""
     inside = ["data/keep.txt", "data/late.txt"] if any(read.startswith("data/") for read in truth.target.reads) else []
-    return [
-        *(path for path in truth.inputs if path in SOURCES),
-        *inside,
-        *([CODE] if truth.target.step.how == "call" else []),
-    ]
+    return [*(path for path in truth.inputs if path in (*SOURCES, CODE)), *inside]
 
 
 def edited_meanwhile(world: World) -> None:

@@ -62,7 +62,8 @@ def _truth(target: Target, files: Sources) -> Truth:
     ]
     if step.how == "call":
         decides.append(sha(files[CODE]))
-    inputs = {path: sha(files[path]) for path in target.reads if path in files}
+    plain = [*target.reads, *([CODE] if step.how == "call" else [])]
+    inputs = {path: sha(files[path]) for path in plain if path in files}
     return Truth(target, sha(repr(decides).encode()), dict(zip(target.outputs, made, strict=True)), inputs)
 
 
