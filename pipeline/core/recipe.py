@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
@@ -10,15 +11,30 @@ from typing import Any
 
 from pipeline.core.graph import Target
 
+_SUFFIX = re.compile(r"(?:\.[A-Za-z][A-Za-z0-9]*)+$")
+
 # X.Y: a patch release changes no result, and a store is shared by machines that differ in it.
 PYTHON = f"{sys.implementation.name}-{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 def recipe(target: Target, code: str) -> dict[str, Any]:
     """`code` stands for the code of the stage; position (names, paths of outputs) is deliberately absent."""
-    ports = [[port, len(group)] for port, group in target.reads]
-    written = [[port, len(group)] for port, group in target.writes]
-    return {"stage": code, "python": PYTHON, "reads": ports, "writes": written, **target.params}
+    written = [[port, [suffix(path) for path in group]] for port, group in target.writes]
+    return {"stage": code, "python": PYTHON, "reads": _reads(target), "writes": written, **target.params}
+
+
+def _reads(target: Target) -> list[Any]:
+    """How many files each port has; and which they are among all, where one is read twice."""
+    inputs = target.inputs
+    place = {path: n for n, path in enumerate(dict.fromkeys(inputs))}
+    twice = len(place) < len(inputs)
+    return [[port, [place[path] for path in group] if twice else len(group)] for port, group in target.reads]
+
+
+def suffix(path: str) -> str:
+    """`.csv`, `.tar.gz`: many programs write by it what they write.  A number such as in `lr-0.10` is none."""
+    match = _SUFFIX.search(path)
+    return match[0] if match else ""
 
 
 def key(recipe: Mapping[str, Any], contents: Iterable[str]) -> str:
