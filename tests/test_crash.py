@@ -57,6 +57,18 @@ FAMILIES = {
 }
 
 
+@pytest.fixture(autouse=True)
+def signals_are_heard() -> Iterator[None]:
+    """Tests that run in the background of a shell, or under nohup, ignore some, and so would all that they start."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP)}
+    for number, action in before.items():
+        if action is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    yield
+    for number, action in before.items():
+        signal.signal(number, action)
+
+
 def until(condition: Callable[[], object]) -> None:
     deadline = time.monotonic() + PATIENCE
     while not condition():

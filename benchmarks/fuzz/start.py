@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections import Counter
 from collections.abc import Callable
@@ -28,7 +29,7 @@ class Start:
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 world.tool.command(words), cwd=world.root, env=_environment(world), stdin=subprocess.DEVNULL,
-                stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+                stdout=log, stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_hears_signals,
             )  # fmt: skip
 
     def ran(self) -> list[str]:
@@ -94,6 +95,11 @@ class Start:
             elif times > 1 + (mark in self.world.stragglers):
                 self.world.find("executed again", f"{name}, {times} times in one build")
         self.world.stragglers.clear()
+
+
+def _hears_signals() -> None:
+    """A background job of a shell ignores SIGINT, and so would all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _environment(world: World) -> dict[str, str]:
