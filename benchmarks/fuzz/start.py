@@ -29,7 +29,7 @@ class Start:
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 world.tool.command(words), cwd=world.root, env=_environment(world), stdin=subprocess.DEVNULL,
-                stdout=log, stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_hears_signals,
+                stdout=log, stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_hears_signals,  # noqa: PLW1509 - no threads here
             )  # fmt: skip
 
     def ran(self) -> list[str]:
