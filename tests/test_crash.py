@@ -234,16 +234,20 @@ EDITED = """
 kind: steps
 steps:
   s:
-    run: "echo s >> ran; while [ ! -e go ]; do sleep 0.01; done; cat src > {out}"
-    reads: src
+    run: |
+      echo s >> ran; while [ ! -e go ]; do sleep 0.01; done
+      cat src/* > {out}
+      echo read >> ran; while [ -e wait ]; do sleep 0.01; done
+    reads: READS
     writes: out
 """
 
 
-def edited_meanwhile(project: Project, change: Callable[[Path], object]) -> str:
+def edited_meanwhile(project: Project, reads: str, change: Callable[[Path], object]) -> str:
     """The target has been started with one source and reads another; what the build said."""
-    project.spec("x", EDITED)
-    source = project.write("src", "old\n")
+    project.spec("x", EDITED.replace("READS", reads))
+    source = project.write("src/file", "old\n")
+    until(lambda: time.time_ns() - source.stat().st_ctime_ns > 10**8)  # as old as sources are
     build = project.popen("run")
     until(exists(project, "ran"))
     change(source)
@@ -259,39 +263,54 @@ def disguised(path: Path) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
+def replaced(path: Path) -> None:
+    path.unlink()
+    path.write_text("new\n")
+
+
 CHANGES: dict[str, Callable[[Path], object]] = {
     "written": lambda path: path.write_text("new\n"),
     "written under its old time": disguised,
-    "replaced": lambda path: (path.unlink(), path.write_text("new\n")),
-    "removed": lambda path: (path.unlink(), path.with_name("go").touch()),
+    "replaced": replaced,
 }
+changes = pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+reads = pytest.mark.parametrize("reads", ["src/file", "src", "'src/*'"], ids=["a file", "a folder", "a pattern"])
 
 
-@pytest.mark.parametrize("change", ["written", "written under its old time", "replaced"])
-def test_an_input_edited_while_its_target_runs_leaves_it_stale(project: Project, change: str) -> None:
-    assert "src was edited while it ran" in edited_meanwhile(project, CHANGES[change])
+@reads
+@changes
+def test_an_input_edited_while_its_target_runs_leaves_it_stale(
+    project: Project, reads: str, change: Callable[[Path], object]
+) -> None:
+    assert "was edited while it ran" in edited_meanwhile(project, reads, change)
     assert project.coppice("run").returncode == 0
     assert project.read("runs/x/out") == "new\n"
 
 
-@pytest.mark.parametrize("change", ["written", "written under its old time", "replaced"])
-def test_an_edit_while_a_target_runs_poisons_no_store(project: Project, change: str) -> None:
+@changes
+def test_an_edit_while_a_target_runs_poisons_no_store(project: Project, change: Callable[[Path], object]) -> None:
     """What it made of the new source is not kept as what it makes of the old one."""
-    edited_meanwhile(project, CHANGES[change])
-    project.write("src", "old\n")
+    edited_meanwhile(project, "src/file", change)
+    project.write("src/file", "old\n")
     assert project.coppice("run").returncode == 0
     assert project.read("runs/x/out") == "old\n"
 
 
-def test_an_edit_that_was_undone_before_the_target_ended_is_noticed(project: Project) -> None:
+@reads
+def test_an_edit_that_is_undone_before_the_target_ends_is_noticed(project: Project, reads: str) -> None:
     """It may have read either; the contents alone would not tell."""
 
-    def back_and_forth(path: Path) -> None:
+    def for_a_moment(path: Path) -> None:
         path.write_text("new\n")
-        time.sleep(0.05)
+        project.write("go", "")
+        until(lambda: "read" in project.read("ran"))
         path.write_text("old\n")
+        (project.root / "wait").unlink()
 
-    edited_meanwhile(project, back_and_forth)
+    project.write("wait", "")
+    edited_meanwhile(project, reads, for_a_moment)
+    assert project.coppice("run").returncode == 0
+    assert project.read("runs/x/out") == "old\n"
 
 
 # -- retries and failures

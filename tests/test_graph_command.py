@@ -174,6 +174,26 @@ steps:
     assert sorted(ends) == ["end", "end", "start"]
 
 
+def test_a_step_that_reads_from_itself_has_no_arrow_to_itself(project: Project) -> None:
+    project.spec(
+        "demo",
+        """
+kind: steps
+steps:
+  zero:
+    run: echo > {out}
+    writes: a/0.txt
+  a:
+    for: [{i: 1, p: 0}, {i: 2, p: 1}]
+    run: cat {in} > {out}
+    reads: a/{p}.txt
+    writes: a/{i}.txt
+""",
+    )
+    assert "  a x2  <- zero  2 stale" in project.call("graph").out
+    assert arrows(drawn(project)) == 1
+
+
 @st.composite
 def graphs(draw: st.DrawFn) -> tuple[list[tuple[float, float]], list[tuple[int, int]]]:
     count = draw(st.integers(1, 9))

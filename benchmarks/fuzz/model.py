@@ -36,6 +36,7 @@ class Step:
     lines: int
     flags: str  # c: coarse, x: executable
     timeout: int
+    room: str | int  # none, the one of the spec, or one of its own
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,7 @@ def _step(rng: Random, name: str, above: list[Step], others: list[Run]) -> Step:
         lines=rng.choice((1, 1, 60)),
         flags=rng.choice(("-", "-", "c", "x")),
         timeout=rng.choice((30, 60)),
+        room=rng.choice(("", "", "narrow", 2)),
     )
 
 

@@ -23,6 +23,7 @@ def _spec(project: Project, run: Run, outside: str) -> str:
     spec = {
         "kind": "steps",
         "store": project.store,
+        "rooms": {"narrow": 1},
         "steps": dict(reversed(steps) if project.backwards else steps),
     }
     return json.dumps(spec, indent=1) + f"\n# note {project.note}\n"
@@ -36,6 +37,7 @@ def _step(project: Project, run: Run, step: Step, outside: str) -> dict[str, Any
         "reads": [entry for read in step.reads for entry in _reads(project, run, read)],
         "writes": _writes(step),
         "timeout": step.timeout,
+        **({"room": step.room} if step.room else {}),
     }
 
 

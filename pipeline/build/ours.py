@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from getopt import GetoptError, gnu_getopt
 from typing import TYPE_CHECKING, Any
 
@@ -112,8 +113,14 @@ class Ours(DoitCmdBase):  # type: ignore[misc]
 
     @staticmethod
     def refuse(message: str, code: int) -> int:
-        sys.stdout.flush()
-        sys.stderr.write(f"coppice: {''.join(c if c.isprintable() else ascii(c)[1:-1] for c in message)}\n")
+        try:
+            sys.stdout.flush()
+        except OSError:  # nobody reads it any more: what is still waiting goes nowhere
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
+        with suppress(OSError):  # nor that; the exit code still tells
+            sys.stderr.write(f"coppice: {line}\n")
+            sys.stderr.flush()
         return code
 
 
