@@ -15,7 +15,8 @@ def edit_spec(world: World) -> str:
     run, step = _some_step(world)
     change = world.rng.choice((
         {"salt": step.salt % 3 + 1}, {"lines": 61 - step.lines}, {"timeout": 90 - step.timeout},
-        {"salt": step.salt % 3 + 1}, {"room": 1}, {"timeout": 90 - step.timeout}, {"told": step.axes}, {"reads": step.reads[1:]},
+        {"salt": step.salt % 3 + 1}, {"room": 1}, {"timeout": 90 - step.timeout},
+        {"told": step.axes}, {"reads": step.reads[1:]},
     ))  # fmt: skip
     _replace_step(world, run, replace(step, **change))
     return f"{run.name}:{step.name} {change}"
