@@ -79,8 +79,13 @@ def test_a_target_asked_for_is_shown_with_all_it_is_made_from(demo: Project) -> 
 
 
 def test_an_ignored_target_is_counted_as_such(demo: Project) -> None:
-    demo.call("ignore", "demo:test.5")
-    assert "4 fresh, 1 failed, 1 ignored" in demo.call("graph").out
+    demo.call("ignore", "demo:test.5", "demo:test.1")
+    assert "  3 fresh, 1 failed, 2 ignored\n" in demo.call("graph").out
+
+
+def test_what_reads_an_ignored_target_is_fresh_when_all_are(demo: Project) -> None:
+    demo.call("ignore", "demo:prices")
+    assert "  hold     <- prices      fresh\n" in demo.call("graph").out
 
 
 def test_steps_of_several_runs_are_told_apart_by_the_name_of_the_run(demo: Project) -> None:

@@ -128,6 +128,19 @@ def test_an_ignored_target_holds_back_itself_and_what_reads_it(demo: Project) ->
     assert todo["demo:b.2"][0] == "run"
 
 
+def test_an_ignored_target_that_is_fresh_holds_back_only_what_is_stale(demo: Project) -> None:
+    demo.call()
+    demo.call("ignore", "demo:b.1")
+    assert actions(demo) == {}
+    demo.write("src/0.txt", "0, but longer\n")
+    assert actions(demo) == {
+        "demo:a.0": "run",
+        "demo:b.0": "maybe",
+        "demo:pair.0.1": "held",
+        "demo:sum": "held",
+    }
+
+
 def test_nothing_to_do_is_said_in_one_line(demo: Project) -> None:
     demo.call()
     said = demo.coppice("plan")

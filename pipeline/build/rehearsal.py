@@ -37,7 +37,7 @@ class _Rehearsal:
         found = self._reasons(target, receipt, recipe) if i in self.session.suspects else ()
         inputs = {p: self.after[p] if p in self.after else self.maker.files.content(p) for p in target.inputs}
         held_by = self._above(i) or self._held(target, inputs)
-        action = HELD if held_by else self._action(target, receipt, recipe, inputs)
+        action = (self._held_back if held_by else self._action)(target, receipt, recipe, inputs)
         self.seen[i] = Forecast(action, found, held_by)
 
     def _reasons(self, target: Target, receipt: Receipt | None, recipe: Mapping[str, Any]) -> tuple[Reason, ...]:
@@ -49,12 +49,22 @@ class _Rehearsal:
     def _above(self, i: int) -> str:
         """What holds a target above, if something does."""
         above = (self.seen[j] for j in self.session.graph.above(i) if j in self.seen)
-        return next((seen.held_by for seen in above if seen.action == HELD), "")
+        return next((seen.held_by for seen in above if seen.held_by), "")
 
     def _held(self, target: Target, inputs: Mapping[str, str | None]) -> str:
         if self.maker.receipts[target.run].ignored(target.name):
             return target.name
         return next((path for path, content in inputs.items() if content is None and path not in self.after), "")
+
+    def _held_back(
+        self, target: Target, _receipt: Receipt | None, recipe: dict[str, Any], inputs: Mapping[str, str | None]
+    ) -> str:
+        """It is left as it is, and what reads it too; which matters only when that is not as it should be."""
+        contents = [content for content in inputs.values() if content is not None]
+        if len(contents) == len(inputs) and self.maker.is_fresh(target, recipes.key(recipe, contents)):
+            return FRESH
+        self.after |= dict.fromkeys(target.outputs)
+        return HELD
 
     def _action(
         self, target: Target, receipt: Receipt | None, recipe: dict[str, Any], inputs: Mapping[str, str | None]

@@ -24,8 +24,8 @@ def charted(plans: Mapping[str, project.RunPlan], words: list[str], full: bool) 
 
 
 def _status(session: Session, target: Target, forecast: Forecast | None) -> str:
+    if forecast is not None and forecast.held_by == target.name:
+        return IGNORED
     if forecast is None or forecast.action == AS_IT_IS:
         return FRESH
-    if forecast.held_by == target.name:
-        return IGNORED
     return FAILED if session.maker.receipts[target.run].failure(target.name) else STALE

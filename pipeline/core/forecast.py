@@ -15,8 +15,8 @@ FRESH, RECALLED, RUN, MAYBE, HELD = "fresh", "recalled", "run", "maybe", "held"
 class Forecast(NamedTuple):
     """What would become of a target, and what is different now from what was recorded of it.
 
-    MAYBE: it is redone only if what it reads comes out different.  HELD: an ignored target or a missing file, named
-    in `held_by`, keeps it from being looked at."""
+    MAYBE: it is redone only if what it reads comes out different.  HELD: it is stale, and `held_by` keeps it so, an
+    ignored target or a missing file.  What is FRESH may be held too, without harm."""
 
     action: str
     reasons: tuple[Reason, ...] = ()

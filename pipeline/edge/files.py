@@ -19,6 +19,10 @@ _CHUNK = 1 << 20
 FOLDER = "folder"  # stands where a file has its sha256
 
 
+# A signature, a content, or a content and the signatures of what is behind a folder or pattern.
+Mark = int | str | tuple[str | tuple[str, int] | None, ...] | None
+
+
 class Files:
     """Answers "what is in this path now" for files, folders (`src`) and patterns (`src/**/*.py`)."""
 
@@ -87,20 +91,30 @@ class Files:
         young = os.stat(folder).st_ctime_ns > time.time_ns() - TICK_NS
         (self._unsure.add if young else self._unsure.discard)(folder)
 
-    def marks(self, contents: Mapping[str, str | None]) -> dict[str, int | str | None]:
+    def marks(self, contents: Mapping[str, str | None]) -> dict[str, Mark]:
         """What to compare with later, of inputs whose contents were just asked for."""
         return {
-            path: known[0] if (known := self._known.get(path)) and self._certain(path, content) else content
+            path: self._group_mark(path, content, self.watched[path])
+            if path in self.watched
+            else known[0]
+            if (known := self._known.get(path)) and known[1] == content and path not in self._unsure
+            else content  # another thread has read it anew, or its signature is not certain yet
             for path, content in contents.items()
         }
 
-    def _certain(self, path: str, content: str | None) -> bool:
-        """Was `content` what the remembered signature stands for?  Another thread may have read the file anew."""
-        return self._known[path][1] == content and path not in self._unsure and path not in self.watched
+    def _group_mark(self, path: str, content: str | None, behind: Sequence[str]) -> Mark:
+        """Files and their signatures; not those of folders, which change when Python leaves compiled files there."""
+        known = [(name, self._known.get(name, (0, ""))) for name in behind]
+        return (content, *((name, row[0]) for name, row in known if row[1] != FOLDER))
 
-    def touched(self, path: str, mark: int | str | None) -> bool:
+    def touched(self, path: str, mark: Mark) -> bool:
         """Was an input written to since, even if it is the same again?"""
-        return mark != (signature(path) if isinstance(mark, int) else self.content(path))
+        if isinstance(mark, int):
+            return mark != signature(path)
+        content = self.content(path)
+        if isinstance(mark, tuple):
+            return mark != self._group_mark(path, content, self.watched.get(path, ()))
+        return mark != content
 
     def wrote(self, path: str, content: str) -> None:
         """We put `content` there ourselves."""
