@@ -95,11 +95,11 @@ def _after(world: World, start: Start, number: signal.Signals, codes: tuple[int,
     unfinished = sum(not world.intact(truth) for truth in start.states[0].values())
     world.counts[f"{number.name} that came too late"] += not interrupted
     world.counts[f"{number.name} in the middle of a build"] += bool(interrupted and finished and unfinished)
-    world.tell("hold")
     if number == signal.SIGKILL and world.rng.random() < 0.5:
         world.stragglers = {truth.target.mark for truth in start.states[0].values()}  # may note that they run still
     else:
-        world.all_gone()
+        world.all_gone()  # also those that are held
+    world.tell("hold")
 
 
 def concurrent(world: World) -> None:

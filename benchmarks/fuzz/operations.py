@@ -31,8 +31,10 @@ def touch(world: World) -> str:
 
 
 def swap(world: World) -> str:
-    """By renaming, so that both keep their times; or by writing."""
-    one, two = world.rng.sample(SOURCES, 2)
+    """By renaming, so that both keep their times; or by writing.  Rather two that one target reads."""
+    together = [read for truth in world.truths().values() if len(read := {*truth.inputs} & {*SOURCES}) > 1]
+    among = sorted(world.rng.choice(together)) if together and world.rng.random() < 0.7 else SOURCES
+    one, two = world.rng.sample(among, 2)
     a, b = world.root / one, world.root / two
     if world.rng.random() < 0.5:
         a.rename(a.with_suffix(".moving"))
