@@ -1,6 +1,7 @@
 """Words for tests that build: a tree, a spec of steps, a build that must succeed or fail, what was executed."""
 
 import time
+from collections.abc import Mapping
 from textwrap import dedent, indent
 
 import psutil
@@ -22,6 +23,22 @@ steps:
     writes: alone.txt
 """
 ALL = ["alone", "part.1", "part.2", "whole"]
+FINE_AND_BAD = """kind: steps
+steps:
+  fine:
+    for: {n: [1, 2]}
+    run: "cat {in} > {out}"
+    reads: [in.txt]
+    writes: "{n}.txt"
+  bad:
+    run: "BAD; exit 3; touch {out}"
+    retries: 0
+    writes: bad.txt
+  after:
+    run: "cat {in} > {out}"
+    reads: [runs/demo/bad.txt]
+    writes: after.txt
+"""
 DODO = "from pipeline.dodo import DOIT_CONFIG, task_runs  # noqa: F401\n"
 
 
@@ -31,6 +48,19 @@ def planted(project: Project) -> Project:
     project.spec("x", SPEC)
     project.write("dodo.py", DODO)
     return project
+
+
+def demo_of(project: Project, spec: str, files: Mapping[str, str]) -> Project:
+    """A project with this spec as its run `demo`, and these files."""
+    project.spec("demo", spec)
+    for path, text in files.items():
+        project.write(path, text)
+    return project
+
+
+def fine_and_bad(bad: str, retries: int = 0) -> str:
+    """A spec with two targets that are built, one that runs `bad` and fails, and one that needs it."""
+    return FINE_AND_BAD.replace("BAD", bad).replace("retries: 0", f"retries: {retries}")
 
 
 def steps(yaml: str) -> str:

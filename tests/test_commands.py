@@ -1,14 +1,20 @@
 """Every command on a clean tree, a finished one and a broken one."""
 
 import json
+import os
 import random
+import re
 import shutil
+import subprocess
 from contextlib import chdir
 
 import pytest
 from building import ALL, SPEC, planted, ran
-from conftest import Project, Said
+from conftest import COPPICE, Project, Said, environment
+from doit.plugin import PluginEntry
 
+from pipeline.build.command import MEANINGLESS, UNREAD
+from pipeline.build.main import COMMANDS as PLACES
 from pipeline.cli import noop
 
 COMMANDS = ["run", "list", "info", "clean", "forget", "ignore", "why", "plan", "graph"]
@@ -147,12 +153,55 @@ def test_bad_values_of_options_are_refused(tree: Project, words: str) -> None:
     assert ran(tree) == []
 
 
+def test_bad_values_are_named_as_they_were_typed(tree: Project) -> None:
+    assert "plan: -n wants a whole number, not 'many'; see" in refused(tree, "plan", "-n", "many")
+    assert "run: --reporter has no 'nope', only 'console', 'executed-only', " in refused(tree, "-r", "nope")
+
+
 def test_help_and_version_are_ours(tree: Project) -> None:
     assert "0.1.0" in do(tree, "--version").out
     for words in (["help"], ["--help"], ["help", "run"], ["help", "list"], ["-h"], ["list", "--help"]):
         said = do(tree, *words)
         assert "coppice" in said.out
         assert "--db-file" not in said.out
+        assert "task" not in said.out
+
+
+@pytest.mark.parametrize("command", PLACES)
+def test_help_on_a_command_has_each_of_its_options(tree: Project, command: str) -> None:
+    said = do(tree, "help", command).out
+    assert said.startswith(f"usage: coppice {command} ")
+    class_ = PluginEntry("COMMAND", command, PLACES[command]).get()
+    for option in class_.cmd_options:
+        assert (f"--{option['long']}" in said) == (option["name"] not in MEANINGLESS), option
+
+
+def test_help_on_something_else_is_refused(tree: Project) -> None:
+    assert "there is no command 'gra'; did you mean 'graph'?" in refused(tree, "help", "gra")
+    assert "one command at a time" in refused(tree, "help", "list", "run")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize(
+    "words",
+    ["list --all", "info x:whole", "why", "plan --all", "graph", "help", "help run", "--version", "gc", "run", ""],
+)
+def test_when_nobody_reads_any_more_it_ends_without_a_word(finished: Project, words: str, unbuffered: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = subprocess.run(
+        [*COPPICE, *words.split()], cwd=finished.root, env=environment({"PYTHONUNBUFFERED": unbuffered}),
+        stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (UNREAD, "")
+
+
+def test_modules_of_the_project_do_not_stand_in_for_those_of_python(tree: Project) -> None:
+    for name in ("code", "queue", "signal", "textwrap"):
+        tree.write(f"{name}.py", "raise SystemExit('the wrong one')\n")
+    said = tree.coppice("x:alone")
+    assert (said.returncode, said.stderr) == (0, "")
 
 
 # -- a finished tree
@@ -175,8 +224,9 @@ def test_up_to_date_is_said_by_the_fast_path_and_by_the_long_one(finished: Proje
 
 def test_an_edit_is_seen_by_every_command(finished: Project) -> None:
     finished.write("src.txt", "2\n")
-    assert statuses(finished)["x:part.1"] == "R"
+    assert statuses(finished) == {"x": "R", "x:part.1": "R", "x:part.2": "R", "x:whole": "R", "x:alone": "U"}
     assert "src.txt" in do(finished, "info", "x:part.1", code=1).out
+    do(finished, "info", "x:whole", code=1)
     do(finished)
     assert ran(finished) == ["part.1", "part.2", "whole"]
 
@@ -276,9 +326,45 @@ def test_ignore_wants_a_name_and_info_exactly_one(tree: Project) -> None:
     refused(tree, "info", "x:alone", "x:whole")
 
 
+def test_info_has_all_of_a_target(finished: Project) -> None:
+    seen = re.sub(r"[-:\d]+ [-:\d]+ in \d.\d s", "WHEN", do(finished, "info", "runs/x/whole.txt").out)
+    assert seen.splitlines() == [
+        "x:whole",
+        "  status  fresh",
+        "  shell   echo whole >> ran; cat {in} > {out}",
+        "  reads   runs/x/part1.txt  <- x:part.1",
+        "          runs/x/part2.txt  <- x:part.2",
+        "  writes  runs/x/whole.txt",
+        "  made    WHEN",
+    ]
+    finished.write("src.txt", "2\n")
+    assert "status" not in do(finished, "info", "--no-status", "x:whole").out
+
+
+def test_info_says_why_a_target_is_not_fresh(tree: Project) -> None:
+    tree.spec("x", SPEC.replace("echo alone", "exit 1; echo"))
+    do(tree, "run", "-c", code=1)
+    said = do(tree, "info", "x:alone", code=1).out
+    assert "  status  failed\n          it was never built, or was forgotten\n          it would run\n" in said
+    assert re.search(r"  failed  .*: exit status 1$", said, re.MULTILINE)
+    do(tree, "ignore", "x:part.1")
+    assert "  status  ignored\n" in do(tree, "info", "x:part.1", code=1).out
+
+
+def test_info_has_all_of_a_run(tree: Project) -> None:
+    tree.spec("x", SPEC.replace("kind: steps", "kind: steps\nrooms: {gpu: 2}"))
+    do(tree, "x:alone")
+    assert do(tree, "info", "x", code=1).out.splitlines() == [
+        "x", "  spec    specs/x.yaml", "  kind    steps", "  store   runs/.store", "  targets 4", "  rooms   gpu 2",
+        "  status  1 fresh, 3 stale",
+    ]  # fmt: skip
+
+
 def test_list_takes_its_options(finished: Project) -> None:
-    listed = do(finished, "list", "--all", "-q", "--sort", "definition").out
-    assert listed.split() == ["x", "x:part.1", "x:part.2", "x:whole", "x:alone"]
+    in_order = ["x", "x:part.1", "x:part.2", "x:whole", "x:alone"]
+    assert do(finished, "list", "--all", "-q").out.split() == in_order
+    assert do(finished, "list", "--all", "-q", "--sort", "name").out.split() == sorted(in_order)
+    assert "runs/x/whole.txt" in do(finished, "list", "x:whole").out
     assert "runs/x/part1.txt" in do(finished, "list", "--deps", "x:whole").out
     assert do(finished, "list", "--template", "<{name}>", "x:alone").out == "<x:alone>\n"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Project
+from conftest import COPPICE, ROOT, Project
 
 from pipeline.edge.receipts import DONE, FAILED, parsed
 
@@ -160,6 +160,20 @@ def test_a_timeout_ends_the_whole_family(project: Project, family: str) -> None:
     assert project.coppice("run").returncode == 1
     all_gone(project)
     assert receipts(project, "x", FAILED)["x:s"]["exit"] == 124
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM], ids=["SIGKILL", "SIGTERM"])
+def test_a_build_that_another_one_runs_as_its_command_ends_with_it(project: Project, number: signal.Signals) -> None:
+    project.write("family.py", FAMILY)
+    project.spec("inner", f"kind: steps\nsteps:\n  s:\n    {FAMILIES['command']}\n    writes: out\n")
+    run = [*COPPICE, "run", "-o", "{out}", "inner"]
+    outer = {"s": {"run": run, "env": {"PYTHONPATH": str(ROOT)}, "writes": "out"}}
+    project.spec("outer", json.dumps({"kind": "steps", "steps": outer}))
+    build = project.popen("run", "outer")
+    until(exists(project, "born"))
+    build.send_signal(number)
+    build.communicate(timeout=PATIENCE)
+    all_gone(project)
 
 
 def test_one_that_is_killed_at_once_and_started_at_once_goes_on(project: Project) -> None:
@@ -413,7 +427,7 @@ def test_a_file_that_may_not_grow_costs_nothing_that_was_finished(tmp_path: Path
 
 SECRET = "s3cr3t-of-the-market"
 TELLING = """
-import os, sys, time
+import os, sys
 
 def tell(reads, writes):
     secret = os.environ["API_KEY"]
@@ -421,7 +435,6 @@ def tell(reads, writes):
     print("err", secret, file=sys.stderr)
     for part in (secret[:5], secret[5:]):
         os.write(1, part.encode())
-        time.sleep(0.05)
     open(writes[0], "w").write(str(len(secret)))
     if os.path.exists("fail"):
         raise SystemExit("no good: " + secret)

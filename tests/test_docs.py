@@ -9,8 +9,8 @@ from building import built
 from conftest import ROOT, Project
 from doit.plugin import PluginEntry
 
+from pipeline.build.command import BAD_INPUT, FAILED, LOCKED, MEANINGLESS, UNREAD
 from pipeline.build.main import COMMANDS
-from pipeline.build.ours import BAD_INPUT, FAILED, LOCKED, MEANINGLESS
 from pipeline.edge.process import ALLOWED, MARK
 from pipeline.steps.read import KEYS, MAX_TARGETS, STEP_KEYS
 
@@ -45,7 +45,7 @@ def test_what_a_step_sees_of_the_environment_is_documented() -> None:
     assert not [name for name in (*ALLOWED, MARK) if name not in documented]
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "help"])
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_of_a_command_is_documented_and_no_other(name: str) -> None:
     text = section(WORDS, f"### `coppice {'[run]' if name == 'run' else name}")
     command = PluginEntry("COMMAND", name, COMMANDS[name]).get()
@@ -67,7 +67,7 @@ def test_every_exit_code_is_documented() -> None:
     table = section(WORDS, "## Exit codes")
     assert not [
         code
-        for code in (0, FAILED, BAD_INPUT, LOCKED, 130, 143)
+        for code in (0, FAILED, BAD_INPUT, LOCKED, UNREAD, 130, 143)
         if not re.search(rf"^\| .*\b{code}\b.* \|", table, re.M)
     ]
 

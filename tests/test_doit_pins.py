@@ -19,8 +19,8 @@ from doit.plugin import PluginDict, PluginEntry
 from doit.runner import FAILURE, SUCCESS, Runner
 from doit.task import Task
 
+from pipeline.build.command import MEANINGLESS
 from pipeline.build.main import COMMANDS
-from pipeline.build.ours import MEANINGLESS
 from pipeline.build.tasks import Records
 from pipeline.views.events import Reporter
 

@@ -125,17 +125,26 @@ def test_git_ignores_runs_and_keeps_what_it_ignored_before(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("line", ["/runs/", "runs/", "/runs", "runs"])
-def test_git_is_not_told_twice(tmp_path: Path, line: str) -> None:
+@pytest.mark.parametrize("cache", ["__pycache__/", "*.pyc", "*.py[cod]"])
+def test_git_is_not_told_twice(tmp_path: Path, line: str, cache: str) -> None:
     git(tmp_path)
-    (tmp_path / ".gitignore").write_text(f"# ours\n{line}\n")
+    before = f"# ours\n{line}\n{cache}\n"
+    (tmp_path / ".gitignore").write_text(before)
+    assert ".gitignore" not in init(tmp_path).stdout
+    assert (tmp_path / ".gitignore").read_text() == before
+
+
+def test_what_python_compiles_is_ignored_too(tmp_path: Path) -> None:
+    git(tmp_path)
+    (tmp_path / ".gitignore").write_text("/runs/")
     init(tmp_path)
-    assert (tmp_path / ".gitignore").read_text() == f"# ours\n{line}\n"
+    assert (tmp_path / ".gitignore").read_text() == "/runs/\n__pycache__/\n"
 
 
 def test_a_folder_inside_a_repository_gets_an_ignore_file_of_its_own(tmp_path: Path) -> None:
     git(tmp_path)
     init(tmp_path, "inside")
-    assert (tmp_path / "inside/.gitignore").read_text() == "/runs/\n"
+    assert (tmp_path / "inside/.gitignore").read_text() == "/runs/\n__pycache__/\n"
     assert not (tmp_path / ".gitignore").exists()
 
 

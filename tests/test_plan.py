@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from building import demo_of
 from conftest import Project
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,10 +43,7 @@ steps:
 
 @pytest.fixture
 def demo(project: Project) -> Project:
-    for i in range(4):
-        project.write(f"src/{i}.txt", f"{i}\n")
-    project.spec("demo", DEMO)
-    return project
+    return demo_of(project, DEMO, {f"src/{i}.txt": f"{i}\n" for i in range(4)})
 
 
 def plan(project: Project, *words: str) -> dict[str, Any]:

@@ -1,12 +1,13 @@
-"""Commands and workers one at a time: how they end, what is left of them, and what the log shows."""
+"""Commands one at a time: how they end, what is left of them, and what the log shows."""
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
+from subprocess import Popen
+from tempfile import TemporaryFile
 from threading import Thread
 
 import psutil
@@ -15,9 +16,9 @@ from building import ends
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.edge.process import Exit, Processes, Stopping
+from pipeline.edge.child import await_end, has_ended
+from pipeline.edge.process import GRACE, Exit, Processes, Stopping
 from pipeline.edge.redact import Redactor, copy_redacted, redacted
-from pipeline.edge.workers import Reply, Workers
 
 
 @pytest.fixture
@@ -77,11 +78,65 @@ def test_stop_ends_what_runs_and_nothing_new_is_started(processes: Processes) ->
         shell(processes, "true")
 
 
-def test_the_guard_ends_with_the_build(processes: Processes) -> None:
-    shell(processes, "true")
-    before = psutil.Process().children()
+def started(processes: Processes, line: str) -> Popen[bytes]:
+    return processes.start(["/bin/sh", "-c", line], {"PATH": os.environ["PATH"]})
+
+
+def test_waiting_for_a_command_keeps_its_number_from_others(processes: Processes) -> None:
+    child = started(processes, "exit 7")
+    await_end(child)
+    assert has_ended(child)
+    assert psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE
+    processes.end(child)
+    assert child.returncode == 7
+    assert has_ended(child)
+    assert not psutil.pid_exists(child.pid)
+
+
+def test_a_command_that_was_ended_already_may_be_ended_again(processes: Processes) -> None:
+    child = started(processes, "sleep 60")
+    for _ in range(2):
+        processes.end(child)
+        assert child.returncode == -signal.SIGTERM
+
+
+def test_how_commands_end_is_told_even_if_whoever_started_us_ignores_it() -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    processes = Processes(["x"])
+    try:
+        assert processes.run(["/bin/sh", "-c", "exit 7"], {}, os.devnull) == Exit(7)
+    finally:
+        processes.close()
+
+
+def test_those_that_do_not_listen_are_waited_for_all_at_once(processes: Processes) -> None:
+    deaf = [started(processes, f"trap '' TERM; touch deaf{n}; while :; do sleep 0.1; done") for n in range(3)]
+    while len([*Path().glob("deaf*")]) < 3:
+        assert not any(map(has_ended, deaf))
+    start = time.monotonic()
     processes.close()
-    assert all(ends(child.pid) for child in before)
+    assert time.monotonic() - start < 2 * GRACE
+    assert [child.returncode for child in deaf] == [-signal.SIGKILL] * 3
+
+
+def guard_of(processes: Processes) -> psutil.Process:
+    shell(processes, "true")
+    (guard,) = (child for child in psutil.Process().children() if any("guard.py" in word for word in child.cmdline()))
+    return guard
+
+
+def test_the_guard_ends_with_the_build(processes: Processes) -> None:
+    guard = guard_of(processes)
+    processes.close()
+    assert not guard.is_running()
+
+
+def test_a_build_whose_guard_was_killed_goes_on_and_ends_in_order(processes: Processes) -> None:
+    guard = guard_of(processes)
+    guard.kill()
+    while guard.status() != psutil.STATUS_ZOMBIE:
+        time.sleep(0.01)
+    assert [shell(processes, "exit 3") for _ in range(2)] == [Exit(3)] * 2
 
 
 def test_what_is_set_wins_over_what_is_passed_and_both_over_the_base(
@@ -122,77 +177,28 @@ def test_values_too_short_to_be_secrets_do_not_blot_out_the_log() -> None:
 
 
 def test_a_secret_of_bytes_that_are_no_text_is_found_too() -> None:
+    assert blotted(b"<\xff\xfe\xfd\xfc>" * 50_000, X=os.fsdecode(b"\xff\xfe\xfd\xfc")) == b"<[X]>" * 50_000
+
+
+def test_a_long_secret_takes_no_longer_than_a_short_one() -> None:
+    text = b"0123456789" * 200_000
+    start = time.monotonic()
+    assert blotted(text, X="x" * 100_000) == text
+    assert time.monotonic() - start < 5
+
+
+def blotted(text: bytes, **secrets: str) -> bytes:
     log = BytesIO()
-    copy_redacted(
-        BytesIO(b"<\xff\xfe\xfd\xfc>" * 50_000), log, {"X": b"\xff\xfe\xfd\xfc".decode(errors="surrogateescape")}
-    )
-    assert log.getvalue() == b"<[X]>" * 50_000
+    with TemporaryFile("ab") as file:
+        file.write(text)
+        file.flush()
+        copy_redacted(file.fileno(), log, secrets)
+    return log.getvalue()
 
 
-# -- workers
-
-
-CODE = """
-import os, sys
-def pid(reads, writes):
-    raise ValueError(os.getpid())
-def long(reads, writes):
-    raise ValueError('ü' * 1_000_000)
-def seen(reads, writes):
-    raise ValueError(os.environ.get('A'))
-def dies(reads, writes):
-    os._exit(9)
-"""
-
-
-def call(workers: Workers, function: str, timeout: float | None = None, **env: str) -> Reply:
-    request = {"file": "f.py", "function": function, "reads": [], "writes": [], "with": {}}
-    return workers.call(request, {"PATH": os.environ["PATH"], **env}, "log", timeout, {})
-
-
-@pytest.fixture
-def workers(processes: Processes) -> Workers:
-    Path("f.py").write_text(CODE)
-    return Workers(processes)
-
-
-def test_one_worker_serves_all_calls_of_a_thread_until_it_dies(workers: Workers) -> None:
-    first = call(workers, "pid")
-    assert first == call(workers, "pid")
-    assert call(workers, "dies") == Reply("the worker process ended", 9)
-    assert call(workers, "pid").error not in ("", first.error)
-
-
-def test_another_thread_has_a_worker_of_its_own(workers: Workers) -> None:
-    found: list[Reply] = []
-    thread = Thread(target=lambda: found.append(call(workers, "pid")))
-    thread.start()
-    thread.join(timeout=60)
-    assert found[0] != call(workers, "pid")
-
-
-def test_another_environment_has_another_worker(workers: Workers) -> None:
-    errors = [call(workers, "seen", **env).error for env in ({"A": "1"}, {"A": "2"}, {})]
-    assert errors == ["ValueError: 1", "ValueError: 2", "ValueError: None"]
-
-
-def test_a_long_answer_arrives_whole(workers: Workers) -> None:
-    assert call(workers, "long").error == f"ValueError: {'ü' * 1_000_000}"
-
-
-def test_an_edited_function_is_read_again_by_the_same_worker(workers: Workers) -> None:
-    before = call(workers, "pid").error
-    Path("f.py").write_text(CODE.replace("ValueError(os.getpid())", "KeyError(os.getpid())"))
-    assert call(workers, "pid").error == before.replace("ValueError: ", "KeyError(") + ")"
-
-
-def test_compiled_files_of_the_project_are_neither_written_nor_read(workers: Workers) -> None:
-    Path("f.py").write_text("import sibling\ndef f(reads, writes):\n    raise ValueError(sibling.A)\n")
-    Path("sibling.py").write_text("A = 1\n")
-    assert call(workers, "f").error == "ValueError: 1"
-    assert not [*Path().rglob("*.pyc")]
-
-
-def test_workers_run_the_python_that_runs_the_build(workers: Workers) -> None:
-    Path("f.py").write_text("import sys\ndef f(reads, writes):\n    raise ValueError(sys.executable)\n")
-    assert call(workers, "f").error == f"ValueError: {sys.executable}"
+def test_copying_leaves_alone_the_place_where_others_still_write() -> None:
+    with TemporaryFile() as file:
+        os.write(file.fileno(), b"one ")
+        copy_redacted(file.fileno(), BytesIO(), {"X": "secret"})
+        os.write(file.fileno(), b"two")
+        assert os.pread(file.fileno(), 99, 0) == b"one two"

@@ -6,40 +6,26 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from building import demo_of, fine_and_bad
 from conftest import Project
+from doit.reporter import ZeroReporter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.build.command import UNREAD
 from pipeline.core.graph import Target
+from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome
 from pipeline.views.console import Console
-from pipeline.views.events import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Build, Result
+from pipeline.views.events import Build
 from pipeline.views.lines import TAIL_BYTES, TAIL_LINES, clean, details, duration, said, summary, tail
-from pipeline.views.reporters import Told
+from pipeline.views.reporters import Reporters
 
-SPEC = """\
-kind: steps
-steps:
-  fine:
-    for: {n: [1, 2]}
-    run: "cat {in} > {out}"
-    reads: [in.txt]
-    writes: "{n}.txt"
-  bad:
-    run: "seq 1 30; exit 3; touch {out}"
-    retries: 1
-    writes: bad.txt
-  after:
-    run: "cat {in} > {out}"
-    reads: [runs/demo/bad.txt]
-    writes: after.txt
-"""
+SPEC = fine_and_bad("seq 1 30", retries=1)
 
 
 @pytest.fixture
 def demo(project: Project) -> Project:
-    project.spec("demo", SPEC)
-    project.write("in.txt", "one")
-    return project
+    return demo_of(project, SPEC, {"in.txt": "one"})
 
 
 def lines(printed: str) -> list[str]:
@@ -119,7 +105,8 @@ def test_a_stream_that_nobody_reads_ends_the_build_in_order(demo: Project) -> No
         assert build.stdout
         assert build.stderr
         build.stdout.close()
-        assert "Traceback" not in build.stderr.read()
+        assert build.stderr.read() == ""
+    assert build.returncode == UNREAD
     assert demo.coppice("demo:fine.1").stdout == "up to date: 1 target\n"
 
 
@@ -145,10 +132,18 @@ def test_reporters_of_doit_work(demo: Project, words: list[str], expected: str) 
 
 def test_a_reporter_that_knows_only_some_events_hears_only_those() -> None:
     heard: list[str] = []
-    told = Told([SimpleNamespace(add_success=heard.append), SimpleNamespace(complete_run=lambda: None)])
-    told.stopping("a signal")
-    told.add_success("a task")
-    assert heard == ["a task"]
+    ours = SimpleNamespace(stopping=heard.append, add_success=heard.append)
+    reporters = Reporters([SimpleNamespace(add_success=heard.append), ours])
+    reporters.stopping("a signal")
+    reporters.add_success("a task")
+    assert heard == ["a signal", "a task", "a task"]
+
+
+def test_an_event_that_no_reporter_knows_is_a_mistake_in_the_code() -> None:
+    reporters = Reporters([Console(StringIO(), {}), ZeroReporter(StringIO(), {})])
+    with pytest.raises(AttributeError, match="add_sucess"):
+        reporters.add_sucess("a task")
+    assert not hasattr(reporters, "no_such_event")
 
 
 def test_every_reporter_gets_to_its_end_even_if_one_cannot() -> None:
@@ -158,14 +153,14 @@ def test_every_reporter_gets_to_its_end_even_if_one_cannot() -> None:
         raise OSError("disk full")
 
     fine = [SimpleNamespace(complete_run=lambda name=name: ended.append(name)) for name in ("display", "file")]
-    told = Told([fine[0], SimpleNamespace(complete_run=broken), fine[1]])
+    reporters = Reporters([fine[0], SimpleNamespace(complete_run=broken), fine[1]])
     with pytest.raises(OSError, match="disk full"):
-        told.complete_run()
+        reporters.complete_run()
     assert sorted(ended) == ["display", "file"]
 
 
 def task(name: str, status: str, log: str = "") -> Any:
-    outcome = SimpleNamespace(status=status, why="why", exit=0, attempts=1, start=1.0, end=2.0, log=log)
+    outcome = Outcome(status, why="why", attempts=1, start=1.0, end=2.0, log=log)
     return SimpleNamespace(name=name, target=target(name), outcome=outcome)
 
 
@@ -228,7 +223,7 @@ def test_durations_are_for_people(seconds: float, text: str) -> None:
 
 
 def test_a_failure_before_the_first_attempt_has_no_time() -> None:
-    assert said(Result("demo:a", FAILED, "in.txt is missing", 2)) == "failed demo:a (in.txt is missing)"
+    assert said("demo:a", Outcome(FAILED, why="in.txt is missing", exit=2)) == "failed demo:a (in.txt is missing)"
 
 
 @given(st.text(alphabet="a\x1b[]m\r\t\x07\x00;1\x9b", max_size=30))
@@ -256,4 +251,4 @@ def test_of_a_huge_log_only_the_end_is_read(tmp_path: Any) -> None:
 
 
 def test_a_log_somebody_removed_ends_no_build() -> None:
-    assert details(Result("demo:a", FAILED, log="gone.log")) == ["    log: gone.log"]
+    assert details(Outcome(FAILED, log="gone.log")) == ["    log: gone.log"]

@@ -121,15 +121,22 @@ def test_a_missing_object_is_as_if_nothing_was_stored(store: Store) -> None:
     assert taken(store, "aa11") == [LARGE]
 
 
+# Starts when all are there and goes on until all have been through their rounds: no round is without the others.
 WRITER = """
-import os, random, sys
+import os, random, sys, time
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from pipeline.edge.store import Store, written
 os.makedirs(sys.argv[2])
 os.chdir(sys.argv[2])
-store, rng, taken = Store("../store"), random.Random(sys.argv[2]), 0
-for _ in range(150):
+store, rng, taken, rounds = Store("../store"), random.Random(sys.argv[2]), 0, 0
+def all_have(mark):
+    return len([*Path("..").glob(f"w*/{mark}")]) == 4
+begun = time.monotonic()
+Path("begun").touch()
+while not all_have("begun"):
+    time.sleep(0.001)
+while not all_have("through"):
     number = rng.randrange(6)
     key, bodies = f"{number}key", [b"small %d" % number, b"large %d" % (number // 2) * 1000]
     if rng.random() < 0.1:
@@ -144,19 +151,25 @@ for _ in range(150):
             Path(path).write_bytes(body)
         with open("one") as one, open("two") as two:
             store.put(key, ["one", "two"], [written(one.fileno()), written(two.fileno())], 1.0, "a:t")
-print(taken)
+    rounds += 1
+    if rounds == 150:
+        Path("through").touch()
+        through = time.monotonic()
+print(taken, begun, through)
 """
 
 
 def test_writers_and_readers_at_once_never_corrupt_it(store: Store, tmp_path: Path) -> None:
     """Some of them also lose objects, so that the same entries are written again and again."""
     writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(ROOT), str(tmp_path / f"w{n}")], stdout=subprocess.PIPE)
+        subprocess.Popen([sys.executable, "-c", WRITER, str(ROOT), str(tmp_path / f"w{n}")], stdout=-1, text=True)
         for n in range(4)
     ]
-    taken_by = [int(writer.communicate(timeout=60)[0] or -1) for writer in writers]
+    said = [writer.communicate(timeout=60)[0].split() for writer in writers]
     assert [writer.returncode for writer in writers] == [0] * 4
-    assert min(taken_by) > 20
+    taken, begun, through = zip(*(map(float, words) for words in said), strict=True)
+    assert min(taken) > 20
+    assert max(begun) < min(through)
     assert not Path("store/damaged").exists()
     assert not [*Path("store/drafts").iterdir()]
     for path in Path("store/objects").glob("*/*"):

@@ -6,6 +6,7 @@ from io import StringIO
 from typing import Any
 
 import pytest
+from building import demo_of
 from conftest import Project
 from doit.reporter import TaskResult
 from doit.task import Task
@@ -37,9 +38,7 @@ steps:
 
 @pytest.fixture
 def demo(project: Project) -> Project:
-    project.spec("demo", SPEC)
-    project.write("in.txt", "one")
-    return project
+    return demo_of(project, SPEC, {"in.txt": "one"})
 
 
 def document(printed: str) -> dict[str, Any]:

@@ -5,36 +5,20 @@ from datetime import UTC, datetime
 from xml.etree import ElementTree
 
 import pytest
+from building import demo_of, fine_and_bad
 from conftest import Project
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.views.events import FAILED, SKIPPED, Result
+from pipeline.core.outcome import FAILED, SKIPPED, Outcome
 from pipeline.views.junit import document
 
-SPEC = """\
-kind: steps
-steps:
-  fine:
-    for: {n: [1, 2]}
-    run: "cat {in} > {out}"
-    reads: [in.txt]
-    writes: "{n}.txt"
-  bad:
-    run: "printf 'a\\\\000b\\\\033[31mc\\\\014d <&>'; exit 3; touch {out}"
-    writes: bad.txt
-  after:
-    run: "cat {in} > {out}"
-    reads: [runs/demo/bad.txt]
-    writes: after.txt
-"""
+SPEC = fine_and_bad("printf 'a\\\\000b\\\\033[31mc\\\\014d <&>'")
 
 
 @pytest.fixture
 def demo(project: Project) -> Project:
-    project.spec("demo", SPEC)
-    project.write("in.txt", "one")
-    return project
+    return demo_of(project, SPEC, {"in.txt": "one"})
 
 
 def suite(project: Project) -> ElementTree.Element:
@@ -119,6 +103,6 @@ def test_a_place_that_cannot_be_written_is_told_before_anything_runs(demo: Proje
 
 @given(st.lists(st.tuples(st.sampled_from([FAILED, SKIPPED]), st.text())))
 def test_it_is_xml_whatever_a_message_holds(told: list[tuple[str, str]]) -> None:
-    results = [Result("demo:a", status, why) for status, why in told]
-    written = document(results, datetime.now(UTC), "a \x00 b")
+    ended = [(f"demo:{n}", Outcome(status, why=why)) for n, (status, why) in enumerate(told)]
+    written = document(ended, datetime.now(UTC), "a \x00 b")
     assert len(list(ElementTree.fromstring(written).iter("testcase"))) == len(told)

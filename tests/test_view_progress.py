@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from pipeline.core.freshness import Receipt
 from pipeline.core.graph import Limits, Target
+from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome
 from pipeline.views.eta import SAMPLES, Eta, eta
-from pipeline.views.events import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Build, Result
+from pipeline.views.events import Build
 from pipeline.views.frame import frame, look_of
 from pipeline.views.progress import FEW, Progress
 
@@ -125,23 +126,23 @@ def test_the_rest_counts_down_between_two_judgements() -> None:
 
 
 @pytest.mark.parametrize(
-    ("result", "worth"),
+    ("name", "outcome", "worth"),
     [
-        (Result("demo:s.1", FAILED), True),
-        (Result("demo:new.1", BUILT, end=61.0), True),
-        (Result("demo:s.1", BUILT, end=9.0), False),
-        (Result("demo:s.1", BUILT, end=31.0), True),
-        (Result("demo:new.1", BUILT, end=31.0), False),
-        (Result("demo:s.1", RECALLED, end=31.0), False),
-        (Result("demo:s.1", SKIPPED), False),
-        (Result("demo:s.1", IGNORED), False),
+        ("s.1", Outcome(FAILED), True),
+        ("new.1", Outcome(BUILT, end=61.0), True),
+        ("s.1", Outcome(BUILT, end=9.0), False),
+        ("s.1", Outcome(BUILT, end=31.0), True),
+        ("new.1", Outcome(BUILT, end=31.0), False),
+        ("s.1", Outcome(RECALLED, end=31.0), False),
+        ("s.1", Outcome(SKIPPED), False),
+        ("s.1", Outcome(IGNORED), False),
     ],
 )
-def test_among_many_failures_and_the_slow_are_worth_a_line(result: Result, worth: bool) -> None:
+def test_among_many_failures_and_the_slow_are_worth_a_line(name: str, outcome: Outcome, worth: bool) -> None:
     many = [target(f"s.{n}") for n in range(FEW)] + [target("new.1")]
     progress = Progress(build(many, {"s.0": receipt(10.0)}), 0.0)
-    assert progress.worth_a_line(result) is worth
-    assert Progress(build(many[:FEW]), 0.0).worth_a_line(result)
+    assert progress.worth_a_line(target(name), outcome) is worth
+    assert Progress(build(many[:FEW]), 0.0).worth_a_line(target(name), outcome)
 
 
 def test_a_room_never_seems_fuller_than_it_is() -> None:
@@ -164,7 +165,7 @@ def test_it_fits_every_size(
     progress = Progress(build(targets, {"sweep.0": receipt(5000.0)} if known else {}, jobs=12), 0.0)
     progress.stopping = "interrupted by signal 2" if stopping else ""
     for n, status in enumerate(events):
-        progress.ended(Result(f"demo:sweep.{n}", status))
+        progress.ended(target(f"sweep.{n}"), Outcome(status))
     for t in targets[12 : 12 + started]:
         progress.started(t, 0.0)
     lines = frame(progress, 4000.0, width, height, look_of("utf-8", {"LANG": "C.UTF-8", "NO_COLOR": "1"}))
@@ -175,7 +176,7 @@ def test_it_fits_every_size(
 def test_what_matters_most_stays_on_a_narrow_terminal() -> None:
     progress = Progress(build(FOUR, KNOWN), 0.0)
     for status, name in ((BUILT, "s.0"), (FAILED, "s.1")):
-        progress.ended(Result(f"demo:{name}", status))
+        progress.ended(target(name), Outcome(status))
     progress.started(FOUR[2], 0.0)
     look = look_of("utf-8", {"LANG": "C.UTF-8", "NO_COLOR": "1"})
     said = {width: frame(progress, 2.0, width, 9, look)[0].text for width in (80, 40, 30, 15, 5)}
@@ -184,6 +185,21 @@ def test_what_matters_most_stays_on_a_narrow_terminal() -> None:
     assert said[30] == "2/4  1 failed  ETA 18 s"
     assert said[15] == "2/4  1 failed"
     assert said[5] == "2/4"
+
+
+def test_on_a_narrow_terminal_rooms_are_whole_and_long_names_keep_their_end() -> None:
+    named = [target("a_step_of_many_words.21.1", "gpu"), target("b.1", "step sweep 4")]
+    progress = Progress(build(named), 0.0)
+    for t in named:
+        progress.started(t, 0.0)
+    shown = {
+        width: [line.text for line in frame(progress, 2.0, width, 9, look_of("utf-8", {"LANG": lang, "NO_COLOR": "1"}))]
+        for width, lang in ((44, "C.UTF-8"), (31, "C.UTF-8"), (30, "C"))
+    }
+    long, other = "demo:a_step_of_many_words.21.1", "     2 s demo:b.1"
+    assert shown[44][1:] == ["1/1 running  gpu 1/1  sweep 1/4", f"     2 s {long}", other]
+    assert shown[31][1:] == ["1/1 running  gpu 1/1", f"     2 s …{long[-20:]}", other]
+    assert shown[30][1:] == ["1/1 running  gpu 1/1", f"     2 s ~{long[-19:]}", other]
 
 
 def test_rooms_are_named_as_the_spec_does() -> None:

@@ -85,6 +85,17 @@ def test_only_lines_and_the_summary_are_left_of_it(start: Start, project: Projec
     assert rows[-1] == ""
 
 
+def test_executed_only_has_no_line_for_what_was_recalled(start: Start, project: Project) -> None:
+    project.write("go", "")
+    assert start("demo:quick").end() == 0
+    (project.root / "runs/demo/quick.txt").unlink()
+    terminal = start("-r", "executed-only", "demo:gated.red")
+    assert terminal.end() == 0
+    rows = terminal.screen.rows
+    assert [row.partition("  ")[0] for row in rows[:1]] == ["built demo:gated.red"]
+    assert rows[1].startswith("2 targets: 1 built, 1 recalled")
+
+
 def test_times_tick_while_nothing_happens(start: Start) -> None:
     terminal = start("-n", "4", "demo:gated.red")
     running(terminal, 1)

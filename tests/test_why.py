@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from building import demo_of
 from conftest import Project
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,9 +40,7 @@ steps:
 
 @pytest.fixture
 def demo(project: Project) -> Project:
-    for i in range(3):
-        project.write(f"src/{i}.txt", f"hello {i}\n")
-    project.spec("demo", DEMO)
+    demo_of(project, DEMO, {f"src/{i}.txt": f"hello {i}\n" for i in range(3)})
     assert project.coppice().returncode == 0
     return project
 
@@ -269,6 +268,23 @@ steps:
         "demo is stale: 31 of 31 targets\n  demo:bt.0, demo:bt.1, demo:bt.2 and 27 more are stale\n"
     )
     assert summary.endswith("  1 target below, redone only if what they read comes out different\n")
+
+
+def test_of_many_targets_that_differ_alike_the_first_is_shown(project: Project) -> None:
+    step = "for: {{i: {{range: {}}}}}\n    run: echo{} {{i}} > {{out}}\n    writes: '{{i}}'\n"
+    spec = f"kind: steps\nsteps:\n  s:\n    {step}"
+    for number in (5, 6):
+        project.spec("demo", spec.format(number, ""))
+        assert project.call().code == 0
+        project.spec("demo", spec.format(number, " -n"))
+        said = why(project, "demo")
+        assert said.count("recipe changed") == (5 if number == 5 else 1)
+    assert said == (
+        "demo is stale: 6 of 6 targets\n"
+        "  demo:s.0, demo:s.1, demo:s.2 and 3 more are stale\n"
+        "    because recipe changed shell: echo 0 > {out} -> echo -n 0 > {out}\n"
+        "    (that is the first of them; the others are stale in the same way)\n"
+    )
 
 
 def test_different_causes_are_all_told_nearest_first(demo: Project) -> None:

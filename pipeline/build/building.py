@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from pipeline.build.ours import jobs, plans_for
+from pipeline.build.command import jobs, plans_for
 from pipeline.build.runner import Interrupted, RoomRunner, Todo
 from pipeline.build.session import Session
+from pipeline.core.rooms import rooms
 from pipeline.edge.lock import locked
 from pipeline.views.events import Build
-from pipeline.views.reporters import REPORTERS, Told, junit
+from pipeline.views.reporters import REPORTERS, Reporters, junit
 
 __all__ = ["Interrupted", "build"]
 
@@ -42,11 +43,11 @@ def _built(session: Session, wanted: set[int], params: Mapping[str, Any], report
             session.save(runner.ended)
 
 
-def _reporter(stream: Any, params: Mapping[str, Any], reporters: Mapping[str, Any]) -> Told:
-    """Ours, or one of doit's or of a plugin; and JUnit's besides."""
+def _reporter(stream: Any, params: Mapping[str, Any], reporters: Mapping[str, Any]) -> Reporters:
+    """One of coppice, of doit or of a plugin; and JUnit's besides."""
     name = params["reporter"]
     made = {**reporters, **REPORTERS}[name] if isinstance(name, str) else name
-    return Told([made(stream, params), *([junit(params["junit"])] if params["junit"] else [])])
+    return Reporters([made(stream, params), *([junit(params["junit"])] if params["junit"] else [])])
 
 
 def _output(named: Any) -> AbstractContextManager[Any]:
@@ -56,6 +57,5 @@ def _output(named: Any) -> AbstractContextManager[Any]:
 
 def _announced(session: Session, wanted: set[int], todo: set[int], at_once: int) -> Build:
     graph, receipts = session.graph, session.maker.receipts
-    rooms = {f"{run}:{room}": places for run, plan in session.plans.items() for room, places in plan.rooms.items()}
-    needed = graph.needed(wanted)
-    return Build(graph.targets, graph.above, needed, todo, at_once, rooms, lambda t: receipts[t.run].receipt(t.name))
+    needed, places = graph.needed(wanted), rooms(session.plans.values())
+    return Build(graph.targets, graph.above, needed, todo, at_once, places, lambda t: receipts[t.run].receipt(t.name))

@@ -1,12 +1,11 @@
-"""doit's own commands on our targets: `doit` finds them as plugins, `coppice` lists them itself.
-
-In a project that is not ours (its dodo.py does not say so) each stock command does what it always did."""
+"""doit's own commands on our targets: `doit` finds them as plugins, `coppice` lists them itself."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from contextlib import nullcontext
+from typing import Any, ClassVar
 
 from doit.cmd_clean import Clean as StockClean
 from doit.cmd_forget import Forget as StockForget
@@ -15,28 +14,23 @@ from doit.cmd_info import Info as StockInfo
 from doit.cmd_list import List as StockList
 from doit.exceptions import InvalidCommand
 
-from pipeline.build.ours import Ours, plans_for
+from pipeline.build.command import FAILED, SpecCommand, plans_for
 from pipeline.build.session import Session
 from pipeline.build.tasks import Records, tasks
 from pipeline.edge.lock import locked
 
 
-class OnTasks(Ours):
-    """A stock command of doit, on our tasks and our records."""
+class TaskCommand(SpecCommand):
+    """A command of doit, given targets for tasks and receipts for a database."""
 
     writes = False
 
-    def stock(self, params: Any, args: list[str]) -> int:
-        return int(super(Ours, self).execute(params, args) or 0)
-
-    def ours(self, params: Any, args: list[str]) -> int:
+    def on_specs(self, params: Any, args: list[str]) -> int:
         plans = plans_for(args)
-        if not self.writes:
-            return self.on(Session(plans), params, args)
-        with locked([*plans]):
-            return self.on(Session(plans), params, args)
+        with locked([*plans]) if self.writes else nullcontext():
+            return self.on_tasks(Session(plans), params, args)
 
-    def on(self, session: Session, params: Mapping[str, Any], args: list[str]) -> int:
+    def on_tasks(self, session: Session, params: Mapping[str, Any], args: list[str]) -> int:
         self.task_list = tasks(session)
         self.dep_manager = Records(session)
         self.sel_tasks = named(session, args)
@@ -55,26 +49,37 @@ def named(session: Session, words: list[str]) -> list[str]:
     return out
 
 
-class List(OnTasks, StockList):  # type: ignore[misc]
+class List(TaskCommand, StockList):  # type: ignore[misc]
     name = "list"
+    preferred: ClassVar = {"sort": "definition"}
 
 
-class Info(OnTasks, StockInfo):  # type: ignore[misc]
+class Info(TaskCommand, StockInfo):  # type: ignore[misc]
     name = "info"
 
-    @staticmethod
-    def get_reasons(reasons: Mapping[str, list[Any]]) -> str:
-        return "\n".join(f" * {reason}" for reason, _, _ in reasons["uptodate_false"])
+    def on_tasks(self, session: Session, params: Mapping[str, Any], args: list[str]) -> int:
+        from pipeline.build.details import of_run, of_target
+
+        if len(args) != 1:
+            raise InvalidCommand(f"info: name one run or one target, not {len(args)}")
+        with_status = not params["hide_status"]
+        if args[0] in session.plans:
+            text, fresh = of_run(session, args[0], with_status)
+        else:
+            (target,) = session.select(args)
+            text, fresh = of_target(session, target, with_status)
+        print(text)
+        return 0 if fresh else FAILED
 
 
-class Clean(OnTasks, StockClean):  # type: ignore[misc]
+class Clean(TaskCommand, StockClean):  # type: ignore[misc]
     name = "clean"
     writes = True
     doc_description = (
         "Without a name: all runs. What was removed is recalled by the next build, unless it is forgotten too."
     )
 
-    def on(self, session: Session, params: Mapping[str, Any], args: list[str]) -> int:
+    def on_tasks(self, session: Session, params: Mapping[str, Any], args: list[str]) -> int:
         """Readers before what they read, as doit has it; but by loops: a chain may be long."""
         every = params["cleanall"] or not args
         wanted = session.select([] if every else args)
@@ -84,7 +89,7 @@ class Clean(OnTasks, StockClean):  # type: ignore[misc]
         for i in sorted(wanted, reverse=True):
             target = session.graph.targets[i]
             for path in filter(os.path.lexists, target.outputs):
-                print(f"{target.name} - removing {path}")
+                print(f"{target.name} - {'would remove' if params['dryrun'] else 'removing'} {path}")
                 if not params["dryrun"]:
                     os.unlink(path)
             if params["cleanforget"] and not params["dryrun"]:
@@ -93,19 +98,19 @@ class Clean(OnTasks, StockClean):  # type: ignore[misc]
         return 0
 
 
-class Forget(OnTasks, StockForget):  # type: ignore[misc]
+class Forget(TaskCommand, StockForget):  # type: ignore[misc]
     name = "forget"
     writes = True
 
-    def on(self, session: Session, params: Mapping[str, Any], args: list[str]) -> int:
-        return super().on(session, params, args or list(session.plans))
+    def on_tasks(self, session: Session, params: Mapping[str, Any], args: list[str]) -> int:
+        return super().on_tasks(session, params, args or list(session.plans))
 
 
-class Ignore(OnTasks, StockIgnore):  # type: ignore[misc]
+class Ignore(TaskCommand, StockIgnore):  # type: ignore[misc]
     name = "ignore"
     writes = True
 
-    def on(self, session: Session, params: Mapping[str, Any], args: list[str]) -> int:
+    def on_tasks(self, session: Session, params: Mapping[str, Any], args: list[str]) -> int:
         if not args:
             raise InvalidCommand("ignore: name a run or targets; to ignore everything is not to build")
-        return super().on(session, params, args)
+        return super().on_tasks(session, params, args)

@@ -8,8 +8,9 @@ from pipeline.build.evidence import evidence
 from pipeline.build.rehearsal import rehearse
 from pipeline.build.session import Session
 from pipeline.core.causes import Causes, Chain
-from pipeline.core.forecast import FRESH, Forecast
+from pipeline.core.forecast import Forecast
 from pipeline.core.freshness import Reason
+from pipeline.core.outcome import FRESH
 from pipeline.views import why
 
 

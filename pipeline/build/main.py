@@ -15,7 +15,7 @@ from pipeline import __version__
 from pipeline.dodo import DOIT_CONFIG
 
 COMMANDS = {
-    "help": "doit.cmd_help:Help",
+    "help": "pipeline.build.help:Help",
     "run": "pipeline.build.run:Run",
     "list": "pipeline.build.commands:List",
     "info": "pipeline.build.commands:Info",

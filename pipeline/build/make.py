@@ -9,11 +9,12 @@ import stat
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipeline.core import recipe as recipes
 from pipeline.core.freshness import Receipt, intact
 from pipeline.core.graph import Ports, Target
+from pipeline.core.outcome import BUILT, FAILED, FRESH, RECALLED, Outcome
 from pipeline.edge import state
 from pipeline.edge.files import Files, matches
 from pipeline.edge.job import Job, Stage, StageFailed
@@ -21,22 +22,6 @@ from pipeline.edge.process import Processes, Stopping
 from pipeline.edge.receipts import Receipts
 from pipeline.edge.store import Store, Written, written
 from pipeline.edge.workers import Workers
-
-FRESH, RECALLED, BUILT, FAILED = "fresh", "recalled", "built", "failed"
-
-
-class Outcome(NamedTuple):
-    """How it went with one target.  `receipt` is what to record, None when there is nothing new."""
-
-    status: str
-    receipt: Receipt | None = None
-    why: str = ""
-    exit: int = 0
-    attempts: int = 0
-    start: float = 0.0
-    end: float = 0.0
-    log: str = ""
-    fault: OSError | None = None  # the result is good, but the build cannot go on
 
 
 class Maker:

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from pipeline.build.rehearsal import rehearse
 from pipeline.build.session import Session
 from pipeline.build.times import expected
-from pipeline.core.forecast import FRESH, MAYBE, RUN, wall
-from pipeline.views.events import room_of
+from pipeline.core.forecast import MAYBE, RUN, wall
+from pipeline.core.outcome import FRESH
+from pipeline.core.rooms import room_of, rooms
 from pipeline.views.plan import Item, Plan, why
 
 
@@ -22,7 +23,6 @@ def outlined(session: Session, wanted: Iterable[int], todo: Iterable[int], jobs:
         name = graph.targets[i].name
         items.append(Item(name, seen.action, why(name, seen), *times.get(i, (None, False))))
     seconds = {i: s or 0.0 for i, (s, _) in times.items()}
-    rooms = {f"{run}:{room}": places for run, plan in session.plans.items() for room, places in plan.rooms.items()}
     room = {i: room_of(graph.targets[i]) for i in seconds}
-    at_once = wall(seconds, {i: graph.above(i) for i in seconds}, room, rooms, jobs)
+    at_once = wall(seconds, {i: graph.above(i) for i in seconds}, room, rooms(session.plans.values()), jobs)
     return Plan(items, len(graph.needed(wanted)), sum(seconds.values()), at_once, jobs)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from doit.exceptions import InvalidCommand
 
 from pipeline.build import project
-from pipeline.build.ours import FAILED, Ours, jobs, opt_jobs, plans_for
+from pipeline.build.command import FAILED, NewCommand, jobs, opt_jobs, plans_for
 
 if TYPE_CHECKING:
     from pipeline.views.plan import Plan as Planned
@@ -15,13 +15,7 @@ if TYPE_CHECKING:
 MOST_DRAWN = 300
 
 
-class Question(Ours):
-    """Needs none of the options by which doit's own commands choose a database."""
-
-    base_options = ()
-
-
-class Why(Question):
+class Why(NewCommand):
     name = "why"
     doc_usage = "RUN:TARGET | RUN | FILE ..."
     doc_purpose = "say whether targets are fresh, and if not exactly why"
@@ -30,7 +24,7 @@ class Why(Question):
         " that is stale because of others, the way up to the cause. Exit code 0 when all are fresh, 1 when one is not."
     )
 
-    def ours(self, params: Any, args: list[str]) -> int:
+    def on_specs(self, params: Any, args: list[str]) -> int:
         from pipeline.build.inquiry import Inquiry
         from pipeline.build.session import Session
 
@@ -42,7 +36,7 @@ class Why(Question):
         return FAILED if session.select(words) & inquiry.causes.own.keys() else 0
 
 
-class Plan(Question):
+class Plan(NewCommand):
     name = "plan"
     doc_usage = "[RUN | RUN:TARGET | FILE]..."
     doc_purpose = "say what a build would do, in which order, and how long it would take; run nothing"
@@ -59,7 +53,7 @@ class Plan(Question):
          "help": "only load the specs, make the graph and count its targets"},
     )  # fmt: skip
 
-    def ours(self, params: Any, args: list[str]) -> int:
+    def on_specs(self, params: Any, args: list[str]) -> int:
         plans = plans_for(args)
         if params["graph_only"]:
             print(f"{len(project.graph(plans).targets)} targets")
@@ -81,7 +75,7 @@ class Plan(Question):
         return outlined(session, wanted, todo, at_once)
 
 
-class GraphCommand(Question):
+class GraphCommand(NewCommand):
     name = "graph"
     doc_usage = "[RUN | RUN:TARGET | FILE]... [--svg FILE [--full]]"
     doc_purpose = "show the steps of a run, what they read from, and how many of their targets are fresh"
@@ -91,7 +85,7 @@ class GraphCommand(Question):
          "help": f"draw single targets rather than steps, up to {MOST_DRAWN}"},
     )  # fmt: skip
 
-    def ours(self, params: Any, args: list[str]) -> int:
+    def on_specs(self, params: Any, args: list[str]) -> int:
         from pipeline.build.statuses import charted
         from pipeline.edge.files import write_whole
         from pipeline.views.graph_svg import as_svg

@@ -7,9 +7,10 @@ from typing import Any
 
 from pipeline.build.session import Session
 from pipeline.core import recipe as recipes
-from pipeline.core.forecast import FRESH, HELD, MAYBE, RECALLED, RUN, Forecast
+from pipeline.core.forecast import HELD, MAYBE, RUN, Forecast
 from pipeline.core.freshness import Reason, Receipt, intact, reasons
 from pipeline.core.graph import Target
+from pipeline.core.outcome import FRESH, RECALLED
 
 
 def rehearse(session: Session, todo: Iterable[int]) -> dict[int, Forecast]:

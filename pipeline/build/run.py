@@ -7,7 +7,7 @@ from typing import Any
 
 from doit.cmd_run import Run as StockRun
 
-from pipeline.build.ours import Ours, opt_jobs
+from pipeline.build.command import SpecCommand, opt_jobs
 from pipeline.cli import noop
 
 opt_junit = {
@@ -16,15 +16,12 @@ opt_junit = {
 }  # fmt: skip
 
 
-class Run(Ours, StockRun):  # type: ignore[misc]
+class Run(SpecCommand, StockRun):  # type: ignore[misc]
     name = "run"
     doc_usage = "[RUN | RUN:TARGET | FILE]..."
     cmd_options = (*(opt for opt in StockRun.cmd_options if opt["name"] != "num_process"), opt_jobs, opt_junit)
 
-    def stock(self, params: Any, args: list[str]) -> int:
-        return int(super(Ours, self).execute(params, args) or 0)
-
-    def ours(self, params: Any, args: list[str]) -> int:
+    def on_specs(self, params: Any, args: list[str]) -> int:
         if self.plainly(params) and noop(args):
             return 0
         from pipeline.build.building import Interrupted, build

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 from doit.exceptions import TaskFailed, UnmetDependency
 from doit.runner import FAILURE, Runner
 
-from pipeline.build.make import FAILED, FRESH, Outcome
 from pipeline.build.session import Session
 from pipeline.build.tasks import Records, TargetTask, task
+from pipeline.core.outcome import FAILED, FRESH, Outcome
+from pipeline.core.rooms import room_of, rooms
 from pipeline.core.schedule import Blocked, Schedule
 from pipeline.edge.process import Stopping
 from pipeline.edge.receipts import FAILED as FAILED_LINE
@@ -121,9 +122,8 @@ class RoomRunner(Runner):  # type: ignore[misc]
 
     def _schedule(self) -> Schedule:
         graph = self.session.graph
-        rooms = {room: size for plan in self.session.plans.values() for room, size in self._rooms(plan)}
-        room_of = {i: f"{t.run}:{t.limits.room}" for i in self.todo for t in [graph.targets[i]] if t.limits.room}
-        return Schedule({i: graph.above(i) for i in sorted(self.todo)}, room_of, rooms)
+        room = {i: named for i in self.todo if (named := room_of(graph.targets[i]))}
+        return Schedule({i: graph.above(i) for i in sorted(self.todo)}, room, rooms(self.session.plans.values()))
 
     def _taken(self, threads: Threads) -> list[Ended]:
         """All that has ended; waits for one, but no longer than the next sync is due."""
@@ -138,10 +138,6 @@ class RoomRunner(Runner):  # type: ignore[misc]
     def _patience(self) -> float:
         """Not for ever: a signal that another thread took is handled when the main thread next wakes."""
         return max(0.0, min(self.sync_due - time.monotonic(), 1.0)) if self.unsynced else 1.0
-
-    @staticmethod
-    def _rooms(plan: Any) -> Iterator[tuple[str, int]]:
-        yield from ((f"{plan.run}:{room}", size) for room, size in plan.rooms.items())
 
     def _start(self, schedule: Schedule, threads: Threads) -> int:
         """Start what may start; how many that were."""

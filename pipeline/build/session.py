@@ -8,8 +8,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from pipeline import kinds
 from pipeline.build import project
-from pipeline.build.make import Maker, Outcome
+from pipeline.build.make import Maker
 from pipeline.core.graph import Graph, Target
+from pipeline.core.outcome import FAILED, Outcome
 from pipeline.edge import state
 from pipeline.edge.files import Files, is_pattern, write_whole
 from pipeline.edge.job import Stage
@@ -140,7 +141,7 @@ class Session:
 
     def save(self, ended: Mapping[int, Outcome]) -> None:
         """Remember signatures and contents, so that the next look costs a stat a file."""
-        ok = {i for i, outcome in ended.items() if outcome.status != "failed"}
+        ok = {i for i, outcome in ended.items() if outcome.status != FAILED}
         files = self.maker.files
         moved = reached(files.moved, {**self.watched, **files.watched})
         self.suspects = (self.suspects_below() - ok) | {i for path in moved for i in self.graph.touching(path)}

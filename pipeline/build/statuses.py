@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from pipeline.build import project
 from pipeline.build.rehearsal import rehearse
 from pipeline.build.session import Session
-from pipeline.core.forecast import FRESH as AS_IT_IS
 from pipeline.core.forecast import Forecast
 from pipeline.core.graph import Target
-from pipeline.views.chart import FAILED, FRESH, IGNORED, STALE, Chart, chart
+from pipeline.core.outcome import FAILED, FRESH, IGNORED
+from pipeline.views.chart import STALE, Chart, chart
+
+
+class Standing(NamedTuple):
+    """`forecast`: what the next build would do with it."""
+
+    status: str
+    forecast: Forecast
+
+
+def standings(session: Session, wanted: Iterable[int]) -> dict[int, Standing]:
+    """Of `wanted` and all it is made from, in graph order."""
+    wanted = {*wanted}
+    forecasts = rehearse(session, session.stale(wanted))
+    seen = {i: forecasts.get(i, Forecast(FRESH)) for i in sorted(session.graph.needed(wanted))}
+    return {i: Standing(_status(session, session.graph.targets[i], each), each) for i, each in seen.items()}
 
 
 def charted(plans: Mapping[str, project.RunPlan], words: list[str], full: bool) -> Chart:
     """What `words` ask for, and all it is made from."""
     session = Session(plans)
-    wanted = session.select(words)
-    shown = sorted(session.graph.needed(wanted))
-    forecasts = rehearse(session, session.stale(wanted))
-    status = {i: _status(session, session.graph.targets[i], forecasts.get(i)) for i in shown}
-    return chart(" ".join(words or session.plans), session.graph, shown, status, full)
+    status = {i: seen.status for i, seen in standings(session, session.select(words)).items()}
+    return chart(" ".join(words or session.plans), session.graph, status, status, full)
 
 
-def _status(session: Session, target: Target, forecast: Forecast | None) -> str:
-    if forecast is not None and forecast.held_by == target.name:
+def _status(session: Session, target: Target, forecast: Forecast) -> str:
+    if forecast.held_by == target.name:
         return IGNORED
-    if forecast is None or forecast.action == AS_IT_IS:
+    if forecast.action == FRESH:
         return FRESH
     return FAILED if session.maker.receipts[target.run].failure(target.name) else STALE

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 from doit.dependency import DependencyStatus
 from doit.task import Task
 
-from pipeline.build.make import Outcome
 from pipeline.build.session import Session
-from pipeline.core.freshness import Reason, reasons
+from pipeline.build.statuses import Standing, standings
 from pipeline.core.graph import Target
-from pipeline.edge.receipts import FORGOTTEN, IGNORED, Line
+from pipeline.core.outcome import FRESH, IGNORED, Outcome
+from pipeline.edge.receipts import FORGOTTEN, Line
+from pipeline.edge.receipts import IGNORED as IGNORED_LINE
+from pipeline.views.why import listed
 
 
 class TargetTask(Task):  # type: ignore[misc]
@@ -27,7 +30,7 @@ class TargetTask(Task):  # type: ignore[misc]
             task_dep=list(needs),
             clean=True,
             subtask_of=target.run,
-            doc=target.stage,
+            doc=listed(target.outputs),
         )
         self.target = target
         self.outcome: Outcome | None = None
@@ -58,31 +61,23 @@ class Records:
         self.session = session
 
     def get_status(self, task: Task, tasks_dict: Any, get_log: bool = False) -> DependencyStatus:
+        """The same that `graph` shows: of a run, whether anything in it is stale."""
         status = DependencyStatus(get_log)
-        if not isinstance(task, TargetTask):
-            below = [tasks_dict[name] for name in task.task_dep if name in tasks_dict]
-            if any(self.get_status(sub, tasks_dict).status != "up-to-date" for sub in below):
-                status.add_reason("uptodate_false", ("some of its targets are stale", [], {}))
-            return status
-        for reason in self.why(task.target):
-            if status.add_reason("uptodate_false", (shown(reason), [], {})):
-                return status
+        targets = [task.name] if isinstance(task, TargetTask) else task.task_dep
+        if any(self._standings[self.session.graph.index[name]].status not in (FRESH, IGNORED) for name in targets):
+            status.add_reason("uptodate_false", ("it is stale", [], {}))
         return status
 
-    def why(self, target: Target) -> list[Reason]:
-        """Why the target itself is stale; what it reads may be stale on top of that."""
-        maker = self.session.maker
-        inputs = {path: maker.files.content(path) for path in target.inputs}
-        outputs = {path: maker.files.content(path) for path in target.outputs}
-        receipt = maker.receipts[target.run].receipt(target.name)
-        return list(reasons(receipt, maker.recipe(target), inputs, outputs))
+    @cached_property
+    def _standings(self) -> dict[int, Standing]:
+        return standings(self.session, range(len(self.session.graph.targets)))
 
     def status_is_ignore(self, task: Task) -> bool:
         return isinstance(task, TargetTask) and self.session.maker.receipts[task.target.run].ignored(task.name)
 
     def ignore(self, task: Task) -> None:
         if isinstance(task, TargetTask):
-            self._append(task.name, Line(task.name, IGNORED, {}))
+            self._append(task.name, Line(task.name, IGNORED_LINE, {}))
 
     def remove(self, name: str) -> None:
         """Forget a target: its result is neither fresh nor recalled until it has been made anew."""
@@ -106,15 +101,3 @@ class Records:
         for receipts in self.session.maker.receipts.values():
             receipts.sync()
         self.session.close()
-
-
-def shown(reason: Reason) -> str:
-    change = f": {_short(reason.old)} -> {_short(reason.new)}" if (reason.old, reason.new) != (None, None) else ""
-    return f"{reason.what} {reason.where}{change}".strip()
-
-
-def _short(value: Any) -> str:
-    """A sha256 is known by its first digits; anything else is shown as it is."""
-    text = "nothing" if value is None else value if isinstance(value, str) else repr(value)
-    is_sha = len(text) == 64 and all(c in "0123456789abcdef" for c in text)
-    return text[:12] if is_sha else text

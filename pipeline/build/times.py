@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from pipeline.build.session import Session
 from pipeline.core.graph import Target
+from pipeline.core.outcome import BUILT
 from pipeline.views.eta import step_of
 
 # Of a step that nothing is known of below, so many others are asked: enough for a mean.
@@ -17,7 +18,7 @@ def last_run(session: Session, target: Target) -> float | None:
     receipt = session.maker.receipts[target.run].receipt(target.name)
     if receipt is None:
         return None
-    if receipt.how == "built":
+    if receipt.how == BUILT:
         return receipt.end - receipt.start
     stored = session.maker.stores[target.run].look(receipt.key)
     return stored.seconds if stored else None

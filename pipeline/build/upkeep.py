@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from pipeline.build import project
-from pipeline.build.ours import Ours
+from pipeline.build.command import NewCommand
 from pipeline.errors import SpecError
 
 DODO = '''"""The build, as doit sees it: every spec in specs/ becomes tasks named after it."""
@@ -36,14 +36,14 @@ steps:
     reads: [{step: greeting}]           # every output of the step above
     writes: all.txt
 """
-IGNORE = "/runs/"
+# What git is to leave alone, each with the other ways to say so.
+IGNORED = {
+    "/runs/": {"/runs", "runs/", "runs"},
+    "__pycache__/": {"__pycache__", "**/__pycache__/", "**/__pycache__", "*.pyc", "*.py[co]", "*.py[cod]"},
+}
 
 
-class Upkeep(Ours):
-    base_options = ()
-
-
-class Init(Upkeep):
+class Init(NewCommand):
     name = "init"
     doc_usage = "[FOLDER]"
     doc_purpose = "make a folder a project: a dodo.py, a first spec, runs/ ignored by git; overwrites nothing"
@@ -51,14 +51,14 @@ class Init(Upkeep):
     def execute(self, params: Any, args: list[str]) -> int:
         """There need not be a project yet; if there is one of somebody else's, `init` may be a task of theirs."""
         theirs = os.path.exists("dodo.py") and not getattr(self.loader, "looked", False)
-        return super().execute(params, args) if theirs else self.told({})
+        return super().execute(params, args) if theirs else self.guarded({})
 
-    def ours(self, params: Any, args: list[str]) -> int:
+    def on_specs(self, params: Any, args: list[str]) -> int:
         if len(args) > 1:
             raise SpecError(f"init: one folder at a time, not {len(args)}")
         folder = args[0] if args else "."
-        ours = {"dodo.py": DODO, "specs/hello.yaml": HELLO}
-        files = {os.path.normpath(f"{folder}/{name}"): text for name, text in ours.items()}
+        written = {"dodo.py": DODO, "specs/hello.yaml": HELLO}
+        files = {os.path.normpath(f"{folder}/{name}"): text for name, text in written.items()}
         missing = {path: text for path, text in files.items() if not _is_there(path, text)}
         for path, text in missing.items():
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
@@ -86,7 +86,7 @@ def _is_there(path: str, text: str) -> bool:
 
 
 def _git_ignores(folder: str) -> list[str]:
-    """.gitignore, if it had to be told of runs/."""
+    """.gitignore, if it had to be told of something."""
     place = os.path.abspath(folder)
     while not os.path.exists(os.path.join(place, ".git")):
         if place == (place := os.path.dirname(place)):
@@ -96,11 +96,13 @@ def _git_ignores(folder: str) -> list[str]:
     if os.path.exists(path):
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             text = file.read()
-    if {"/runs/", "/runs", "runs/", "runs"} & {line.strip() for line in text.splitlines()}:
-        return []
-    with open(path, "a", encoding="utf-8") as file:
-        file.write(f"{'' if not text or text.endswith(chr(10)) else chr(10)}{IGNORE}\n")
-    return [path]
+    known = {line.strip() for line in text.splitlines()}
+    missing = [line for line, others in IGNORED.items() if known.isdisjoint({line, *others})]
+    if missing:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write("" if not text or text.endswith("\n") else "\n")
+            file.writelines(f"{line}\n" for line in missing)
+    return [path] if missing else []
 
 
 def _next_steps(folder: str, changed: bool) -> list[str]:
@@ -109,7 +111,7 @@ def _next_steps(folder: str, changed: bool) -> list[str]:
     return [first, *enter, "  coppice plan      # what would run", "  coppice           # run it"]
 
 
-class Gc(Upkeep):
+class Gc(NewCommand):
     name = "gc"
     doc_purpose = "drop stored results that nothing refers to"
     doc_description = (
@@ -122,11 +124,11 @@ class Gc(Upkeep):
          "help": "only say what would be dropped"},
     )  # fmt: skip
 
-    def ours(self, params: Any, args: list[str]) -> int:
+    def on_specs(self, params: Any, args: list[str]) -> int:
         from pipeline.edge.gc import references, sweep
         from pipeline.edge.lock import locked
         from pipeline.edge.store import Store
-        from pipeline.views.swept import told
+        from pipeline.views.swept import as_text
 
         if args:
             raise SpecError(f"gc: no '{args[0]}': it looks through the stores of all runs")
@@ -139,7 +141,7 @@ class Gc(Upkeep):
             stack.enter_context(locked(runs))
             own = references(runs)
             for store in stores:
-                print(told(sweep(store, own, params["dry_run"]), params["dry_run"]))
+                print(as_text(sweep(store, own, params["dry_run"]), params["dry_run"]))
         if not stores:
             print("nothing is stored yet")
         return 0

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from pipeline.core.freshness import Reason
 from pipeline.core.schedule import Schedule
 
-FRESH, RECALLED, RUN, MAYBE, HELD = "fresh", "recalled", "run", "maybe", "held"
+# Or FRESH or RECALLED, as an outcome.
+RUN, MAYBE, HELD = "run", "maybe", "held"
 
 
 class Forecast(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 from collections.abc import Collection, Iterable, Iterator
 
 from pipeline.core.swept import Root, Swept, Tally
@@ -15,7 +14,7 @@ from pipeline.edge.store import parsed as parsed_result
 
 _SHA = re.compile(r"[0-9a-f]{64}")
 _ROOT = re.compile(r"[0-9a-f]{16}")
-_LATER = 2.0  # seconds by which clocks of files and of processes may differ
+_DRAFT = re.compile(r".+\.\d+\.\d+")
 
 
 def references(runs: Iterable[str]) -> set[str]:
@@ -44,7 +43,7 @@ def sweep(store: Store, own: Collection[str], dry: bool) -> Swept:
     broken = _dropped(_places(store, "results", kept - whole), dry)
     idle = {name for name in store.stored("objects") if _SHA.fullmatch(name)} - objects
     freed = _dropped(_places(store, "objects", idle), dry)
-    drafts = _dropped([*_dead_drafts(store), *_torn_roots(store)], dry)
+    drafts = _dropped(_drafts(store), dry)
     damaged = _dropped(_files(f"{store.folder}/damaged"), dry)
     left = _weighed([*_places(store, "results", whole), *_places(store, "objects", objects)])
     named = tuple(root._replace(results=len(keys & results)) for root, keys in others)
@@ -82,28 +81,9 @@ def _readable(store: Store, names: Iterable[str]) -> tuple[set[str], set[str]]:
     return whole, objects & {*store.stored("objects")}
 
 
-def _dead_drafts(store: Store) -> Iterator[str]:
-    """Drafts of processes of this host that are gone; of other hosts nothing can be known from here."""
-    for path in _files(f"{store.folder}/drafts"):
-        host, _, numbers = os.path.basename(path).rpartition(".")[0].rpartition(".")
-        if host == socket.gethostname() and numbers.isdigit() and not _writes(int(numbers), path):
-            yield path
-
-
-def _writes(pid: int, draft: str) -> bool:
-    """Is the process alive that wrote this?  A number is used again: one that started later is another process."""
-    import psutil
-
-    try:
-        return bool(psutil.Process(pid).create_time() <= os.path.getmtime(draft) + _LATER)
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.AccessDenied:
-        return True  # somebody else's, and alive
-
-
-def _torn_roots(store: Store) -> Iterator[str]:
-    """What a killed gc was writing: there is one gc at a time."""
+def _drafts(store: Store) -> Iterator[str]:
+    """Nobody writes any while we hold the lock, nor is there another gc: those that are there were left by a kill."""
+    yield from (path for path in _files(f"{store.folder}/drafts") if _DRAFT.fullmatch(os.path.basename(path)))
     yield from (path for path in _files(f"{store.folder}/roots") if path.endswith(".draft"))
 
 
@@ -112,7 +92,8 @@ def _places(store: Store, part: str, names: Iterable[str]) -> list[str]:
 
 
 def _files(folder: str) -> list[str]:
-    return [f"{folder}/{name}" for name in sorted(os.listdir(folder))] if os.path.isdir(folder) else []
+    paths = [f"{folder}/{name}" for name in sorted(os.listdir(folder))] if os.path.isdir(folder) else []
+    return [path for path in paths if os.path.isfile(path) or os.path.islink(path)]
 
 
 def _dropped(paths: Iterable[str], dry: bool) -> Tally:

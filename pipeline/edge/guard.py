@@ -1,54 +1,86 @@
 """Outlives a build for a moment, to end the commands it left behind.  Run as a script, without site-packages.
 
-Standard input: a line `+PID` when a session is started, `-PID` when it is over; its end is the end of the build.
-Arguments: the marks that the build's commands carry in their environment, then where to find psutil."""
+Standard input: a line `+PID` when a session is started, `-PID` when it is over, `.` when the build ends in order;
+its end is the end of the build.
+Arguments: where to find psutil, then the marks that the build's commands carry in their environment."""
 
 import os
 import signal
 import sys
 import time
+from collections.abc import Iterable, Iterator
 
 MARK = b"COPPICE_FOLDER="
+# So often in a row nothing may be found: a child caught between fork and exec shows its mark only a moment later.
+QUIET = 3
+PAUSE = 0.02
+
+Processes = Iterable[tuple[int, bytes]]
 
 
-def sessions() -> set[int]:
-    """The sessions that were alive when the build ended."""
+def told(lines: Iterable[str]) -> tuple[set[int], bool]:
+    """The sessions that were alive when the build ended; did it end in order?"""
     live: set[int] = set()
-    for line in sys.stdin:
-        (live.add if line[0] == "+" else live.discard)(int(line[1:]))
-    return live
+    in_order = False
+    for line in lines:
+        if line[0] == ".":
+            in_order = True
+        else:
+            (live.add if line[0] == "+" else live.discard)(int(line[1:]))
+    return live, in_order
 
 
-def processes() -> list[tuple[int, bytes]]:
-    """Every process and its environment, as far as we may look."""
-    if not os.path.isdir("/proc/self"):
-        import psutil
-
-        return [(p.pid, _joined(p.info["environ"])) for p in psutil.process_iter(["environ"])]
-    found = []
-    for name in os.listdir("/proc"):
+def from_proc() -> Iterator[tuple[int, bytes]]:
+    """Every process that lives and its environment, as far as we may look."""
+    for name in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if name.isdigit():
-                with open(f"/proc/{name}/environ", "rb") as file:
-                    found.append((int(name), file.read()))
+            with open(f"/proc/{name}/environ", "rb", buffering=0) as file:
+                environ = file.read()
+            if not environ and is_zombie(name):
+                continue
         except OSError:
             continue  # ended meanwhile, or another user's
-    return found
+        yield int(name), environ
 
 
-def _joined(environ: dict[str, str] | None) -> bytes:
-    return b"\0".join(f"{name}={value}".encode() for name, value in (environ or {}).items())
+def is_zombie(name: str) -> bool:
+    """Ended, but nobody asks how: where the first process of a container reaps no others, that is for ever."""
+    with open(f"/proc/{name}/stat", "rb", buffering=0) as file:
+        return file.read().rpartition(b") ")[2][:1] == b"Z"
 
 
-def strays(live: set[int], marks: set[bytes]) -> list[int]:
-    """Processes of those sessions, and any that carry a mark."""
-    found = []
-    for pid, environ in processes():
+def from_psutil() -> Iterator[tuple[int, bytes]]:
+    """The same where there is no /proc."""
+    import psutil
+
+    for process in psutil.process_iter(["environ", "status"]):
+        if process.info["status"] != psutil.STATUS_ZOMBIE:
+            yield process.pid, joined(process.info["environ"] or {})
+
+
+def joined(environ: dict[str, str]) -> bytes:
+    return b"\0".join(os.fsencode(f"{name}={value}") for name, value in environ.items())
+
+
+def strays(processes: Processes, live: set[int], marks: set[bytes]) -> Iterator[int]:
+    """Processes of those sessions, and any that carry a mark; each right after it was looked at."""
+    for pid, environ in processes:
         try:
             marked = MARK in environ and not marks.isdisjoint(environ.split(b"\0"))
             if pid != os.getpid() and (marked or os.getsid(pid) in live):
-                found.append(pid)
+                yield pid
         except ProcessLookupError:
+            continue
+
+
+def end(pids: Iterable[int]) -> int:
+    """How many there were."""
+    found = 0
+    for pid in pids:
+        found += 1
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
             continue
     return found
 
@@ -57,19 +89,17 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     marks = {MARK + os.fsencode(mark) for mark in sys.argv[2:]}
-    live = sessions()
+    live, in_order = told(sys.stdin)
     sys.path[:] = sys.argv[1].split(os.pathsep)
-    quiet = 0
-    while quiet < (3 if live else 1):  # a child caught between fork and exec shows its mark only a moment later
-        found = strays(live, marks)
+    processes = from_proc if os.path.isdir("/proc/self") else from_psutil
+    quiet, enough = 0, 1 if in_order and not live else QUIET
+    while True:
+        found = end(strays(processes(), live, marks))
         quiet = 0 if found else quiet + 1
-        for pid in found:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                continue
-        if found or live:
-            time.sleep(0.02)
+        if quiet >= enough:
+            return
+        time.sleep(PAUSE)
 
 
-main()
+if __name__ == "__main__":
+    main()

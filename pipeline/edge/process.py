@@ -7,18 +7,19 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from tempfile import TemporaryFile
+from contextlib import contextmanager, suppress
 from threading import Event, Lock, Timer
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
-from pipeline.edge.redact import copy_redacted
+from pipeline.edge.child import await_end, has_ended, signal_group
+from pipeline.edge.redact import without
 
 # What a step sees of the caller's environment without asking.
 ALLOWED = ("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_NUMERIC", "LC_COLLATE", "LC_TIME", "TZ")
 # In the environment of every command, so that what a killed build leaves behind can be found and ended.
 MARK = "COPPICE_FOLDER"
 GRACE = 3.0
+IN_ORDER = b".\n"  # what the guard is told last, unless we are killed
 
 
 class Exit(NamedTuple):
@@ -35,6 +36,8 @@ class Stopping(Exception):
 class Processes:
     """The commands of one build of `runs`.  `stop` ends them all; if this process is killed, the guard does.
 
+    A child is in `_live` until it is asked how it ended, both under the lock; signals go to no others.
+
     `locks` stay locked until the guard is done: the next build waits for that before it starts anything."""
 
     def __init__(self, runs: Sequence[str], locks: Sequence[int] = ()) -> None:
@@ -45,6 +48,8 @@ class Processes:
         self._lock = Lock()
         self._guard: subprocess.Popen[bytes] | None = None
         self.stopping = False
+        # Whoever started us may have had it ignored: then the system forgets how children ended, and all seems well.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
     def environment(
         self, run: str, fixed: Mapping[str, str], passed: Sequence[str]
@@ -62,40 +67,38 @@ class Processes:
         secrets: Mapping[str, str] | None = None,
     ) -> Exit:
         """Run to the end or the timeout; what is left of its process group is ended too."""
-        with open(log, "ab") as output, self._hidden(secrets) as hidden:
-            child = self.start(argv, env, stdout=hidden or output, stderr=subprocess.STDOUT)
+        with open(log, "ab") as output, without(secrets or {}, output) as printed:
+            child = self.start(argv, env, stdout=printed, stderr=subprocess.STDOUT)
             try:
                 with self.deadline(child, timeout) as late:
-                    child.wait()
-            finally:
+                    await_end(child)
+            except BaseException:
                 self.end(child)
-                if hidden is not None:
-                    hidden.seek(0)
-                    copy_redacted(hidden, output, secrets or {})
-            return Exit(child.returncode, late.is_set())
-
-    @staticmethod
-    def _hidden(secrets: Mapping[str, str] | None) -> AbstractContextManager[IO[bytes] | None]:
-        """Where output waits that may have a secret in it: a file without a name."""
-        return TemporaryFile() if secrets else nullcontext(None)
+                raise
+            self._reap(child)
+        return Exit(child.returncode, late.is_set())
 
     @contextmanager
     def deadline(self, child: subprocess.Popen[bytes], timeout: float | None) -> Iterator[Event]:
-        """End `child` after `timeout` seconds; the event says whether that was needed."""
-        late = Event()
+        """The block waits for `child`, which is asked to end after `timeout` seconds, and killed if it does not listen.
+        The event says whether it was asked."""
+        late, over = Event(), Event()
         if timeout is None:
             yield late
             return
 
         def end() -> None:
             late.set()
-            self.end(child)
+            self._signal(child, signal.SIGTERM)
+            if not over.wait(GRACE):
+                self._signal(child, signal.SIGKILL)
 
         timer = Timer(timeout, end)
         timer.start()
         try:
             yield late
         finally:
+            over.set()
             timer.cancel()
             timer.join()
 
@@ -117,16 +120,17 @@ class Processes:
 
     def end(self, child: subprocess.Popen[bytes]) -> None:
         """End the process group of `child`, politely first.  The guard ends what has left the group."""
-        if child.pid not in self._live:
-            return
-        if child.returncode is None:
-            _signal(child.pid, signal.SIGTERM)
-            with suppress(subprocess.TimeoutExpired):
-                child.wait(GRACE)
-        _signal(child.pid, signal.SIGKILL)
-        child.wait()
+        if not has_ended(child):
+            with self.deadline(child, 0):
+                await_end(child)
+        self._reap(child)
+
+    def _reap(self, child: subprocess.Popen[bytes]) -> None:
+        """It has ended: the rest of its group goes too, then we ask how it ended."""
         with self._lock:
             if self._live.pop(child.pid, None):
+                signal_group(child.pid, signal.SIGKILL)
+                child.wait()
                 self._tell_guard(b"-%d\n" % child.pid)
 
     def stop(self) -> None:
@@ -137,24 +141,35 @@ class Processes:
         last_word.daemon = True
         last_word.start()
 
+    def _signal(self, child: subprocess.Popen[bytes], number: int) -> None:
+        with self._lock:
+            if child.pid in self._live:
+                signal_group(child.pid, number)
+
     def _signal_all(self, number: int) -> None:
         with self._lock:
             for pid in self._live:
-                _signal(pid, number)
+                signal_group(pid, number)
 
     def close(self) -> None:
-        self.stopping = True
-        for child in list(self._live.values()):
+        with self._lock:
+            self.stopping = True
+            left = [*self._live.values()]
+        if left:
+            self.stop()  # all of them at once: each may take its time
+        for child in left:
             self.end(child)
-        if self._guard is not None and self._guard.stdin is not None:
-            self._guard.stdin.close()
-            self._guard.wait()
+        with self._lock:
+            self._tell_guard(IN_ORDER)
+            guard, self._guard = self._guard, None
+        if guard is not None and guard.stdin is not None:
+            guard.stdin.close()
+            guard.wait()
 
     def _tell_guard(self, line: bytes) -> None:
         if self._guard is not None and self._guard.stdin is not None:
-            with suppress(BrokenPipeError, ValueError):  # somebody killed the guard: commands still run, unguarded
+            with suppress(BrokenPipeError):  # somebody killed the guard: commands still run, unguarded
                 self._guard.stdin.write(line)
-                self._guard.stdin.flush()
 
 
 def mark(run: str) -> str:
@@ -162,17 +177,15 @@ def mark(run: str) -> str:
 
 
 def _start_guard(runs: Sequence[str], locks: Sequence[int]) -> subprocess.Popen[bytes]:
+    """Without the mark of a build whose command we may be: if that one is killed, our guard must outlive us."""
     guard = os.path.join(os.path.dirname(__file__), "guard.py")
     return subprocess.Popen(
         [sys.executable, "-I", "-S", guard, os.pathsep.join(sys.path), *map(mark, runs)],
+        env={name: value for name, value in os.environ.items() if name != MARK},
+        bufsize=0,
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
         pass_fds=locks,
     )
-
-
-def _signal(pid: int, number: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # gone already, or not ours to end
-        os.killpg(pid, number)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import IO, BinaryIO
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from tempfile import TemporaryFile
+from typing import IO
 
 # Shorter values ("1", "yes") are no secrets, and blotting them out would blot out the log.
 SHORTEST = 4
+CHUNK = 65536
 
 
 class Redactor:
@@ -16,7 +21,6 @@ class Redactor:
         by_length = sorted(secrets.items(), key=lambda pair: (-len(pair[1]), pair[0]))
         long = [(name, value) for name, value in by_length if len(value) >= SHORTEST]
         self._pairs = [(value.encode(errors="surrogateescape"), f"[{name}]".encode()) for name, value in long]
-        self._keep = max((len(value) for value, _ in self._pairs), default=1) - 1
         self._rest = b""
 
     def feed(self, chunk: bytes, last: bool = False) -> bytes:
@@ -29,18 +33,45 @@ class Redactor:
         return ready[:cut]
 
     def _cut(self, ready: bytes) -> int:
-        for start in range(max(0, len(ready) - self._keep), len(ready)):
-            tail = ready[start:]
-            if any(value.startswith(tail) for value, _ in self._pairs):
-                return start
-        return len(ready)
+        return min((_start_of(value, ready) for value, _ in self._pairs), default=len(ready))
 
 
-def copy_redacted(source: IO[bytes], log: BinaryIO, secrets: Mapping[str, str]) -> None:
+def _start_of(value: bytes, ready: bytes) -> int:
+    """Where a tail begins that is the start of `value`."""
+    place = max(0, len(ready) - len(value) + 1)
+    while (place := ready.find(value[:1], place)) >= 0 and not value.startswith(ready[place:]):
+        place += 1
+    return place if place >= 0 else len(ready)
+
+
+def copy_redacted(source: int, log: IO[bytes], secrets: Mapping[str, str]) -> None:
+    """What is in the file by now.  Somebody may still be writing to it, in our place of the file if we moved it."""
     redactor = Redactor(secrets)
-    while chunk := source.read1(65536):  # type: ignore[attr-defined]
+    place, size = 0, os.fstat(source).st_size
+    while place < size and (chunk := os.pread(source, min(CHUNK, size - place), place)):
         log.write(redactor.feed(chunk))
+        place += len(chunk)
     log.write(redactor.feed(b"", last=True))
+
+
+def unnamed() -> IO[bytes]:
+    """A file without a name, at whose end everybody writes, also after it was emptied."""
+    file = TemporaryFile()  # noqa: SIM115 - the caller closes it
+    fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)
+    return file
+
+
+@contextmanager
+def without(secrets: Mapping[str, str], log: IO[bytes]) -> Iterator[IO[bytes]]:
+    """Where a command may print; what may have a secret in it waits in a file without a name until all is printed."""
+    if not secrets:
+        yield log
+        return
+    with unnamed() as hidden:
+        try:
+            yield hidden
+        finally:
+            copy_redacted(hidden.fileno(), log, secrets)
 
 
 def redacted(text: str, secrets: Mapping[str, str]) -> str:

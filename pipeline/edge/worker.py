@@ -11,14 +11,13 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     Sources = dict[str, tuple[tuple[int, ...], dict[str, Any]]]
 
 
-def function(file: str, name: str, sources: Sources) -> Callable[..., object]:
-    """The function as the file now defines it; a file is read again when it has changed."""
+def namespace(file: str, sources: Sources) -> dict[str, Any]:
+    """What the file now defines; it is read again when it has changed."""
     stat = os.stat(file)
     mark = (stat.st_mtime_ns, stat.st_size, stat.st_ctime_ns, stat.st_ino)
     if file not in sources or sources[file][0] != mark:
@@ -26,23 +25,19 @@ def function(file: str, name: str, sources: Sources) -> Callable[..., object]:
         with open(file, "rb") as source:
             exec(compile(source.read(), file, "exec"), names)
         sources[file] = (mark, names)
-    found: Callable[..., object] = sources[file][1][name]
-    return found
+    return sources[file][1]
 
 
 def called(request: dict[str, Any], sources: Sources) -> str:
     """What went wrong, or nothing."""
     try:
-        do = function(request["file"], request["function"], sources)
-        do(request["reads"], request["writes"], **request["with"])
-    except KeyError as error:
-        if error.args == (request["function"],):
+        names = namespace(request["file"], sources)
+        if request["function"] not in names:
             return f"{request['file']} has no function {request['function']}"
-        print_traceback()
-        return repr(error)
+        names[request["function"]](request["reads"], request["writes"], **request["with"])
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is its failure
         print_traceback()
-        return f"{type(error).__name__}: {error}"
+        return repr(error) if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
     except SystemExit as error:
         return f"the function called sys.exit({error.code!r})" if error.code else ""
     return ""
@@ -54,29 +49,42 @@ def print_traceback() -> None:
     traceback.print_exc()
 
 
-def restore(printed: int) -> None:
-    """Standard output and error as they were, whatever the function did to them; what it printed is written out."""
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None and not stream.closed:
-            stream.flush()
-    os.dup2(printed, 1)
-    os.dup2(printed, 2)
-    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
-    sys.stderr = open(2, "w", closefd=False, buffering=1)  # noqa: SIM115
+class Streams:
+    """Standard input, output and error: nothing to read, and one file for all that is printed."""
+
+    def __init__(self) -> None:
+        self._printed, self._empty = os.dup(2), os.open(os.devnull, os.O_RDONLY)
+        self._ours = (sys.stdout, sys.stderr)
+        self.restore()
+
+    def restore(self) -> None:
+        """As they were, whatever the function did to them; what it printed is written out."""
+        sys.stdout, sys.stderr = self._ours  # a stream that the function put there ends, and writes what it holds
+        for stream in self._ours:
+            if not stream.closed:
+                stream.flush()
+        for number, file in enumerate((self._empty, self._printed, self._printed)):
+            os.dup2(file, number)
+        if sys.stdin is None or sys.stdin.closed:
+            sys.stdin = open(0, closefd=False)  # noqa: SIM115
+        sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)  # type: ignore[misc]  # noqa: SIM115
+        sys.stderr = sys.__stderr__ = open(2, "w", closefd=False, buffering=1)  # type: ignore[misc]  # noqa: SIM115
+        self._ours = (sys.stdout, sys.stderr)
 
 
 def main() -> None:
-    sys.path[0] = os.getcwd()
+    sys.path[0] = home = os.getcwd()
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    printed = os.dup(2)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    restore(printed)
-    home = os.getcwd()
+    for pipe in (requests, answers):  # a fork would answer too, and who waits for an answer would wait for its end
+        os.register_at_fork(after_in_child=pipe.close)
+    streams = Streams()
     sources: Sources = {}
     while size := requests.read(4):
         request = marshal.loads(requests.read(int.from_bytes(size, "little")))
         error = called(request, sources)
-        restore(printed)
+        streams.restore()
+        if answers.closed:
+            return  # a fork that the function did not end
         os.chdir(home)
         answer = error.encode(errors="replace")
         answers.write(len(answer).to_bytes(4, "little") + answer)

@@ -7,12 +7,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from tempfile import TemporaryFile
+from contextlib import suppress
 from threading import local
-from typing import Any, BinaryIO, NamedTuple
+from typing import IO, Any, NamedTuple
 
+from pipeline.edge.child import has_ended
 from pipeline.edge.process import Processes
-from pipeline.edge.redact import copy_redacted, redacted
+from pipeline.edge.redact import copy_redacted, redacted, unnamed
 
 
 class Reply(NamedTuple):
@@ -26,7 +27,7 @@ class Reply(NamedTuple):
 class _Worker(NamedTuple):
     process: subprocess.Popen[bytes]
     env: dict[str, str]
-    printed: BinaryIO  # what the functions print, of one call at a time
+    printed: IO[bytes]  # what the functions print, of one call at a time
 
 
 class Workers:
@@ -48,44 +49,22 @@ class Workers:
     ) -> Reply:
         worker = self._worker(env)
         with self._processes.deadline(worker.process, timeout) as late:
-            answer = self._asked(worker.process, request)
+            answer = _asked(worker.process, request)
         if answer is not None and not late.is_set():
-            self._move_printed(worker.printed, log, secrets)
+            _move_printed(worker.printed, log, secrets)
             return Reply(redacted(answer, secrets))
         self._processes.end(worker.process)
-        self._move_printed(worker.printed, log, secrets)
+        _move_printed(worker.printed, log, secrets)
         return Reply("the worker process ended", worker.process.returncode, late.is_set())
-
-    @staticmethod
-    def _asked(process: subprocess.Popen[bytes], request: dict[str, Any]) -> str | None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        try:
-            message = marshal.dumps(request)
-            process.stdin.write(len(message).to_bytes(4, "little") + message)
-            process.stdin.flush()
-            size = process.stdout.read(4)
-            return process.stdout.read(int.from_bytes(size, "little")).decode() if len(size) == 4 else None
-        except (BrokenPipeError, ValueError):
-            return None  # it died before or while it was asked
-
-    @staticmethod
-    def _move_printed(printed: BinaryIO, log: str, secrets: Mapping[str, str]) -> None:
-        """Most calls print nothing, and then no log is made."""
-        if os.fstat(printed.fileno()).st_size:
-            printed.seek(0)
-            with open(log, "ab") as file:
-                copy_redacted(printed, file, secrets)
-            os.ftruncate(printed.fileno(), 0)
 
     def _worker(self, env: Mapping[str, str]) -> _Worker:
         worker: _Worker | None = getattr(self._mine, "worker", None)
-        if worker is not None and worker.process.poll() is None and worker.env == env:
+        if worker is not None and not has_ended(worker.process) and worker.env == env:
             return worker
         if worker is not None:
             self._processes.end(worker.process)
-            worker.printed.close()
-        printed = TemporaryFile("a+b")  # noqa: SIM115 - appended to: we empty it while the worker holds it open
+            _close(worker)
+        printed = unnamed()
         script = os.path.join(os.path.dirname(__file__), "worker.py")
         # Compiled files are trusted by size and second: a module edited twice in a second would be an old one.
         python = [sys.executable, "-B", "-X", f"pycache_prefix={os.devnull}"]
@@ -94,3 +73,35 @@ class Workers:
         )
         self._mine.worker = worker = _Worker(process, dict(env), printed)
         return worker
+
+
+def _asked(process: subprocess.Popen[bytes], request: dict[str, Any]) -> str | None:
+    """The answer; None when it died before it was asked, or while."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    message = marshal.dumps(request)
+    try:
+        process.stdin.write(len(message).to_bytes(4, "little") + message)
+        process.stdin.flush()
+    except BrokenPipeError:
+        return None
+    head = process.stdout.read(4)
+    size = int.from_bytes(head, "little")
+    answer = process.stdout.read(size) if len(head) == 4 else b""
+    return answer.decode() if len(head + answer) == 4 + size else None
+
+
+def _move_printed(printed: IO[bytes], log: str, secrets: Mapping[str, str]) -> None:
+    """Most calls print nothing, and then no log is made."""
+    if os.fstat(printed.fileno()).st_size:
+        with open(log, "ab") as file:
+            copy_redacted(printed.fileno(), file, secrets)
+        os.ftruncate(printed.fileno(), 0)
+
+
+def _close(worker: _Worker) -> None:
+    worker.printed.close()
+    for pipe in (worker.process.stdin, worker.process.stdout):
+        if pipe is not None:
+            with suppress(BrokenPipeError):  # it ended before it read all that we had asked
+                pipe.close()

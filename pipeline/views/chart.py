@@ -7,19 +7,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pipeline.core.graph import Graph, Target
+from pipeline.core.outcome import FAILED, FRESH, IGNORED
 from pipeline.views.eta import step_of
 from pipeline.views.why import count, listed
 
-FRESH, STALE, FAILED, IGNORED = STATUSES = ("fresh", "stale", "failed", "ignored")
+STALE = "stale"
+STATUSES = (FRESH, STALE, FAILED, IGNORED)
 
 
 class Box(NamedTuple):
-    """A step or a target.  `reads` are the places of other boxes in the chart; `told` is what there is to say of it."""
+    """A step or a target.  `reads` are the places of other boxes in the chart; `facts`, what there is to say of it."""
 
     name: str
     statuses: Mapping[str, int]
     reads: tuple[int, ...]
-    told: tuple[str, ...]
+    facts: tuple[str, ...]
 
     @property
     def size(self) -> int:
@@ -55,11 +57,12 @@ def chart(title: str, graph: Graph, shown: Iterable[int], status: Mapping[int, s
 def _box(graph: Graph, name: str, group: Sequence[int], place: Mapping[int, int], status: Mapping[int, str]) -> Box:
     here = place[group[0]]
     reads = {place[j] for i in group for j in graph.above(i) if j in place} - {here}
-    counted = Counter(status[i] for i in group)
-    return Box(name, {s: counted[s] for s in STATUSES if counted[s]}, tuple(sorted(reads)), _told(graph, group, status))
+    numbers = Counter(status[i] for i in group)
+    counted = {s: numbers[s] for s in STATUSES if numbers[s]}
+    return Box(name, counted, tuple(sorted(reads)), _facts(graph, group, status))
 
 
-def _told(graph: Graph, group: Sequence[int], status: Mapping[int, str]) -> tuple[str, ...]:
+def _facts(graph: Graph, group: Sequence[int], status: Mapping[int, str]) -> tuple[str, ...]:
     targets = [graph.targets[i] for i in group]
     files = dict.fromkeys(path for t in targets for path in t.inputs)
     outputs = [path for t in targets for path in t.outputs]

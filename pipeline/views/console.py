@@ -8,7 +8,8 @@ from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 from pipeline.core.graph import Target
-from pipeline.views.events import BUILT, FAILED, IGNORED, RECALLED, SKIPPED, Build, Reporter, Result
+from pipeline.core.outcome import BUILT, FAILED, IGNORED, RECALLED, SKIPPED, Outcome
+from pipeline.views.events import Build, Reporter
 from pipeline.views.lines import details, encodable, said, summary
 
 # A failure that so many lines were printed after has scrolled away.
@@ -22,14 +23,14 @@ class Display(Protocol):
     def close(self, last: str) -> None: ...
     def stopping(self, why: str) -> None: ...
     def started(self, target: Target) -> None: ...
-    def ended(self, result: Result) -> None: ...
+    def ended(self, target: Target, outcome: Outcome) -> None: ...
 
 
 class Log:
     """A line an event, each written out at once: it is read while the build goes on."""
 
-    def __init__(self, stream: Any, told: Collection[str]) -> None:
-        self.stream, self.told = stream, told
+    def __init__(self, stream: Any, shown: Collection[str]) -> None:
+        self.stream, self.shown = stream, shown
         self.lines = 0
         self.failures: dict[str, int] = {}
 
@@ -39,13 +40,13 @@ class Log:
 
     def started(self, target: Target) -> None: ...
 
-    def ended(self, result: Result) -> None:
-        if result.status not in self.told:
+    def ended(self, target: Target, outcome: Outcome) -> None:
+        if outcome.status not in self.shown:
             return
-        lines = [said(result), *details(result)]
+        lines = [said(target.name, outcome), *details(outcome)]
         self.lines += len(lines)
-        if result.status == FAILED:
-            self.failures[said(result)] = self.lines
+        if outcome.status == FAILED:
+            self.failures[lines[0]] = self.lines
         self._write(lines)
 
     def close(self, last: str) -> None:
@@ -59,19 +60,19 @@ class Log:
 class Console(Reporter):
     """Keeps count, and leaves the showing to what suits the stream."""
 
-    told: Collection[str] = (BUILT, RECALLED, FAILED, SKIPPED, IGNORED)
+    shown: Collection[str] = (BUILT, RECALLED, FAILED, SKIPPED, IGNORED)
 
     def begin(self, build: Build) -> None:
         super().begin(build)
         self.counts: dict[str, int] = {}
         self.begun = time.monotonic()
-        self.display: Display = Log(self.outstream, self.told)
+        self.display: Display = Log(self.outstream, self.shown)
 
     def initialize(self, tasks: Any, selected: Any) -> None:
         if self.build.todo and is_live(self.outstream, os.environ):
             from pipeline.views.live import Live
 
-            self.display = Live(self.outstream, self.build)
+            self.display = Live(self.outstream, self.shown, self.build)
         self.display.open()
 
     def stopping(self, why: str) -> None:
@@ -80,9 +81,9 @@ class Console(Reporter):
     def started(self, target: Target) -> None:
         self.display.started(target)
 
-    def ended(self, result: Result) -> None:
-        self.counts[result.status] = self.counts.get(result.status, 0) + 1
-        self.display.ended(result)
+    def ended(self, target: Target, outcome: Outcome) -> None:
+        self.counts[outcome.status] = self.counts.get(outcome.status, 0) + 1
+        self.display.ended(target, outcome)
 
     def complete_run(self) -> None:
         not_run = len(self.build.todo) - sum(self.counts.values())
@@ -91,9 +92,9 @@ class Console(Reporter):
 
 
 class ExecutedOnly(Console):
-    """doit's reporter of that name: nothing of the targets that were recalled or left out."""
+    """doit's reporter of that name: nothing of targets that were recalled, skipped or ignored."""
 
-    told = (BUILT, FAILED)
+    shown = (BUILT, FAILED)
 
 
 def is_live(stream: Any, env: Mapping[str, str]) -> bool:

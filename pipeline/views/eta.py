@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from pipeline.core.freshness import Receipt
-from pipeline.views.events import BUILT, Build, room_of
+from pipeline.core.outcome import BUILT
+from pipeline.core.rooms import room_of
+from pipeline.views.events import Build
 
 # Receipts looked up for it: enough for good means, few enough to be read within some hundredths of a second.
 SAMPLES = 1000

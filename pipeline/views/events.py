@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 from pipeline.core.freshness import Receipt
 from pipeline.core.graph import Target
+from pipeline.core.outcome import IGNORED, SKIPPED, Outcome
 
-FRESH, RECALLED, BUILT, FAILED = "fresh", "recalled", "built", "failed"
-SKIPPED, IGNORED = "skipped", "ignored"
 # A step may read from ten thousand others; so many of them are named.
 NAMED = 3
 
@@ -27,36 +26,10 @@ class Build(NamedTuple):
     receipt: Callable[[Target], Receipt | None]  # of the last time; reads a file
 
 
-class Result(NamedTuple):
-    """How it went with one target."""
-
-    name: str
-    status: str
-    why: str = ""
-    exit: int = 0
-    attempts: int = 0
-    start: float = 0.0
-    end: float = 0.0
-    log: str = ""
-
-    @property
-    def seconds(self) -> float:
-        return self.end - self.start
-
-
-def result(task: Any) -> Result:
-    o = task.outcome
-    return Result(task.name, o.status, o.why, o.exit, o.attempts, o.start, o.end, o.log)
-
-
 def needs(names: Sequence[str]) -> str:
     """Why a target cannot run: these above it did not succeed."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return f"needs {', '.join(names[:NAMED])}{more}"
-
-
-def room_of(target: Target) -> str:
-    return f"{target.run}:{target.limits.room}" if target.limits.room else ""
 
 
 class Reporter:
@@ -74,7 +47,7 @@ class Reporter:
 
     def started(self, target: Target) -> None: ...
 
-    def ended(self, result: Result) -> None: ...
+    def ended(self, target: Target, outcome: Outcome) -> None: ...
 
     def initialize(self, tasks: Any, selected: Any) -> None: ...
 
@@ -84,17 +57,17 @@ class Reporter:
         self.started(task.target)
 
     def add_success(self, task: Any) -> None:
-        self.ended(result(task))
+        self.ended(task.target, task.outcome)
 
     def skip_uptodate(self, task: Any) -> None:
-        self.ended(result(task))
+        self.ended(task.target, task.outcome)
 
     def skip_ignore(self, task: Any) -> None:
-        self.ended(Result(task.name, IGNORED))
+        self.ended(task.target, Outcome(IGNORED))
 
     def add_failure(self, task: Any, fail: Any) -> None:
         """Without an outcome it never ran; the message then names those above it that are to blame."""
-        self.ended(result(task) if task.outcome else Result(task.name, SKIPPED, needs(fail.message.split())))
+        self.ended(task.target, task.outcome or Outcome(SKIPPED, why=needs(fail.message.split())))
 
     def runtime_error(self, msg: str) -> None:
         sys.stderr.write(f"{msg}\n")

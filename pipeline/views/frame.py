@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from pipeline.views.events import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED
+from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED
+from pipeline.core.rooms import spoken
 from pipeline.views.lines import duration
 from pipeline.views.progress import Progress, Running
 
@@ -26,6 +27,10 @@ class Look(NamedTuple):
     @property
     def bar(self) -> tuple[str, str]:
         return ("█", "░") if self.unicode else ("#", "-")
+
+    @property
+    def cut(self) -> str:
+        return "…" if self.unicode else "~"
 
 
 def look_of(encoding: str, env: Mapping[str, str]) -> Look:
@@ -57,8 +62,8 @@ def painted(text: str, style: str, look: Look) -> str:
 def frame(progress: Progress, now: float, width: int, height: int, look: Look) -> list[Line]:
     """At most `height` lines of less than `width` columns: a full line makes some terminals add an empty one."""
     top = [_stopping(progress)] if progress.stopping else []
-    top += [_bar(progress, now, width - 1, look), _places(progress)]
-    rows = [*top, *_running(progress, now, height - len(top))]
+    top += [_bar(progress, now, width - 1, look), _places(progress, width - 1)]
+    rows = [*top, *_running(progress, now, width - 1, height - len(top), look)]
     return [fitted(spans, width - 1, look) for spans in rows[:height]]
 
 
@@ -71,9 +76,9 @@ def _stopping(progress: Progress) -> list[Span]:
 def _bar(progress: Progress, now: float, width: int, look: Look) -> list[Span]:
     """What matters least is left out first when there is no room, then the bar."""
     words = _words(progress, now)
-    while len(words) > 1 and _length(words) > width:
+    while len(words) > 1 and _length(words.values()) > width:
         del words[min(words)]
-    cells = min(BAR_WIDTH, width - _length(words) - 2)
+    cells = min(BAR_WIDTH, width - _length(words.values()) - 2)
     full = cells * progress.done // max(1, progress.total)
     done, open_ = look.bar
     bar = [(GREEN, done * full), (DIM, open_ * (cells - full)), (PLAIN, "  ")] if cells >= 5 else []
@@ -102,35 +107,39 @@ def _spaced(spans: Sequence[Span]) -> list[Span]:
     return [part for n, span in enumerate(spans) for part in ([(PLAIN, "  "), span] if n else [span])]
 
 
-def _length(words: Mapping[int, Span]) -> int:
-    return sum(len(text) + 2 for _, text in words.values()) - 2
+def _length(words: Iterable[Span]) -> int:
+    return sum(len(text) + 2 for _, text in words) - 2
 
 
-def _places(progress: Progress) -> list[Span]:
-    """How many run at once, of how many; then the same for each room, the fullest first."""
+def _places(progress: Progress, width: int) -> list[Span]:
+    """How many run at once, of how many; then the same for each room, the fullest first, as far as they fit."""
     taken = progress.taken()
     rooms = sorted(taken, key=lambda room: (-taken[room] / progress.rooms[room], room))
     busy = min(len(progress.running), progress.jobs)
     words = [(PLAIN, f"{busy}/{progress.jobs} running")]
     words += [(DIM, f"{_room_name(room, rooms)} {taken[room]}/{progress.rooms[room]}") for room in rooms]
+    while len(words) > 1 and _length(words) > width:
+        del words[-1]
     return _spaced(words)
 
 
 def _room_name(room: str, rooms: Sequence[str]) -> str:
-    """The run is told only when there are several; a room that is a number in the spec is called after its step."""
+    """With the run only when there are several."""
     run, _, name = room.partition(":")
-    short = name.removeprefix("step ").rpartition(" ")[0] if name.startswith("step ") else name
-    return short if len({r.partition(":")[0] for r in rooms}) == 1 else f"{run}:{short}"
+    return spoken(name) if len({r.partition(":")[0] for r in rooms}) == 1 else f"{run}:{spoken(name)}"
 
 
-def _running(progress: Progress, now: float, height: int) -> list[list[Span]]:
+def _running(progress: Progress, now: float, width: int, height: int, look: Look) -> list[list[Span]]:
     """Those that have been running longest; a last line counts the rest."""
     rows = max(0, min(height, RUNNING_SHOWN))
     running = list(progress.running.values())
     shown = running if len(running) <= rows else running[: max(0, rows - 1)]
     more = len(running) - len(shown)
-    return [*(_row(r, now) for r in shown), *([[(DIM, f"{'':9}and {more} more")]] if more else [])]
+    return [*(_row(r, now, width, look) for r in shown), *([[(DIM, f"{'':9}and {more} more")]] if more else [])]
 
 
-def _row(running: Running, now: float) -> list[Span]:
-    return [(DIM, f"{duration(now - running.since, 0):>8} "), (PLAIN, running.name)]
+def _row(running: Running, now: float, width: int, look: Look) -> list[Span]:
+    """Of a name that is too long the end stays: it is what targets of a step differ in."""
+    time, name = f"{duration(now - running.since, 0):>8} ", running.name
+    over = len(time) + len(name) - width
+    return [(DIM, time), (PLAIN, look.cut + name[over + 1 :] if over > 0 else name)]

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from html import escape
 
 from pipeline.core.layout import Layout, Point, Spacing, layout
-from pipeline.views.chart import FAILED, FRESH, IGNORED, STALE, STATUSES, Box, Chart, counts
+from pipeline.core.outcome import FAILED, FRESH, IGNORED
+from pipeline.views.chart import STALE, STATUSES, Box, Chart, counts
 from pipeline.views.why import count
 
 MARGIN = 28
@@ -98,7 +99,7 @@ def _width(box: Box, flat: bool) -> float:
 def _box(box: Box, place: tuple[float, float, float], height: float, flat: bool) -> Iterator[str]:
     left, top, width = place
     yield f'<g transform="translate({left:.1f} {top:.1f})">'
-    yield f"<title>{escape(chr(10).join((box.label, *box.told)))}</title>"
+    yield f"<title>{escape(chr(10).join((box.label, *box.facts)))}</title>"
     for sheet in (2, 1) if box.size > 1 else ():
         by = sheet * STACK / 2
         yield f'<rect class="card" x="{by}" y="{by}" width="{width:.1f}" height="{height}" rx="7"/>'

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from io import StringIO
 from typing import Any
 
-from pipeline.views.events import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Result
+from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome
 from pipeline.views.lines import tail
-from pipeline.views.outcome import Recorder
+from pipeline.views.recorder import Recorder
 
 # What doit's reporter calls it.
 RESULT = {
@@ -30,7 +30,7 @@ class JsonReporter(Recorder):
     def complete_run(self) -> None:
         self._redirected.close()
         document = {
-            "tasks": [described(result) for result in self.all()],
+            "tasks": [described(name, outcome) for name, outcome in self.all()],
             "out": self.printed.getvalue(),
             "err": self.problems.getvalue(),
             "stopped": self.stopped,
@@ -40,23 +40,23 @@ class JsonReporter(Recorder):
         self.outstream.flush()
 
 
-def described(result: Result) -> dict[str, Any]:
+def described(name: str, outcome: Outcome) -> dict[str, Any]:
     """doit's fields, then ours.  `out` is the end of the log of a target that failed; `log` is where all of it is."""
-    ran = bool(result.end)
+    ran = bool(outcome.end)
     return {
-        "name": result.name,
-        "result": RESULT[result.status],
-        "out": "\n".join(tail(result.log)) if result.status == FAILED and result.log else "",
+        "name": name,
+        "result": RESULT[outcome.status],
+        "out": "\n".join(tail(outcome.log)) if outcome.status == FAILED and outcome.log else "",
         "err": "",
-        "error": result.why or None,
-        "started": datetime.fromtimestamp(result.start, UTC).strftime("%Y-%m-%d %H:%M:%S.%f") if ran else None,
-        "elapsed": result.seconds if ran else None,
-        "status": result.status,
-        "start": result.start if ran else None,
-        "end": result.end if ran else None,
-        "seconds": result.seconds if ran else None,
-        "attempts": result.attempts,
-        "exit": result.exit if ran or result.status == FAILED else None,
-        "why": result.why,
-        "log": result.log,
+        "error": outcome.why or None,
+        "started": datetime.fromtimestamp(outcome.start, UTC).strftime("%Y-%m-%d %H:%M:%S.%f") if ran else None,
+        "elapsed": outcome.seconds if ran else None,
+        "status": outcome.status,
+        "start": outcome.start if ran else None,
+        "end": outcome.end if ran else None,
+        "seconds": outcome.seconds if ran else None,
+        "attempts": outcome.attempts,
+        "exit": outcome.exit if ran or outcome.status == FAILED else None,
+        "why": outcome.why,
+        "log": outcome.log,
     }

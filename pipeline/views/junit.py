@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from pipeline.core.outcome import BUILT, FAILED, IGNORED, SKIPPED, Outcome
 from pipeline.edge.files import write_whole
 from pipeline.views.eta import step_of
-from pipeline.views.events import BUILT, FAILED, IGNORED, SKIPPED, Result
 from pipeline.views.lines import tail
-from pipeline.views.outcome import Recorder
+from pipeline.views.recorder import Recorder
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -33,40 +33,42 @@ class JUnit(Recorder):
         write_whole(self.path, document(self.all(), self.begun, self.stopped), durable=False)
 
 
-def document(results: Iterable[Result], begun: datetime, stopped: str) -> bytes:
+def document(ended: Iterable[tuple[str, Outcome]], begun: datetime, stopped: str) -> bytes:
     """A suite for each run, a case for each target."""
     top = Element("testsuites")
-    by_run: dict[str, list[Result]] = {}
-    for result in results:
-        by_run.setdefault(result.name.partition(":")[0], []).append(result)
+    by_run: dict[str, dict[str, Outcome]] = {}
+    for name, outcome in ended:
+        by_run.setdefault(name.partition(":")[0], {})[name] = outcome
     for run, own in by_run.items():
-        suite = SubElement(top, "testsuite", {"name": run, "timestamp": f"{begun:%Y-%m-%dT%H:%M:%S}", **_counts(own)})
+        counts = _counts(own.values())
+        suite = SubElement(top, "testsuite", {"name": run, "timestamp": f"{begun:%Y-%m-%dT%H:%M:%S}", **counts})
         if stopped:
             _property(suite, "stopped", stopped)
-        for result in own:
-            _case(suite, result)
+        for name, outcome in own.items():
+            _case(suite, name, outcome)
     indent(top)
     text: str = tostring(top, encoding="unicode")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'.encode()
 
 
-def _counts(results: list[Result]) -> dict[str, str]:
-    failures = sum(r.status == FAILED for r in results)
-    skipped = sum(r.status in (SKIPPED, IGNORED) for r in results)
-    time = f"{sum(r.seconds for r in results):.3f}"
-    return {"tests": str(len(results)), "failures": str(failures), "errors": "0", "skipped": str(skipped), "time": time}
+def _counts(outcomes: Collection[Outcome]) -> dict[str, str]:
+    failures = sum(o.status == FAILED for o in outcomes)
+    skipped = sum(o.status in (SKIPPED, IGNORED) for o in outcomes)
+    time = f"{sum(o.seconds for o in outcomes):.3f}"
+    total = str(len(outcomes))
+    return {"tests": total, "failures": str(failures), "errors": "0", "skipped": str(skipped), "time": time}
 
 
-def _case(suite: Element, result: Result) -> None:
-    step = step_of(result.name).replace(":", ".")
-    case = SubElement(suite, "testcase", name=legal(result.name), classname=legal(step), time=f"{result.seconds:.3f}")
-    if result.status == FAILED:
-        failure = SubElement(case, "failure", message=legal(result.why), type="failed")
-        failure.text = legal("\n".join([*tail(result.log), f"log: {result.log}"]) if result.log else result.why)
-    elif result.status in (SKIPPED, IGNORED):
-        SubElement(case, "skipped", message=legal(result.why or result.status))
-    elif result.status != BUILT:
-        _property(case, "status", result.status)
+def _case(suite: Element, name: str, outcome: Outcome) -> None:
+    step = step_of(name).replace(":", ".")
+    case = SubElement(suite, "testcase", name=legal(name), classname=legal(step), time=f"{outcome.seconds:.3f}")
+    if outcome.status == FAILED:
+        failure = SubElement(case, "failure", message=legal(outcome.why), type="failed")
+        failure.text = legal("\n".join([*tail(outcome.log), f"log: {outcome.log}"]) if outcome.log else outcome.why)
+    elif outcome.status in (SKIPPED, IGNORED):
+        SubElement(case, "skipped", message=legal(outcome.why or outcome.status))
+    elif outcome.status != BUILT:
+        _property(case, "status", outcome.status)
 
 
 def _property(parent: Element, name: str, value: str) -> None:

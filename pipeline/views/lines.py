@@ -7,10 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.views.events import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Result
+from pipeline.core.outcome import BUILT, FAILED, IGNORED, RECALLED, SKIPPED, Outcome
 
 SAID = {
-    FRESH: "",
     BUILT: "built {name}  {time}",
     RECALLED: "recalled {name}",
     FAILED: "failed {name} ({how})",
@@ -33,23 +32,23 @@ def duration(seconds: float, digits: int = 1) -> str:
     return f"{minutes // 60} h {minutes % 60:02} min"
 
 
-def said(result: Result) -> str:
-    """`built demo:a.1  0.3 s`; nothing for a target that was fresh."""
-    how = ", ".join(_circumstances(result)) if result.status == FAILED else ""
-    return SAID[result.status].format(name=result.name, time=duration(result.seconds), why=result.why, how=how)
+def said(name: str, outcome: Outcome) -> str:
+    """`built demo:a.1  0.3 s`."""
+    how = ", ".join(_circumstances(outcome)) if outcome.status == FAILED else ""
+    return SAID[outcome.status].format(name=name, time=duration(outcome.seconds), why=outcome.why, how=how)
 
 
-def _circumstances(result: Result) -> list[str]:
-    attempts = [f"{result.attempts} attempts"] if result.attempts > 1 else []
-    took = [duration(result.seconds)] if result.end else []
-    return [clean(result.why), *attempts, *took]
+def _circumstances(failed: Outcome) -> list[str]:
+    attempts = [f"{failed.attempts} attempts"] if failed.attempts > 1 else []
+    took = [duration(failed.seconds)] if failed.end else []
+    return [clean(failed.why), *attempts, *took]
 
 
-def details(result: Result) -> list[str]:
+def details(outcome: Outcome) -> list[str]:
     """Under a failure: the end of its log, and where the rest is."""
-    if result.status != FAILED or not result.log:
+    if outcome.status != FAILED or not outcome.log:
         return []
-    return [*(f"    {line}" for line in tail(result.log)), f"    log: {result.log}"]
+    return [*(f"    {line}" for line in tail(outcome.log)), f"    log: {outcome.log}"]
 
 
 def summary(total: int, counts: Mapping[str, int], seconds: float) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Collection
 from threading import Lock
 from typing import Any
 
 from pipeline.core.graph import Target
-from pipeline.views.events import Build, Result
+from pipeline.core.outcome import Outcome
+from pipeline.views.events import Build
 from pipeline.views.frame import STYLE, Line, frame, look_of, painted
 from pipeline.views.lines import details, said
 from pipeline.views.progress import Progress
@@ -18,7 +20,8 @@ from pipeline.views.screen import Screen
 class Live:
     """Takes events from the main thread while the screen's own thread draws."""
 
-    def __init__(self, stream: Any, build: Build) -> None:
+    def __init__(self, stream: Any, shown: Collection[str], build: Build) -> None:
+        self.shown = shown
         self.look = look_of(stream.encoding, os.environ)
         self.progress = Progress(build, time.monotonic())
         self.screen = Screen(stream, self._block)
@@ -39,17 +42,17 @@ class Live:
             self.progress.started(target, time.monotonic())
         self.screen.changed()
 
-    def ended(self, result: Result) -> None:
+    def ended(self, target: Target, outcome: Outcome) -> None:
         with self._lock:
-            if (text := said(result)) and self.progress.worth_a_line(result):
-                self._say(text, result)
-            self.progress.ended(result)
+            if outcome.status in self.shown and self.progress.worth_a_line(target, outcome):
+                self._say(said(target.name, outcome), outcome)
+            self.progress.ended(target, outcome)
         self.screen.changed()
 
-    def _say(self, text: str, result: Result) -> None:
-        word, rest = text[: len(result.status)], text[len(result.status) :]
-        self.screen.say(painted(word, STYLE[result.status], self.look) + rest)
-        for line in details(result):
+    def _say(self, text: str, outcome: Outcome) -> None:
+        word, rest = text[: len(outcome.status)], text[len(outcome.status) :]
+        self.screen.say(painted(word, STYLE[outcome.status], self.look) + rest)
+        for line in details(outcome):
             self.screen.say(line)
 
     def _block(self, width: int, height: int) -> list[Line]:

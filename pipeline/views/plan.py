@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from pipeline.core.forecast import FRESH, HELD, MAYBE, RECALLED, RUN, Forecast
+from pipeline.core.forecast import HELD, MAYBE, RUN, Forecast
+from pipeline.core.outcome import FRESH, RECALLED
 from pipeline.views.eta import step_of
 from pipeline.views.lines import duration
 from pipeline.views.why import count
@@ -44,8 +45,8 @@ class Plan(NamedTuple):
 def why(name: str, forecast: Forecast) -> tuple[str, ...]:
     if forecast.action == HELD and forecast.held_by == name:
         return ("ignored",)
-    told = tuple(f"{r.what} {r.where}".rstrip() for r in forecast.reasons)
-    return told if told and forecast.action != HELD else (WITHOUT_REASON[forecast.action].format(forecast.held_by),)
+    found = tuple(f"{r.what} {r.where}".rstrip() for r in forecast.reasons)
+    return found if found and forecast.action != HELD else (WITHOUT_REASON[forecast.action].format(forecast.held_by),)
 
 
 def as_text(plan: Plan, everything: bool) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pipeline.core.graph import Target
+from pipeline.core.outcome import BUILT, FAILED, Outcome
+from pipeline.core.rooms import room_of
 from pipeline.views.eta import eta, step_of
-from pipeline.views.events import BUILT, FAILED, Build, Result, room_of
+from pipeline.views.events import Build
 
 # With more targets than this only what is out of the ordinary is worth a line.
 FEW = 50
@@ -39,20 +41,20 @@ class Progress:
     def started(self, target: Target, now: float) -> None:
         self.running[target.name] = Running(target.name, room_of(target), now)
 
-    def ended(self, result: Result) -> None:
-        self.counts[result.status] = self.counts.get(result.status, 0) + 1
-        self.running.pop(result.name, None)
-        self._eta.end(result.name)
-        if result.status == BUILT:
-            self._eta.learn(result.name, result.seconds)
+    def ended(self, target: Target, outcome: Outcome) -> None:
+        self.counts[outcome.status] = self.counts.get(outcome.status, 0) + 1
+        self.running.pop(target.name, None)
+        self._eta.end(target.name)
+        if outcome.status == BUILT:
+            self._eta.learn(target.name, outcome.seconds)
 
-    def worth_a_line(self, result: Result) -> bool:
+    def worth_a_line(self, target: Target, outcome: Outcome) -> bool:
         """Asked before `ended`: is it something to read, among so many?"""
-        if self.total <= FEW or result.status == FAILED:
+        if self.total <= FEW or outcome.status == FAILED:
             return True
-        usual = self._eta.usual(step_of(result.name))
-        outlier = usual is not None and result.seconds > max(NOTICED, OUTLIER * usual)
-        return result.status == BUILT and (outlier or result.seconds > LONG)
+        usual = self._eta.usual(step_of(target.name))
+        outlier = usual is not None and outcome.seconds > max(NOTICED, OUTLIER * usual)
+        return outcome.status == BUILT and (outlier or outcome.seconds > LONG)
 
     def taken(self) -> dict[str, int]:
         """room -> places taken.  What has ended is told a moment late, so there may seem to be more than there are."""

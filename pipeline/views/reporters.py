@@ -19,14 +19,19 @@ def junit(path: str) -> Any:
     return JUnit(path)
 
 
-class Told:
-    """Tells every event to all; doit's own reporters and those of plugins do not know all of them."""
+# doit knows no `begin` and no `stopping`, and asks itself for `initialize`; any other event every reporter has.
+OPTIONAL = ("begin", "stopping", "initialize")
+
+
+class Reporters:
+    """Tells every event to all."""
 
     def __init__(self, reporters: Sequence[Any]) -> None:
         self._reporters = reporters
 
     def __getattr__(self, event: str) -> Callable[..., None]:
-        heard = [getattr(reporter, event) for reporter in self._reporters if hasattr(reporter, event)]
+        told = [r for r in self._reporters if event not in OPTIONAL or hasattr(r, event)]
+        heard = [getattr(reporter, event) for reporter in told]
 
         def tell(*facts: Any) -> None:
             for hear in heard:

@@ -8,7 +8,7 @@ from pipeline.core.swept import Swept, Tally
 from pipeline.views.why import plural
 
 
-def told(swept: Swept, dry: bool) -> str:
+def as_text(swept: Swept, dry: bool) -> str:
     done = "would drop" if dry else "dropped"
     size = swept.results.size + swept.objects.size
     gone = f"{plural(swept.results.files, 'result')} and {plural(swept.objects.files, 'object')}, {in_bytes(size)}"

@@ -7,8 +7,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pipeline.core.forecast import FRESH, HELD, MAYBE, RECALLED, RUN, Forecast
+from pipeline.core.forecast import HELD, MAYBE, RUN, Forecast
 from pipeline.core.freshness import Reason
+from pipeline.core.outcome import FRESH, RECALLED
+from pipeline.views.eta import step_of
 
 _SHA = re.compile(r"[0-9a-f]{64}")
 _CHANGES = ("recipe changed", "input changed", "output changed")
@@ -32,6 +34,10 @@ class Cause(NamedTuple):
     reasons: tuple[tuple[Reason, str], ...]  # each with a remark
     alike: int = 0
     failure: Mapping[str, Any] | None = None
+    example: bool = False  # of the first of many
+
+
+Group = tuple[Sequence[str], Cause]  # targets that are stale for the same reasons
 
 
 class Answer(NamedTuple):
@@ -61,20 +67,33 @@ def answered(answer: Answer) -> str:
     return "\n".join([*lines, f"  {answer.outlook}"])
 
 
-def summed_up(run: str, total: int, groups: Sequence[tuple[Sequence[str], Cause]], below: int) -> str:
+def summed_up(run: str, total: int, groups: Sequence[Group], below: int) -> str:
     """A whole run: the targets that are stale by themselves, alike ones in one; and how many are so because of them."""
     if not groups:
         return f"{run} is fresh: {count(total)}"
     by_themselves = sum(len(names) for names, _ in groups)
+    if len(groups) > _CAUSES:
+        groups = _merged(groups)
     lines = [f"{run} is stale: {by_themselves + below} of {count(total)}"]
     for names, cause in groups[:_CAUSES]:
         lines.append(f"  {listed(names)} {'is' if len(names) == 1 else 'are'} stale")
-        lines += (f"    {line}" for line in _cause(cause, "because"))
+        lines += (f"    {line}" for line in _cause(cause, "because", len(names) > 1))
     if left := [name for names, _ in groups[_CAUSES:] for name in names]:
         lines.append(f"  {listed(left)} {'is' if len(left) == 1 else 'are'} stale for other reasons")
     if below:
         lines.append(f"  {count(below)} below, redone only if what they read comes out different")
     return "\n".join(lines)
+
+
+def _merged(groups: Sequence[Group]) -> list[Group]:
+    """When there are too many, those of a step that are stale in the same way count as one, shown by its first."""
+    merged: dict[tuple[str, ...], list[Group]] = {}
+    for names, cause in groups:
+        merged.setdefault((step_of(names[0]), *(reason.what for reason, _ in cause.reasons)), []).append((names, cause))
+    return [
+        ([name for names, _ in alike for name in names], alike[0][1]._replace(example=len(alike) > 1))
+        for alike in merged.values()
+    ]
 
 
 def count(targets: int) -> str:
@@ -90,22 +109,24 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMES]) + more
 
 
-def _cause(cause: Cause, because: str) -> Iterator[str]:
+def _cause(cause: Cause, because: str, several: bool = False) -> Iterator[str]:
     for name, output in cause.way:
         yield f"{because} {name} is stale, whose output {output} it reads"
         because = "because"
     for reason, remark in cause.reasons:
-        yield f"{because} {reason_line(reason, remark)}"
+        yield f"{because} {reason_line(reason, remark, several)}"
         because = "and"
+    if cause.example:
+        yield "(that is the first of them; the others are stale in the same way)"
     if cause.alike:
         yield f"(so are {cause.alike} more of the targets above, for the same reason)"
     if cause.failure:
-        yield failure_line(cause.target, cause.failure)
+        yield f"{cause.target} failed last at {failure_text(cause.failure)}"
 
 
-def reason_line(reason: Reason, remark: str = "") -> str:
+def reason_line(reason: Reason, remark: str = "", several: bool = False) -> str:
     if reason.what == "never built":
-        return "it was never built, or was forgotten"
+        return "they were never built, or were forgotten" if several else "it was never built, or was forgotten"
     change = _change(reason.old, reason.new) if reason.what in _CHANGES else ""
     return f"{reason.what} {reason.where}".rstrip() + change + (f" ({remark})" if remark else "")
 
@@ -134,9 +155,10 @@ def short(value: Any) -> str:
     return text if len(text) <= _WIDE else f"{text[: _WIDE - 1]}…"
 
 
-def failure_line(name: str, failure: Mapping[str, Any]) -> str:
+def failure_text(failure: Mapping[str, Any]) -> str:
+    """When, why, and where its log is."""
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(failure["end"]))
     plain = f"exit status {failure['exit']}"
     why = plain if failure["why"] == plain else f"{plain}, {failure['why']}"
     log = f"; its log is {failure['log']}" if failure["log"] else ""
-    return f"{name} failed last at {when}: {why}{log}"
+    return f"{when}: {why}{log}"

@@ -1,14 +1,16 @@
-"""What every command of ours does alike: specs instead of tasks of dodo.py, and each mistake in one line.
+"""What every command does alike: specs instead of tasks of dodo.py, and each mistake in one line.
 
-A command class of its own for each answer or change is in `commands`, `questions` and `upkeep`."""
+The commands themselves are in `run`, `commands`, `questions` and `upkeep`."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from getopt import GetoptError, gnu_getopt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from doit.cmd_base import DoitCmdBase
 from doit.cmd_run import Run as StockRun
@@ -21,13 +23,18 @@ if TYPE_CHECKING:
     from pipeline.build.project import RunPlan
 
 FAILED, BAD_INPUT, LOCKED = 1, 2, 75
+UNREAD = 128 + 13  # as if SIGPIPE had ended us
 NEW_NAMES = {"why", "plan", "graph", "init", "gc"}
 # Options of doit's that have no meaning here: an error, rather than accepted and without effect.
 MEANINGLESS = {
     "par_type", "pdb", "single", "auto_delayed_regex", "failure_verbosity", "verbosity", "private",
     "forget_disable_default",
 }  # fmt: skip
-
+# What doit says of a bad value, and in words for whoever typed it.
+MISTAKES = [
+    (r"Error parsing parameter 'num_process' .* with base 10: (.*)\n", r"-n wants a whole number, not \1"),
+    (r"Error parsing parameter '(\w+)'\. Provided (.*) but available choices are: (.*)\.", r"--\1 has no \2, only \3"),
+]
 opt_jobs = {
     "name": "num_process", "short": "n", "long": "process", "type": int, "default": 0,
     "help": "how many targets at once [default: as many as there are CPUs]",
@@ -49,16 +56,31 @@ def plans_for(words: list[str]) -> dict[str, RunPlan]:
     return project.load(sorted({run_of(word) for word in words}) or project.specs())
 
 
-class Ours(DoitCmdBase):  # type: ignore[misc]
-    """Loads specs instead of dodo.py, keeps receipts instead of a database, and speaks of mistakes in one line."""
+def mistake(error: CmdParseError) -> str:
+    """What doit says of an option, in one line and by the names that are typed."""
+    text = str(error).partition(" (parsing options")[0].removeprefix("Error parsing Command: ")
+    for said, better in MISTAKES:
+        text = re.sub(said, better, text, flags=re.DOTALL)
+    return text
+
+
+class SpecCommand(DoitCmdBase):  # type: ignore[misc]
+    """Loads specs instead of dodo.py, keeps receipts instead of a database, and speaks of mistakes in one line.
+
+    In a project that is not made of specs (its dodo.py does not say so) doit does what it always did."""
+
+    preferred: ClassVar[Mapping[str, str]] = {}  # defaults of options, where doit's do not suit
 
     def parse_execute(self, in_args: list[str]) -> int:
         self.words = in_args
         try:
-            return int(super().parse_execute(in_args) or 0)
+            code = int(super().parse_execute(in_args) or 0)
+            sys.stdout.flush()  # in here, while it can still be answered that nobody reads it
+        except BrokenPipeError:
+            return unread()
         except CmdParseError as error:
-            what = str(error).partition(" (parsing options")[0].removeprefix("Error parsing Command: ")
-            return self.refuse(f"{self.name}: {what}; see `{self.bin_name} help {self.name}`", BAD_INPUT)
+            return self.refuse(f"{self.name}: {mistake(error)}; see `{self.bin_name} help {self.name}`", BAD_INPUT)
+        return code
 
     def execute(self, params: Any, args: list[str]) -> int:
         self.loader.setup(params)
@@ -67,25 +89,27 @@ class Ours(DoitCmdBase):  # type: ignore[misc]
             # doit lets no task have the name of a command, and we brought some that doit has not
             self.loader.cmd_names = [name for name in self.loader.cmd_names if name not in NEW_NAMES]
             return self.stock(params, args)
-        return self.told(config)
+        return self.guarded(config)
 
-    def told(self, config: dict[str, Any]) -> int:
+    def guarded(self, config: dict[str, Any]) -> int:
         """Do it, and say in one line what is wrong."""
         try:
             params, args = self.parsed()
             params.update_defaults(config)
-            return self.ours(params, args)
+            return self.on_specs(params, args)
         except (SpecError, InvalidCommand) as error:
             return self.refuse(str(error), BAD_INPUT)
         except Locked as error:
             return self.refuse(str(error), LOCKED)
+        except BrokenPipeError:
+            raise
         except OSError as error:
             return self.refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error), FAILED)
 
     def parsed(self) -> tuple[Any, list[str]]:
         """Options may stand anywhere; doit stops at the first word, since there a task may have options of its own."""
         parser = CmdParse([CmdOption(option) for option in self.cmd_options if option["name"] not in MEANINGLESS])
-        parser.overwrite_defaults(self.config_vals)
+        parser.overwrite_defaults({**self.preferred, **self.config_vals})
         try:
             options, words = gnu_getopt(self.words, parser.get_short(), parser.get_long())
         except GetoptError as error:
@@ -96,9 +120,8 @@ class Ours(DoitCmdBase):  # type: ignore[misc]
         return every, words
 
     def stock(self, params: Any, args: list[str]) -> int:
-        """In a project of somebody else's doit our word may be the name of a task."""
-        run = StockRun(task_loader=self.loader, config=self.config, bin_name=self.bin_name, opt_vals=self.opt_vals)
-        return int(run.parse_execute([self.name, *self.words]) or 0)
+        """doit's own command of the name."""
+        return int(super().execute(params, args) or 0)
 
     def get_options(self) -> list[CmdOption]:
         """With `coppice`, only what has a meaning here."""
@@ -107,21 +130,38 @@ class Ours(DoitCmdBase):  # type: ignore[misc]
             return options
         return [option for option in options if option.name not in MEANINGLESS and option.section == ""]
 
-    def ours(self, params: Any, args: list[str]) -> int:
-        """What the command does in a project of ours; its exit code."""
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        """What the command does in a project made of specs; its exit code."""
         raise NotImplementedError
 
     @staticmethod
     def refuse(message: str, code: int) -> int:
         try:
             sys.stdout.flush()
-        except OSError:  # nobody reads it any more: what is still waiting goes nowhere
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except OSError:
+            unread()
         line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
         with suppress(OSError):  # nor that; the exit code still tells
             sys.stderr.write(f"coppice: {line}\n")
             sys.stderr.flush()
         return code
+
+
+def unread() -> int:
+    """Nobody reads what we print any more, as with `| head`: the rest goes nowhere, and no word is said of it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return UNREAD
+
+
+class NewCommand(SpecCommand):
+    """A command that doit has not, or not like this: without the options by which doit's own choose a database."""
+
+    base_options = ()
+
+    def stock(self, params: Any, args: list[str]) -> int:
+        """In a project of somebody else's its word may be the name of a task."""
+        run = StockRun(task_loader=self.loader, config=self.config, bin_name=self.bin_name, opt_vals=self.opt_vals)
+        return int(run.parse_execute([self.name, *self.words]) or 0)
 
 
 def jobs(asked: int) -> int:

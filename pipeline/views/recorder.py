@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipeline.core.graph import Target
-from pipeline.views.events import FAILED, FRESH, SKIPPED, Build, Reporter, Result, needs
+from pipeline.core.outcome import FAILED, FRESH, SKIPPED, Outcome
+from pipeline.views.events import Build, Reporter, needs
 
 
 class Recorder(Reporter):
@@ -13,7 +14,7 @@ class Recorder(Reporter):
 
     def begin(self, build: Build) -> None:
         super().begin(build)
-        self.results: dict[str, Result] = {}
+        self.outcomes: dict[str, Outcome] = {}
         self.running: set[str] = set()
         self.stopped = ""
 
@@ -23,24 +24,24 @@ class Recorder(Reporter):
     def started(self, target: Target) -> None:
         self.running.add(target.name)
 
-    def ended(self, result: Result) -> None:
-        self.running.discard(result.name)
-        self.results[result.name] = result
+    def ended(self, target: Target, outcome: Outcome) -> None:
+        self.running.discard(target.name)
+        self.outcomes[target.name] = outcome
 
-    def all(self) -> Iterator[Result]:
-        """A result for each target asked for or needed, in the order of the plan."""
+    def all(self) -> Iterator[tuple[str, Outcome]]:
+        """Each target asked for or needed, by name and in the order of the plan."""
         behind: set[int] = set()  # a failure, the failed ones included
         for i in sorted(self.build.needed):
             name = self.build.targets[i].name
             above = [self.build.targets[j].name for j in self.build.above(i) if j in behind] if behind else []
-            found = self.results.get(name) or self._left(i, name, above)
+            found = self.outcomes.get(name) or self._left(i, name, above)
             if found.status == FAILED or above:
                 behind.add(i)
-            yield found
+            yield name, found
 
-    def _left(self, i: int, name: str, above: list[str]) -> Result:
+    def _left(self, i: int, name: str, above: list[str]) -> Outcome:
         if i not in self.build.todo:
-            return Result(name, FRESH)
+            return Outcome(FRESH)
         if name in self.running:
-            return Result(name, SKIPPED, f"stopped while it ran: {self.stopped}")
-        return Result(name, SKIPPED, needs(above) if above else self.stopped or "the build stopped before it")
+            return Outcome(SKIPPED, why=f"stopped while it ran: {self.stopped}")
+        return Outcome(SKIPPED, why=needs(above) if above else self.stopped or "the build stopped before it")

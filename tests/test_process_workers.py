@@ -1,0 +1,180 @@
+"""Functions in warm processes: whatever one of them does to its process, the next call finds it as it should be."""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from pipeline.edge.process import Processes
+from pipeline.edge.workers import Reply, Workers
+
+CODE = """
+import os, sys, threading, time
+def pid(reads, writes):
+    raise ValueError(os.getpid())
+def long(reads, writes):
+    raise ValueError('ü' * 1_000_000)
+def seen(reads, writes):
+    raise ValueError(os.environ.get('A'))
+def dies(reads, writes):
+    os._exit(9)
+def forks(reads, writes):
+    if pid := os.fork():
+        os.waitpid(pid, 0)
+def dies_before_its_child(reads, writes):
+    if os.fork():
+        os._exit(9)
+    os.setsid()
+    time.sleep(20)
+    os._exit(0)
+def closes(reads, writes):
+    sys.stdin.close()
+    for number in range(3):
+        os.close(number)
+def reads_nothing(reads, writes):
+    raise ValueError(sys.stdin.read() + os.read(0, 9).decode())
+def tee(reads, writes):
+    class Tee:
+        def write(self, text):
+            return sys.__stdout__.write(text)
+    sys.stdout = Tee()
+    print("through the tee")
+def own_stream(reads, writes):
+    sys.stdout = open(os.dup(1), "w")
+    print("kept for later")
+def no_such_key(reads, writes):
+    return {}["no_such_key"]
+def threads(reads, writes):
+    threading.Thread(target=time.sleep, args=[300]).start()
+def prints(reads, writes):
+    for _ in range(50_000):
+        print("x" * 99)
+"""
+
+
+@pytest.fixture
+def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Processes]:
+    monkeypatch.chdir(tmp_path)
+    made = Processes(["x"])
+    yield made
+    made.close()
+
+
+def call(workers: Workers, function: str, timeout: float | None = None, **env: str) -> Reply:
+    request = {"file": "f.py", "function": function, "reads": [], "writes": [], "with": {}}
+    return workers.call(request, {"PATH": os.environ["PATH"], **env}, "log", timeout, {})
+
+
+@pytest.fixture
+def workers(processes: Processes) -> Workers:
+    Path("f.py").write_text(CODE)
+    return Workers(processes)
+
+
+def test_one_worker_serves_all_calls_of_a_thread_until_it_dies(workers: Workers) -> None:
+    first = call(workers, "pid")
+    assert first == call(workers, "pid")
+    assert call(workers, "dies") == Reply("the worker process ended", 9)
+    assert call(workers, "pid").error not in ("", first.error)
+
+
+def test_each_call_of_a_worker_has_in_its_log_what_it_printed_and_nothing_else(workers: Workers) -> None:
+    for _ in range(3):
+        call(workers, "tee")
+        assert Path("log").read_bytes() == b"through the tee\n"
+        Path("log").unlink()
+
+
+def test_another_thread_has_a_worker_of_its_own(workers: Workers) -> None:
+    found: list[Reply] = []
+    thread = Thread(target=lambda: found.append(call(workers, "pid")))
+    thread.start()
+    thread.join(timeout=60)
+    assert found[0] != call(workers, "pid")
+
+
+def test_another_environment_has_another_worker(workers: Workers) -> None:
+    errors = [call(workers, "seen", **env).error for env in ({"A": "1"}, {"A": "2"}, {})]
+    assert errors == ["ValueError: 1", "ValueError: 2", "ValueError: None"]
+
+
+def test_a_long_answer_arrives_whole(workers: Workers) -> None:
+    assert call(workers, "long").error == f"ValueError: {'ü' * 1_000_000}"
+
+
+def test_an_edited_function_is_read_again_by_the_same_worker(workers: Workers) -> None:
+    before = call(workers, "pid").error
+    Path("f.py").write_text(CODE.replace("ValueError(os.getpid())", "KeyError(os.getpid())"))
+    assert call(workers, "pid").error == before.replace("ValueError: ", "KeyError(") + ")"
+
+
+def test_compiled_files_of_the_project_are_neither_written_nor_read(workers: Workers) -> None:
+    Path("f.py").write_text("import sibling\ndef f(reads, writes):\n    raise ValueError(sibling.A)\n")
+    Path("sibling.py").write_text("A = 1\n")
+    assert call(workers, "f").error == "ValueError: 1"
+    assert not [*Path().rglob("*.pyc")]
+
+
+def test_workers_run_the_python_that_runs_the_build(workers: Workers) -> None:
+    Path("f.py").write_text("import sys\ndef f(reads, writes):\n    raise ValueError(sys.executable)\n")
+    assert call(workers, "f").error == f"ValueError: {sys.executable}"
+
+
+WELL = Reply("")
+
+
+def test_a_fork_that_the_function_does_not_end_does_not_answer_for_it(workers: Workers) -> None:
+    pid = call(workers, "pid")
+    for _ in range(3):
+        assert call(workers, "forks") == WELL
+        assert call(workers, "pid") == pid
+
+
+def test_a_worker_that_ends_before_its_child_is_seen_to_end(workers: Workers) -> None:
+    start = time.monotonic()
+    assert call(workers, "dies_before_its_child").dead == 9
+    assert time.monotonic() - start < 10
+
+
+def test_standard_streams_that_a_function_closes_are_there_for_the_next(workers: Workers) -> None:
+    assert call(workers, "closes") == WELL
+    assert call(workers, "reads_nothing").error == "ValueError: "
+    assert call(workers, "prints") == WELL
+    assert Path("log").stat().st_size > 5_000_000
+
+
+@pytest.mark.parametrize(("function", "printed"), [("tee", "through the tee\n"), ("own_stream", "kept for later\n")])
+def test_a_function_may_leave_a_stream_of_its_own_as_standard_output(
+    workers: Workers, function: str, printed: str
+) -> None:
+    assert call(workers, function) == WELL
+    assert Path("log").read_text() == printed
+    assert call(workers, "prints") == WELL
+    assert Path("log").read_text().count("x" * 99) == 50_000
+
+
+def test_a_key_error_is_not_taken_for_a_missing_function(workers: Workers) -> None:
+    assert call(workers, "no_such_key").error == "KeyError('no_such_key')"
+    assert call(workers, "nowhere").error == "f.py has no function nowhere"
+
+
+def test_threads_that_a_function_leaves_keep_nobody_waiting(workers: Workers, processes: Processes) -> None:
+    assert call(workers, "threads") == WELL
+    start = time.monotonic()
+    processes.close()
+    assert time.monotonic() - start < 10
+
+
+def test_what_cannot_be_asked_is_no_death_of_the_worker(workers: Workers) -> None:
+    with pytest.raises(ValueError, match="unmarshallable"):
+        workers.call({"with": object()}, {}, "log", None, {})
+
+
+def test_whatever_is_printed_is_in_the_log_without_secrets(workers: Workers) -> None:
+    request = {"file": "f.py", "function": "prints", "reads": [], "writes": [], "with": {}}
+    assert workers.call(request, {"A": "x" * 9}, "log", None, {"A": "x" * 9}) == WELL
+    assert Path("log").read_text() == ("[A]" * 11 + "\n") * 50_000
