@@ -239,7 +239,7 @@ def test_a_result_dropped_between_being_found_and_being_taken_is_not_taken(demo:
     key = next(name for name in in_demo.stored("results") if not in_demo.look(name).objects)  # type: ignore[union-attr]
     found = in_demo.get(key)
     assert found is not None
-    with in_demo.lock(fcntl.LOCK_EX):
+    with in_demo.alone():
         sweep(in_demo, (), dry=False)
     assert not in_demo.take(key, found, [str(demo.root / "taken")])
 
@@ -253,13 +253,13 @@ def in_demo(demo: Project, monkeypatch: pytest.MonkeyPatch) -> Store:
 
 ROUNDS = 150
 SWEEPER = """
-import fcntl, select, sys
+import select, sys
 from pipeline.edge.gc import sweep
 from pipeline.edge.store import Store
 store = Store(sys.argv[1])
 print(flush=True)
 while not select.select([sys.stdin], [], [], 0)[0]:
-    with store.lock(fcntl.LOCK_EX):
+    with store.alone():
         sweep(store, (), dry=False)
 """
 
@@ -291,6 +291,7 @@ def test_what_was_put_or_taken_stays_while_another_checkout_collects(
                 found = written(file.fileno())
             store.put(key, [str(output)], [found], 0.1, "demo:a")
             unrefer(store, key)
+            store.rest()
             result = store.get(key)
             if result and store.take(key, result, [str(here / "again")]):
                 taken += 1
@@ -298,6 +299,7 @@ def test_what_was_put_or_taken_stays_while_another_checkout_collects(
             else:
                 lost += 1
                 store.put(key, [str(output)], [found], 0.1, "demo:a")
+            store.rest()
             assert store.look(key), f"round {n}"
     assert sweeper.returncode == 0
     assert all(store.look(f"{i:064x}") for i in range(1, n + 1))
@@ -306,5 +308,6 @@ def test_what_was_put_or_taken_stays_while_another_checkout_collects(
 def unrefer(store: Store, key: str) -> None:
     """As if the checkout that made it had been removed."""
     root = Path(store.root)
-    with store.lock(fcntl.LOCK_SH):
+    with open(f"{store.folder}/lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
         root.write_text(root.read_text().replace(f"{key}\n", ""))

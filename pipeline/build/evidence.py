@@ -78,10 +78,10 @@ def _sizes(old: int | None, new: int | None) -> str:
 def _inside(session: Session, run: str, reason: Reason) -> str:
     """Which files of a folder or pattern changed; only if what is remembered is what the target has read."""
     loaded = state.load(run)
-    known = state.known(loaded[1]) if loaded else None
-    if loaded is None or known is None:
+    if loaded is None:
         return ""
-    contents = dict(zip(loaded[0].files, known.contents, strict=True))
+    seen, known, _ = loaded
+    contents = dict(zip(seen.files, known.contents, strict=True))
     old = {name: contents[name] for name in known.watched.get(reason.where, ()) if contents[name] != FOLDER}
     if sha256(b"".join(map(entry, old, old.values()))).hexdigest() != reason.old:
         return ""

@@ -16,7 +16,7 @@ from pipeline.core.freshness import Receipt, intact
 from pipeline.core.graph import Ports, Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, RECALLED, Outcome
 from pipeline.edge import state
-from pipeline.edge.files import Files, matches
+from pipeline.edge.files import Files, Version, matches
 from pipeline.edge.job import Job, Stage, StageFailed
 from pipeline.edge.process import Processes, Stopping
 from pipeline.edge.receipts import Receipts
@@ -81,7 +81,7 @@ class Maker:
             if not store.take(key, result, staged.paths):
                 staged.drop()
                 return None
-            self._publish(target, staged.paths, result.contents)
+            self._publish(target, staged.paths, result.contents, [None] * len(result.contents))
         return self._outcome(RECALLED, key, recipe, inputs, target, result.contents, start, 0)
 
     def _run(self, target: Target, key: str, recipe: Any, inputs: Any) -> Outcome:
@@ -103,7 +103,7 @@ class Maker:
                     contents = [output.content for output in outputs]
                     unsettled = tuple(path for path, mark in marks.items() if self.files.touched(path, mark))
                     kept = None if unsettled else self._kept(target, key, staged.paths, outputs, start)
-                    self._publish(target, staged.paths, contents)
+                    self._publish(target, staged.paths, contents, [output.version for output in outputs])
                 built = self._outcome(BUILT, key, recipe, inputs, target, contents, start, attempt, unsettled, log)
                 return built._replace(fault=kept)
             except StageFailed as error:
@@ -127,10 +127,12 @@ class Maker:
         writes = staged.by_port(target.writes)
         stage.do(Job(target, reads, writes, log, self.processes, self.workers))
 
-    def _publish(self, target: Target, staged: Sequence[str], contents: Sequence[str]) -> None:
-        for path, final, content in zip(staged, target.outputs, contents, strict=True):
+    def _publish(
+        self, target: Target, staged: Sequence[str], contents: Sequence[str], versions: Sequence[Version | None]
+    ) -> None:
+        for path, final, content, version in zip(staged, target.outputs, contents, versions, strict=True):
             _rename(path, final)
-            self.files.wrote(final, content)
+            self.files.wrote(final, content, version)
 
     def _outcome(
         self, status: str, key: str, recipe: Any, inputs: Any, target: Target, contents: Sequence[str],
@@ -190,12 +192,13 @@ def log_path(target: Target) -> str:
 
 def kept_log(path: str) -> str:
     """The log, unless nothing was ever printed: then there is none."""
-    if not path or not os.path.exists(path):
+    try:
+        size = os.stat(path).st_size
+    except FileNotFoundError:
         return ""
-    if os.path.getsize(path):
-        return path
-    os.unlink(path)
-    return ""
+    if not size:
+        os.unlink(path)
+    return path if size else ""
 
 
 def _settled(staged: str, final: str) -> Written:
@@ -209,10 +212,11 @@ def _settled(staged: str, final: str) -> Written:
             raise
         raise StageFailed(f"what it wrote as {final} is not a plain file but a symbolic link", 1) from None
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
             raise StageFailed(f"what it wrote as {final} is not a plain file", 1)
         os.fsync(fd)
-        return written(fd)
+        return written(fd, status)
     finally:
         os.close(fd)
 

@@ -47,12 +47,11 @@ class Session:
         known: dict[str, tuple[int, str]] = {}
         for run, plan in self.plans.items():
             loaded = state.load(run)
-            more = state.known(loaded[1]) if loaded else None
-            if loaded is None or more is None:
+            if loaded is None:
                 self._doubt_run(run)
                 continue
-            seen = loaded[0]
-            changed = {*state.changed(seen.files, seen.signatures)}
+            seen, more, written = loaded
+            changed = {*state.changed(run, seen, written)}
             rows = zip(seen.files, seen.signatures, more.contents, strict=True)
             known |= {path: (sign, content) for path, sign, content in rows if content and path not in changed}
             self.watched |= more.watched

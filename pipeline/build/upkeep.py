@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from contextlib import ExitStack
 from typing import Any
@@ -136,7 +135,7 @@ class Gc(NewCommand):
         stores = [Store(folder) for _, folder in sorted(folders.items()) if os.path.isdir(folder)]
         with ExitStack() as stack:
             for store in stores:
-                stack.enter_context(store.lock(fcntl.LOCK_EX))
+                stack.enter_context(store.alone())
             runs = started()
             stack.enter_context(locked(runs))
             own = references(runs)

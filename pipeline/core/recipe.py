@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -42,5 +42,5 @@ def key(recipe: Mapping[str, Any], contents: Iterable[str]) -> str:
     return sha256(f"{compact(recipe)}\n{' '.join(contents)}".encode()).hexdigest()
 
 
-def compact(plain: Any) -> str:
-    return json.dumps(plain, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+# One encoder for all: json.dumps would make a new one for each call.
+compact: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode

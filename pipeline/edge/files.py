@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 
+from pipeline.edge.noop import NOTHING
 from pipeline.edge.state import signature
 
 # A file written this recently may be written again within the same tick of the file system's clock.
@@ -18,6 +19,9 @@ _SKIPPED = {".git", "__pycache__", ".coppice"}
 _CHUNK = 1 << 20
 FOLDER = "folder"  # stands where a file has its sha256
 
+
+# What a rename leaves as it is, and a write does not: time of the last write, number, size.
+Version = tuple[int, int, int]
 
 # A signature, a content, or a content and the signatures of what is behind a folder or pattern.
 Mark = int | str | tuple[str | tuple[str, int] | None, ...] | None
@@ -54,7 +58,7 @@ class Files:
         """Read until it stays the same for as long as that takes."""
         while True:
             before, seen_at = signature(path), time.time_ns()
-            if before == -1:
+            if before == NOTHING:
                 return None
             if not os.path.isfile(path):  # a pipe would be waited for without end
                 raise OSError(errno.EINVAL, "not a plain file", path)
@@ -116,9 +120,11 @@ class Files:
             return mark != self._group_mark(path, content, self.watched.get(path, ()))
         return mark != content
 
-    def wrote(self, path: str, content: str) -> None:
-        """We put `content` there ourselves."""
+    def wrote(self, path: str, content: str, was: Version | None = None) -> None:
+        """We put `content` there ourselves, by renaming the file that `was` there; believed while it is that one."""
         stat = os.stat(path)
+        if was is not None and was != version(stat):
+            return  # written to since it was read
         self._known[path] = (hash((stat.st_ctime_ns, stat.st_ino, stat.st_size)), content)
         self._unsure.discard(path)
         self._own[path] = stat.st_ctime_ns
@@ -131,6 +137,10 @@ class Files:
         rows = [known.get(path, nothing) for path in paths]
         signatures = [0 if path in unsure else row[0] for path, row in zip(paths, rows, strict=True)]
         return signatures, [row[1] for row in rows]
+
+
+def version(stat: os.stat_result) -> Version:
+    return stat.st_mtime_ns, stat.st_ino, stat.st_size
 
 
 def entry(name: str, content: str | None) -> bytes:

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 # What damaged bytes may raise while they are read as a state: then it is as if there were none.
 DAMAGE = (OSError, ValueError, EOFError, TypeError, OverflowError, MemoryError)
-FORMAT = "coppice-state-2 " + sys.version
+FORMAT = "coppice-state-3 " + sys.version
+
+NOTHING = -1  # stands for the signature of what is not there
+
+# What was found to be different before it was known that a build is needed: run -> time of its state, files.
+LOOKED: dict[str, tuple[int, list[str]]] = {}
 
 # The first part of a state file: format, complete, number of targets, runs it reads from, files, their signatures.
 Head = tuple[str, bool, int, tuple[str, ...], list[str], list[int]]
@@ -23,27 +28,36 @@ def folder(run: str) -> str:
     return f"runs/{run}/.coppice"
 
 
-def unchanged(files: Sequence[str], signatures: Sequence[int]) -> bool:
-    """Is every file as it was?  ctime cannot be set, so a write shows even with size and mtime kept."""
-    try:
-        for s, old in zip(map(os.stat, files), signatures, strict=True):
-            if hash((s.st_ctime_ns, s.st_ino, s.st_size)) != old:
-                return False
-    except DAMAGE:
-        return False
-    return True
+def changed(files: Sequence[str], signatures: Sequence[int]) -> list[str]:
+    """The files that are not as they were.  ctime cannot be set, so a write shows even with size and mtime kept."""
+    found = []
+    rows = zip(files, signatures, strict=True)
+    path, old = "", NOTHING
+    while True:
+        try:
+            for path, old in rows:
+                s = os.stat(path)
+                if hash((s.st_ctime_ns, s.st_ino, s.st_size)) != old:
+                    found.append(path)
+        except OSError:
+            if old != NOTHING:
+                found.append(path)
+        else:
+            return found
 
 
-def load(run: str) -> tuple[Head, bytes] | None:
-    """The first part of the state of `run`, and the bytes of the second."""
+def load(run: str) -> tuple[Head, bytes, int] | None:
+    """The first part of the state of `run`, the whole file, and when it was written."""
     try:
         with open(f"{folder(run)}/state", "rb", buffering=0) as file:
+            written = os.fstat(file.fileno()).st_ctime_ns
             content = file.read()
         size = int.from_bytes(content[:8], "little")
         head: Any = marshal.loads(content[8 : 8 + size])
     except DAMAGE:
         return None
-    return (head, content[8 + size :]) if type(head) is tuple and len(head) == 6 and head[0] == FORMAT else None
+    good = type(head) is tuple and len(head) == 6 and head[0] == FORMAT
+    return (head, content, written) if good else None
 
 
 def up_to_date(runs: Sequence[str]) -> int | None:
@@ -58,8 +72,15 @@ def up_to_date(runs: Sequence[str]) -> int | None:
         loaded = load(run)
         if loaded is None:
             return None
-        _, complete, targets, needs, files, signatures = loaded[0]
-        if not complete or not unchanged(files, signatures):
+        (_, complete, targets, needs, files, signatures), _, written = loaded
+        if not complete:
+            return None
+        try:
+            found = changed(files, signatures)
+        except DAMAGE:
+            return None
+        if found:
+            LOOKED[run] = written, found
             return None
         total += targets
         pending += needs

@@ -41,7 +41,7 @@ class Processes:
     `locks` stay locked until the guard is done: the next build waits for that before it starts anything."""
 
     def __init__(self, runs: Sequence[str], locks: Sequence[int] = ()) -> None:
-        self._runs = tuple(runs)
+        self._marks = {run: mark(run) for run in runs}
         self._base = {name: os.environ[name] for name in ALLOWED if name in os.environ}
         self._locks = tuple(locks)
         self._live: dict[int, subprocess.Popen[bytes]] = {}
@@ -56,7 +56,7 @@ class Processes:
     ) -> tuple[dict[str, str], dict[str, str]]:
         """What a step of `run` sees, and the part of it that must not be seen in logs."""
         secrets = {name: os.environ[name] for name in passed if name in os.environ}
-        return {**self._base, **secrets, **fixed, MARK: mark(run)}, secrets
+        return {**self._base, **secrets, **fixed, MARK: self._marks[run]}, secrets
 
     def run(
         self,
@@ -107,7 +107,7 @@ class Processes:
             if self.stopping:
                 raise Stopping
             if self._guard is None:
-                self._guard = _start_guard(self._runs, self._locks)
+                self._guard = _start_guard([*self._marks.values()], self._locks)
             child: subprocess.Popen[bytes] = subprocess.Popen(
                 list(argv),
                 env=dict(env),
@@ -176,11 +176,11 @@ def mark(run: str) -> str:
     return os.path.abspath(f"runs/{run}")
 
 
-def _start_guard(runs: Sequence[str], locks: Sequence[int]) -> subprocess.Popen[bytes]:
+def _start_guard(marks: Sequence[str], locks: Sequence[int]) -> subprocess.Popen[bytes]:
     """Without the mark of a build whose command we may be: if that one is killed, our guard must outlive us."""
     guard = os.path.join(os.path.dirname(__file__), "guard.py")
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", guard, os.pathsep.join(sys.path), *map(mark, runs)],
+        [sys.executable, "-I", "-S", guard, os.pathsep.join(sys.path), *marks],
         env={name: value for name, value in os.environ.items() if name != MARK},
         bufsize=0,
         stdin=subprocess.PIPE,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import marshal
 import os
-from collections.abc import Sequence
 from typing import NamedTuple
 from zlib import crc32
 
 from pipeline.edge import noop
-from pipeline.edge.noop import FORMAT, folder
+from pipeline.edge.noop import FORMAT, NOTHING, folder
 
-__all__ = ["FORMAT", "Known", "Seen", "changed", "dump", "folder", "known", "load", "signature"]
+__all__ = ["FORMAT", "Known", "Seen", "changed", "dump", "folder", "load", "signature"]
 
 
 class Seen(NamedTuple):
@@ -34,34 +33,33 @@ class Known(NamedTuple):
 
 
 def signature(path: str) -> int:
-    """Differs when the file was written or replaced; -1 when nothing is there."""
+    """Differs when the file was written or replaced; NOTHING when there is none."""
     try:
         s = os.stat(path)
     except (OSError, ValueError):  # ValueError: a NUL in it, out of damaged bytes
-        return -1
+        return NOTHING
     return hash((s.st_ctime_ns, s.st_ino, s.st_size))
 
 
-def changed(files: Sequence[str], signatures: Sequence[int]) -> list[str]:
-    return [path for path, old in zip(files, signatures, strict=True) if signature(path) != old]
+def changed(run: str, seen: Seen, written: int) -> list[str]:
+    """The files that are not as they were; from the look that led to this build, when it was at the same state."""
+    looked, found = noop.LOOKED.get(run, (None, []))
+    return found if looked == written else noop.changed(seen.files, seen.signatures)
 
 
-def load(run: str) -> tuple[Seen, bytes] | None:
+def load(run: str) -> tuple[Seen, Known, int] | None:
+    """Both parts of the state, and when it was written.  What is in it is believed, so all of it is checked."""
     loaded = noop.load(run)
-    return (Seen(*loaded[0]), loaded[1]) if loaded else None
-
-
-def known(rest: bytes) -> Known | None:
-    """The second part; what is in it is believed, so it is checked."""
-    if crc32(rest[4:]) != int.from_bytes(rest[:4], "little"):
+    if loaded is None:
         return None
-    try:
-        return Known(*marshal.loads(rest[4:]))
-    except noop.DAMAGE:
+    head, content, written = loaded
+    if crc32(content[:-4]) != int.from_bytes(content[-4:], "little"):
         return None
+    size = int.from_bytes(content[:8], "little")
+    return Seen(*head), Known(*marshal.loads(content[8 + size : -4])), written
 
 
 def dump(seen: Seen, known: Known) -> bytes:
     head = marshal.dumps(tuple(seen))
-    rest = marshal.dumps(tuple(known))
-    return len(head).to_bytes(8, "little") + head + crc32(rest).to_bytes(4, "little") + rest
+    content = len(head).to_bytes(8, "little") + head + marshal.dumps(tuple(known))
+    return content + crc32(content).to_bytes(4, "little")

@@ -19,10 +19,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import file_digest, sha256
 from itertools import count
+from threading import Lock
 from typing import Any, NamedTuple
 
 from pipeline.core.recipe import compact
-from pipeline.edge.files import sha_of, sync, write_all
+from pipeline.edge.files import Version, sha_of, sync, version, write_all
 
 SMALL = 2048
 _ME = f"{socket.gethostname()}.{os.getpid()}"
@@ -38,22 +39,23 @@ class Result(NamedTuple):
 
 
 class Written(NamedTuple):
-    """An output as it was found: its sha256, its bytes if they are few, may it be run."""
+    """An output as it was found: its sha256, its bytes if they are few, may it be run, and which file it was."""
 
     content: str
     inside: bytes | None
     runnable: bool
+    version: Version
 
 
-def written(fd: int) -> Written:
-    """Read an open file once."""
-    status = os.fstat(fd)
+def written(fd: int, status: os.stat_result | None = None) -> Written:
+    """Read an open file once; `status` is what it was before, for who has looked already."""
+    status = status or os.fstat(fd)
     runnable = bool(status.st_mode & 0o100)
     if status.st_size > SMALL:
         with open(fd, "rb", buffering=0, closefd=False) as file:
-            return Written(file_digest(file, "sha256").hexdigest(), None, runnable)
+            return Written(file_digest(file, "sha256").hexdigest(), None, runnable, version(status))
     inside = os.read(fd, SMALL + 1)
-    return Written(sha256(inside).hexdigest(), inside, runnable)
+    return Written(sha256(inside).hexdigest(), inside, runnable, version(status))
 
 
 class Stored(NamedTuple):
@@ -75,13 +77,16 @@ class Store:
         self.folder = folder
         self._root_fd: int | None = None
         self._made: set[str] = set()
+        self._mutex = Lock()
+        self._shared_fd: int | None = None
+        self._users = 0
 
     def put(self, key: str, paths: Sequence[str], outputs: Sequence[Written], seconds: float, target: str) -> None:
         """Keep `outputs`, which lie at `paths`."""
-        with self.lock(fcntl.LOCK_SH):
-            self.refer([key])
+        with self._shared():
+            self._refer(key)
             rows: list[Any] = []
-            for path, (content, inside, runnable) in zip(paths, outputs, strict=True):
+            for path, (content, inside, runnable, _) in zip(paths, outputs, strict=True):
                 if inside is None and not self._keep(path, content):
                     return  # changed behind our back: nothing to keep
                 rows.append([content, inside if inside is None else _text(inside), runnable])
@@ -112,7 +117,7 @@ class Store:
             return None
         stored = parsed(raw)
         if stored is None:
-            with self.lock(fcntl.LOCK_SH):
+            with self._shared():
                 self._set_aside(place)
             return None
         return stored.result
@@ -132,8 +137,8 @@ class Store:
 
     def take(self, key: str, result: Result, paths: Sequence[str]) -> bool:
         """Write the outputs of `result` to `paths`; False when an object is missing or damaged."""
-        with self.lock(fcntl.LOCK_SH):
-            self.refer([key])
+        with self._shared():
+            self._refer(key)
             return os.path.exists(self.place("results", key)) and self._taken(result, paths)
 
     def _taken(self, result: Result, paths: Sequence[str]) -> bool:
@@ -158,23 +163,58 @@ class Store:
         sync(path)
         return True
 
-    def refer(self, keys: Sequence[str]) -> None:
-        """Note that this checkout uses `keys`, before they are there: gc in another checkout then leaves them."""
-        if self._root_fd is None:
-            self._root_fd = os.open(self._ready(self.root), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-        head = [] if os.fstat(self._root_fd).st_size else [f"# {here()}"]
-        os.write(self._root_fd, "".join(f"{line}\n" for line in [*head, *keys]).encode())
+    def _refer(self, key: str) -> None:
+        """Note that this checkout uses `key`, before it is there: gc in another checkout then leaves it."""
+        os.write(self._root(), f"{key}\n".encode())
+
+    def _root(self) -> int:
+        with self._mutex:
+            if self._root_fd is None:
+                flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+                self._root_fd = os.open(self._ready(self.root), flags, 0o666)
+                if not os.fstat(self._root_fd).st_size:
+                    os.write(self._root_fd, f"# {here()}\n".encode())
+            return self._root_fd
 
     @contextmanager
-    def lock(self, how: int) -> Iterator[None]:
-        """Shared (LOCK_SH) from the reference to the last byte put or taken; gc holds it alone (LOCK_EX) from the first
-        reference it reads to the last entry it drops.  So what it finds without a reference has none, nor gets one."""
+    def _shared(self) -> Iterator[None]:
+        """Locked with the others who put and take, from the reference to the last byte; until `rest` by then."""
+        with self._mutex:
+            if self._shared_fd is None:
+                self._shared_fd = self._locked(fcntl.LOCK_SH)
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._mutex:
+                self._users -= 1
+
+    def rest(self) -> None:
+        """Let go of the lock while nobody puts or takes: to be called now and then."""
+        with self._mutex:
+            if self._shared_fd is not None and not self._users:
+                os.close(self._shared_fd)
+                self._shared_fd = None
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Held by gc from the first reference it reads to the last entry it drops.  All others hold the lock from the
+        reference to the last byte put or taken: so what gc finds without a reference has none, nor gets one."""
+        self.rest()
+        fd = self._locked(fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            os.close(fd)
+
+    def _locked(self, how: int) -> int:
         fd = os.open(self._ready(f"{self.folder}/lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(fd, how)
-            yield
-        finally:
-            os.close(fd)  # a file of its own each time: threads that shared one would free each other's lock
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
 
     @property
     def root(self) -> str:
@@ -182,6 +222,7 @@ class Store:
         return f"{self.folder}/roots/{sha256(here().encode()).hexdigest()[:16]}"
 
     def close(self) -> None:
+        self.rest()
         if self._root_fd is not None:
             os.close(self._root_fd)
             self._root_fd = None

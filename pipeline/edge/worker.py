@@ -8,9 +8,22 @@ from __future__ import annotations
 import marshal
 import os
 import sys
+from importlib.machinery import (
+    BYTECODE_SUFFIXES,
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    SourceFileLoader,
+    SourcelessFileLoader,
+)
+
+# The project: where this was started.
+HOME = os.getcwd()
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import CodeType
     from typing import Any
 
     Sources = dict[str, tuple[tuple[int, ...], dict[str, Any]]]
@@ -43,6 +56,23 @@ def called(request: dict[str, Any], sources: Sources) -> str:
     return ""
 
 
+class FromSource(SourceFileLoader):
+    """Compiled files are trusted by size and second: a module edited twice in a second would be an old one."""
+
+    def get_code(self, name: str) -> CodeType:
+        path = self.get_filename(name)
+        code: CodeType = self.source_to_code(self.get_data(path), path)
+        return code
+
+
+def finder(folder: str) -> FileFinder:
+    """Finds modules of the project; those that are installed may be compiled."""
+    if not f"{folder}/".startswith(f"{HOME}/") or "/site-packages" in folder:
+        raise ImportError
+    extensions, sources = (ExtensionFileLoader, EXTENSION_SUFFIXES), (FromSource, SOURCE_SUFFIXES)
+    return FileFinder(folder, extensions, sources, (SourcelessFileLoader, BYTECODE_SUFFIXES))
+
+
 def print_traceback() -> None:
     import traceback  # most calls go well
 
@@ -56,9 +86,11 @@ class Streams:
         self._printed, self._empty = os.dup(2), os.open(os.devnull, os.O_RDONLY)
         self._ours = (sys.stdout, sys.stderr)
         self.restore()
+        self._renew()
 
     def restore(self) -> None:
         """As they were, whatever the function did to them; what it printed is written out."""
+        whole = (sys.stdout, sys.stderr) == self._ours and not any(stream.closed for stream in self._ours)
         sys.stdout, sys.stderr = self._ours  # a stream that the function put there ends, and writes what it holds
         for stream in self._ours:
             if not stream.closed:
@@ -67,13 +99,18 @@ class Streams:
             os.dup2(file, number)
         if sys.stdin is None or sys.stdin.closed:
             sys.stdin = open(0, closefd=False)  # noqa: SIM115
+        if not whole:
+            self._renew()
+
+    def _renew(self) -> None:
         sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)  # type: ignore[misc]  # noqa: SIM115
         sys.stderr = sys.__stderr__ = open(2, "w", closefd=False, buffering=1)  # type: ignore[misc]  # noqa: SIM115
         self._ours = (sys.stdout, sys.stderr)
 
 
 def main() -> None:
-    sys.path[0] = home = os.getcwd()
+    sys.path[0] = HOME
+    sys.path_hooks.insert(0, finder)
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     for pipe in (requests, answers):  # a fork would answer too, and who waits for an answer would wait for its end
         os.register_at_fork(after_in_child=pipe.close)
@@ -85,7 +122,7 @@ def main() -> None:
         streams.restore()
         if answers.closed:
             return  # a fork that the function did not end
-        os.chdir(home)
+        os.chdir(HOME)
         answer = error.encode(errors="replace")
         answers.write(len(answer).to_bytes(4, "little") + answer)
         answers.flush()

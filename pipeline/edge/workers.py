@@ -52,7 +52,7 @@ class Workers:
             answer = _asked(worker.process, request)
         if answer is not None and not late.is_set():
             _move_printed(worker.printed, log, secrets)
-            return Reply(redacted(answer, secrets))
+            return Reply(redacted(answer, secrets) if answer else "")
         self._processes.end(worker.process)
         _move_printed(worker.printed, log, secrets)
         return Reply("the worker process ended", worker.process.returncode, late.is_set())
@@ -66,10 +66,8 @@ class Workers:
             _close(worker)
         printed = unnamed()
         script = os.path.join(os.path.dirname(__file__), "worker.py")
-        # Compiled files are trusted by size and second: a module edited twice in a second would be an old one.
-        python = [sys.executable, "-B", "-X", f"pycache_prefix={os.devnull}"]
         process = self._processes.start(
-            [*python, script], env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=printed
+            [sys.executable, "-B", script], env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=printed
         )
         self._mine.worker = worker = _Worker(process, dict(env), printed)
         return worker
