@@ -27,7 +27,7 @@ FINE_AND_BAD = """kind: steps
 steps:
   fine:
     for: {n: [1, 2]}
-    run: "cat {in} > {out}"
+    run: "cat {in} > {out}; : {n}"
     reads: [in.txt]
     writes: "{n}.txt"
   bad:

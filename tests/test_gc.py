@@ -235,6 +235,24 @@ def test_writers_wait_for_gc_and_gc_for_writers(demo: Project) -> None:
         assert process.returncode == 0
 
 
+def test_a_build_that_takes_long_does_not_keep_others_from_collecting(tmp_path: Path) -> None:
+    builder, other = Project(tmp_path / "builder"), Project(tmp_path / "other")
+    spec = "kind: steps\nstore: ../store\nsteps:\n  a: {run: 'echo > {out}', writes: a}\n"
+    long = (
+        "  long: {run: 'touch waiting; while [ ! -e go ]; do sleep 0.01; done; cp {in} {out}', reads: a, writes: b}\n"
+    )
+    other.spec("x", spec)
+    assert other.coppice().returncode == 0
+    builder.spec("x", spec + long)
+    build = builder.popen()
+    eventually((builder.root / "waiting").exists)
+    assert other.coppice("gc", timeout=20).returncode == 0
+    assert build.poll() is None
+    builder.write("go", "")
+    build.communicate(timeout=20)
+    assert build.returncode == 0
+
+
 def test_a_result_dropped_between_being_found_and_being_taken_is_not_taken(demo: Project, in_demo: Store) -> None:
     key = next(name for name in in_demo.stored("results") if not in_demo.look(name).objects)  # type: ignore[union-attr]
     found = in_demo.get(key)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.freshness import Receipt
-from pipeline.edge.receipts import DONE, FAILED, FORGOTTEN, IGNORED, Line, Receipts, done, printed
+from pipeline.edge.receipts import DONE, FAILED, FORGOTTEN, IGNORED, Entry, Receipts, done, entry
 
 NAMES = ["a:one", "a:two", "a:two.1"]
 
@@ -25,7 +25,7 @@ def receipt(key: str) -> Receipt:
     return Receipt(key, {"argv": ["é", key]}, {"z": "1", "b": "2"}, {"runs/a/x": key}, 1.5, 2.5, 1, 0, "built")
 
 
-def written(*lines: Line) -> Path:
+def written(*lines: Entry) -> Path:
     receipts = Receipts("a")
     receipts.append(lines)
     receipts.close()
@@ -87,31 +87,31 @@ def test_nonsense_in_the_file_is_nothing_recorded(content: bytes) -> None:
 
 
 def test_a_forgotten_result_stays_forgotten_until_it_is_made_anew() -> None:
-    written(done("a:one", receipt("k")), Line("a:one", FORGOTTEN, {}))
+    written(done("a:one", receipt("k")), entry("a:one", FORGOTTEN, {}))
     assert keys()[0] is None
     assert Receipts("a").forgotten("a:one")
     assert not Receipts("a").forgotten("a:two")
-    written(Line("a:one", FAILED, {"why": "exit status 3"}))
+    written(entry("a:one", FAILED, {"why": "exit status 3"}))
     assert Receipts("a").forgotten("a:one")
     written(done("a:one", receipt("k")))
     assert not Receipts("a").forgotten("a:one")
 
 
 def test_a_failure_is_known_until_the_target_succeeds_and_hides_no_receipt() -> None:
-    written(done("a:one", receipt("k")), Line("a:one", FAILED, {"why": "exit status 3"}))
+    written(done("a:one", receipt("k")), entry("a:one", FAILED, {"why": "exit status 3"}))
     assert keys()[0] == "k"
     assert Receipts("a").failure("a:one") == {"why": "exit status 3"}
     written(done("a:one", receipt("k2")))
     assert Receipts("a").failure("a:one") is None
 
 
-def lines() -> st.SearchStrategy[Line]:
+def lines() -> st.SearchStrategy[Entry]:
     name, key = st.sampled_from(NAMES), st.sampled_from(["k1", "k2"])
     return st.one_of(
         st.builds(lambda n, k: done(n, receipt(k)), name, key),
-        st.builds(lambda n: Line(n, FORGOTTEN, {}), name),
-        st.builds(lambda n: Line(n, FAILED, {"why": "it did"}), name),
-        st.builds(lambda n: Line(n, IGNORED, {}), name),
+        st.builds(lambda n: entry(n, FORGOTTEN, {}), name),
+        st.builds(lambda n: entry(n, FAILED, {"why": "it did"}), name),
+        st.builds(lambda n: entry(n, IGNORED, {}), name),
     )
 
 
@@ -122,10 +122,10 @@ def known() -> list[object]:
 
 @settings(deadline=None, max_examples=40)
 @given(st.lists(lines(), max_size=12))
-def test_what_is_known_is_the_same_at_once_later_and_after_compaction(drawn: list[Line]) -> None:
+def test_what_is_known_is_the_same_at_once_later_and_after_compaction(drawn: list[Entry]) -> None:
     path = Path(Receipts.path_of("a"))
     path.unlink(missing_ok=True)
-    path.write_bytes(printed(Line("a:one", FAILED, {"why": "much to drop"})) * 1500)
+    path.write_bytes(entry("a:one", FAILED, {"why": "much to drop"}).raw * 1500)
     written(*drawn)
     before, size = known(), path.stat().st_size
     receipts = Receipts("a")
@@ -137,5 +137,5 @@ def test_what_is_known_is_the_same_at_once_later_and_after_compaction(drawn: lis
 
 
 def test_done_is_said_of_nothing_else() -> None:
-    written(Line("a:one", DONE + "x", {"key": "k"}), Line("a:one", "is", {"done": True}))
+    written(entry("a:one", DONE + "x", {"key": "k"}), entry("a:one", "is", {"done": True}))
     assert keys() == [None] * 3

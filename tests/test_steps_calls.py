@@ -1,6 +1,8 @@
 """`call:` runs a function of the project in a warm process, and survives whatever the function does."""
 
 import json
+import os
+import py_compile
 
 import pytest
 from building import built, failed, log_of, ran, steps
@@ -135,3 +137,28 @@ def test_editing_the_file_of_a_function_or_what_it_reads_makes_it_stale(project:
     project.write("sibling.py", "TEXT = 'one'\n")
     assert "recalled" in built(project).out
     assert project.read("runs/x/a") == "one"
+
+
+def test_a_module_compiled_before_it_was_edited_is_not_believed(project: Project) -> None:
+    """Python goes by size and second."""
+    project.write("f.py", NOTING)
+    sibling = project.write("sibling.py", "TEXT = 'one'\n")
+    py_compile.compile(str(sibling))
+    second = sibling.stat().st_mtime
+    project.write("sibling.py", "TEXT = 'two'\n")
+    os.utime(sibling, (second, second))
+    project.spec("x", steps("a: {call: f.py:f, reads: sibling.py, writes: a}"))
+    built(project)
+    assert project.read("runs/x/a") == "two"
+
+
+def test_what_is_installed_is_not_compiled_again_by_each_worker(project: Project) -> None:
+    project.write("f.py", "import yaml\ndef f(reads, writes):\n    open(writes[0], 'w').write(yaml.__cached__)\n")
+    project.write(
+        "g.py", "import f\ndef g(reads, writes):\n    open(writes[0], 'w').write(type(f.__loader__).__name__)\n"
+    )
+    project.spec("x", steps("a: {call: f.py:f, writes: a}\nb: {call: g.py:g, writes: b}"))
+    built(project)
+    assert "__pycache__" in project.read("runs/x/a")
+    assert project.read("runs/x/b") == "FromSource"
+    assert not [*project.root.rglob("__pycache__")]

@@ -145,3 +145,17 @@ def test_as_many_run_at_once_as_asked_for(project: Project) -> None:
     wait = "touch here.{n}; " + WAIT.format(until="$(ls here.* | wc -l) -lt 4")
     project.spec("x", steps(f"s: {{for: {{n: {{range: 4}}}}, run: {json.dumps(wait)}, writes: '{{n}}'}}"))
     built(project, "-n", "4")
+
+
+def test_equal_work_is_done_once_however_much_runs_at_once(project: Project) -> None:
+    project.spec("x", steps("s: {for: {n: {range: 8}}, run: 'echo s >> ran; echo > {out}', writes: 's{n}'}"))
+    said = built(project, "-n", "8").out
+    assert ran(project) == ["s"]
+    assert "1 built, 7 recalled" in said
+
+
+def test_equal_work_that_fails_is_tried_by_the_next(project: Project) -> None:
+    run = "echo s >> ran; [ $(wc -l < ran) -ge 3 ] && echo > {out}"
+    project.spec("x", steps(f"s: {{for: {{n: {{range: 4}}}}, run: '{run}', writes: 's{{n}}'}}"))
+    assert "1 built, 1 recalled, 0 fresh, 2 failed" in failed(project, "-n", "4", "--continue")
+    assert ran(project) == ["s"] * 3

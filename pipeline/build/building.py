@@ -12,7 +12,7 @@ from pipeline.build.runner import Interrupted, RoomRunner, Todo
 from pipeline.build.session import Session
 from pipeline.core.rooms import rooms
 from pipeline.edge.lock import locked
-from pipeline.views.events import Build
+from pipeline.views.events import Build, Reporter
 from pipeline.views.reporters import REPORTERS, Reporters, junit
 
 __all__ = ["Interrupted", "build"]
@@ -34,7 +34,7 @@ def _built(session: Session, wanted: set[int], params: Mapping[str, Any], report
     session.prepare()
     at_once = jobs(params["num_process"])
     with _output(params["outfile"]) as stream:
-        reporter = _reporter(stream, params, reporters)
+        reporter = _reporter(session, stream, params, reporters)
         reporter.begin(_announced(session, wanted, todo, at_once))
         runner = RoomRunner(session, todo, at_once, reporter, params["continue"])
         try:
@@ -43,11 +43,15 @@ def _built(session: Session, wanted: set[int], params: Mapping[str, Any], report
             session.save(runner.ended)
 
 
-def _reporter(stream: Any, params: Mapping[str, Any], reporters: Mapping[str, Any]) -> Reporters:
+def _reporter(session: Session, stream: Any, params: Mapping[str, Any], reporters: Mapping[str, Any]) -> Reporters:
     """One of coppice, of doit or of a plugin; and JUnit's besides."""
     name = params["reporter"]
-    made = {**reporters, **REPORTERS}[name] if isinstance(name, str) else name
-    return Reporters([made(stream, params), *([junit(params["junit"])] if params["junit"] else [])])
+    made = ({**reporters, **REPORTERS}[name] if isinstance(name, str) else name)(stream, params)
+    if not isinstance(made, Reporter):
+        from pipeline.build.foreign import ForeignReporter
+
+        made = ForeignReporter(made, session)
+    return Reporters([made, *([junit(params["junit"])] if params["junit"] else [])])
 
 
 def _output(named: Any) -> AbstractContextManager[Any]:

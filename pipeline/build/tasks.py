@@ -12,14 +12,14 @@ from doit.task import Task
 from pipeline.build.session import Session
 from pipeline.build.statuses import Standing, standings
 from pipeline.core.graph import Target
-from pipeline.core.outcome import FRESH, IGNORED, Outcome
-from pipeline.edge.receipts import FORGOTTEN, Line
+from pipeline.core.outcome import FRESH, IGNORED
+from pipeline.edge.receipts import FORGOTTEN, entry
 from pipeline.edge.receipts import IGNORED as IGNORED_LINE
 from pipeline.views.why import listed
 
 
 class TargetTask(Task):  # type: ignore[misc]
-    """A doit task that knows its target, and after a build how it went."""
+    """A doit task that knows its target."""
 
     def __init__(self, target: Target, needs: Iterable[str]) -> None:
         super().__init__(
@@ -33,7 +33,6 @@ class TargetTask(Task):  # type: ignore[misc]
             doc=listed(target.outputs),
         )
         self.target = target
-        self.outcome: Outcome | None = None
 
 
 def tasks(session: Session) -> list[Task]:
@@ -77,12 +76,12 @@ class Records:
 
     def ignore(self, task: Task) -> None:
         if isinstance(task, TargetTask):
-            self._append(task.name, Line(task.name, IGNORED_LINE, {}))
+            self._append(task.name, IGNORED_LINE)
 
     def remove(self, name: str) -> None:
         """Forget a target: its result is neither fresh nor recalled until it has been made anew."""
         if name in self.session.graph.index:
-            self._append(name, Line(name, FORGOTTEN, {}))
+            self._append(name, FORGOTTEN)
 
     def remove_all(self) -> None:
         for name in self.session.graph.index:
@@ -94,8 +93,8 @@ class Records:
     def get_values(self, name: str) -> dict[str, Any]:
         return {}
 
-    def _append(self, name: str, line: Line) -> None:
-        self.session.maker.receipts[name.partition(":")[0]].append([line])
+    def _append(self, name: str, event: str) -> None:
+        self.session.maker.receipts[name.partition(":")[0]].append([entry(name, event, {})])
 
     def close(self) -> None:
         for receipts in self.session.maker.receipts.values():

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pipeline.core.freshness import Receipt
 
 FRESH, RECALLED, BUILT, FAILED = "fresh", "recalled", "built", "failed"
 SKIPPED, IGNORED = "skipped", "ignored"  # these were not even looked at
+
+# A step may read from ten thousand others; so many of them are named.
+NAMED = 3
 
 
 class Outcome(NamedTuple):
@@ -26,3 +30,9 @@ class Outcome(NamedTuple):
     @property
     def seconds(self) -> float:
         return self.end - self.start
+
+
+def needs(names: Sequence[str]) -> str:
+    """Why a target cannot run: these above it did not succeed."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"needs {', '.join(names[:NAMED])}{more}"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -26,6 +26,14 @@ class Line(NamedTuple):
     target: str
     event: str
     fields: dict[str, Any]
+
+
+class Entry(NamedTuple):
+    """A line to be appended."""
+
+    target: str
+    event: str
+    raw: bytes
 
 
 # So many targets are looked for one by one; after that all lines are indexed.
@@ -127,16 +135,15 @@ class Receipts:
             self._index()
         return list(self._at)
 
-    def append(self, lines: Iterable[Line]) -> None:
-        """Write `lines`: from here on they survive a kill; after the next `sync` a power cut too."""
+    def append(self, entries: Iterable[Entry]) -> None:
+        """Write them: from here on they survive a kill; after the next `sync` a power cut too."""
         if self._fd is None:
             self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
             self._size = self._after_torn_tail(self._fd)
-        for line in lines:
-            raw = printed(line)
-            self._events(line.target)
+        for target, event, raw in entries:
+            self._events(target)
             append_all(self._fd, raw)
-            self._place(line.target, line.event, self._size, len(raw) - 1)
+            self._place(target, event, self._size, len(raw) - 1)
             self._size += len(raw)
 
     def sync(self) -> None:
@@ -162,7 +169,7 @@ class Receipts:
     def compact(self, targets: int) -> None:
         """Drop lines that later ones made void, once they are most of the file."""
         if self._fd is not None and self._content.count(b"\n") > max(1000, 8 * targets):
-            content = b"".join(map(printed, self.live()))
+            content = b"".join(entry(*line).raw for line in self.live())
             self.close()
             write_whole(self.path, content)
 
@@ -172,9 +179,9 @@ class Receipts:
             self._fd = None
 
 
-def printed(line: Line) -> bytes:
-    body = f"{line.target} {line.event} {compact(line.fields)}".encode()
-    return b"%08x %b\n" % (crc32(body), body)
+def entry(target: str, event: str, fields: Mapping[str, Any]) -> Entry:
+    body = f"{target} {event} {compact(fields)}".encode()
+    return Entry(target, event, b"%08x %b\n" % (crc32(body), body))
 
 
 def parsed(raw: bytes) -> Line | None:
@@ -188,5 +195,5 @@ def parsed(raw: bytes) -> Line | None:
         return None
 
 
-def done(target: str, receipt: Receipt) -> Line:
-    return Line(target, DONE, {**receipt._asdict(), "inputs": list(receipt.inputs.items())})  # their order counts
+def done(target: str, receipt: Receipt) -> Entry:
+    return entry(target, DONE, {**receipt._asdict(), "inputs": list(receipt.inputs.items())})  # their order counts

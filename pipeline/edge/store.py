@@ -98,22 +98,26 @@ class Store:
         place = self.place("objects", content)
         if os.path.exists(place):
             return True
-        with self._draft() as draft:
+        draft = self._draft()
+        try:
             shutil.copyfile(path, draft)
             if sha_of(draft) != content:
-                os.unlink(draft)
                 return False
             os.chmod(draft, 0o444)
             os.rename(draft, self._ready(place))
+        finally:
+            _drop(draft)
         return True
 
     def get(self, key: str) -> Result | None:
         """The result, if it is there and undamaged as far as it can be seen before its objects are copied."""
         place = self.place("results", key)
+        if not os.path.exists(place):  # the usual case, and much cheaper than an exception
+            return None
         try:
             with open(place, "rb", buffering=0) as file:
                 raw = file.read()
-        except FileNotFoundError:
+        except FileNotFoundError:  # dropped meanwhile
             return None
         stored = parsed(raw)
         if stored is None:
@@ -231,7 +235,7 @@ class Store:
         return f"{self.folder}/{part}/{name[:2]}/{name}"
 
     def _ready(self, path: str) -> str:
-        folder = os.path.dirname(path)
+        folder = path.rpartition("/")[0]
         if folder not in self._made:
             os.makedirs(folder, exist_ok=True)
             self._made.add(folder)
@@ -239,20 +243,17 @@ class Store:
 
     def _write(self, place: str, content: bytes) -> None:
         """Whole or not at all; not synced: after a power cut a torn entry fails its own check and is made again."""
-        with self._draft() as draft:
+        draft = self._draft()
+        try:
             write_all(draft, content)
             os.rename(draft, self._ready(place))
-
-    @contextmanager
-    def _draft(self) -> Iterator[str]:
-        """A name of one's own in the drafts folder, gone afterwards unless it was renamed."""
-        path = self._ready(f"{self.folder}/drafts/{_ME}.{next(_COUNT)}")
-        try:
-            yield path
         except BaseException:
-            with suppress(FileNotFoundError):
-                os.unlink(path)
+            _drop(draft)
             raise
+
+    def _draft(self) -> str:
+        """A name of one's own."""
+        return self._ready(f"{self.folder}/drafts/{_ME}.{next(_COUNT)}")
 
     def _set_aside(self, place: str) -> None:
         aside = self._ready(f"{self.folder}/damaged/{os.path.basename(place)}")
@@ -267,6 +268,11 @@ class Store:
         for folder in sorted(os.listdir(top)) if os.path.isdir(top) else ():
             if os.path.isdir(f"{top}/{folder}"):
                 yield from sorted(os.listdir(f"{top}/{folder}"))
+
+
+def _drop(draft: str) -> None:
+    with suppress(FileNotFoundError):  # it was renamed
+        os.unlink(draft)
 
 
 def parsed(raw: bytes) -> Stored | None:

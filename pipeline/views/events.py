@@ -8,10 +8,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.freshness import Receipt
 from pipeline.core.graph import Target
-from pipeline.core.outcome import IGNORED, SKIPPED, Outcome
-
-# A step may read from ten thousand others; so many of them are named.
-NAMED = 3
+from pipeline.core.outcome import Outcome
 
 
 class Build(NamedTuple):
@@ -26,14 +23,8 @@ class Build(NamedTuple):
     receipt: Callable[[Target], Receipt | None]  # of the last time; reads a file
 
 
-def needs(names: Sequence[str]) -> str:
-    """Why a target cannot run: these above it did not succeed."""
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"needs {', '.join(names[:NAMED])}{more}"
-
-
 class Reporter:
-    """doit's names for what happens, brought down to a few.  The runner calls all of this in the main thread."""
+    """What can be heard of a build; this one hears nothing.  All but `stopping` is told by the main thread."""
 
     def __init__(self, outstream: Any, options: Mapping[str, Any]) -> None:
         self.outstream = outstream
@@ -43,38 +34,18 @@ class Reporter:
         self.build = build
 
     def stopping(self, why: str) -> None:
-        """Nothing more will be started.  Called from a signal handler: set a mark, no more."""
+        """Nothing more will be started.  Told by any thread and by signal handlers: set a mark, no more."""
 
     def started(self, target: Target) -> None: ...
 
     def ended(self, target: Target, outcome: Outcome) -> None: ...
 
-    def initialize(self, tasks: Any, selected: Any) -> None: ...
+    def initialize(self, tasks: Any, selected: Any) -> None:
+        """doit's name for the start."""
 
-    def complete_run(self) -> None: ...
-
-    def execute_task(self, task: Any) -> None:
-        self.started(task.target)
-
-    def add_success(self, task: Any) -> None:
-        self.ended(task.target, task.outcome)
-
-    def skip_uptodate(self, task: Any) -> None:
-        self.ended(task.target, task.outcome)
-
-    def skip_ignore(self, task: Any) -> None:
-        self.ended(task.target, Outcome(IGNORED))
-
-    def add_failure(self, task: Any, fail: Any) -> None:
-        """Without an outcome it never ran; the message then names those above it that are to blame."""
-        self.ended(task.target, task.outcome or Outcome(SKIPPED, why=needs(fail.message.split())))
+    def complete_run(self) -> None:
+        """And for the end."""
 
     def runtime_error(self, msg: str) -> None:
+        """And for what went wrong in doit itself."""
         sys.stderr.write(f"{msg}\n")
-
-    def cleanup_error(self, exception: Any) -> None:
-        self.runtime_error(exception.get_msg())
-
-    def get_status(self, task: Any) -> None: ...
-
-    def teardown_task(self, task: Any) -> None: ...

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipeline.core.graph import Target
-from pipeline.core.outcome import FAILED, FRESH, SKIPPED, Outcome
-from pipeline.views.events import Build, Reporter, needs
+from pipeline.core.outcome import FAILED, FRESH, SKIPPED, Outcome, needs
+from pipeline.views.events import Build, Reporter
 
 
 class Recorder(Reporter):

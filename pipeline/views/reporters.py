@@ -2,43 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from pipeline.core.graph import Target
+from pipeline.core.outcome import Outcome
 from pipeline.views.console import Console, ExecutedOnly
+from pipeline.views.events import Build, Reporter
 from pipeline.views.json_report import JsonReporter
 
-# doit's own `zero` and `error-only` fit as they are.
-REPORTERS: dict[str, Any] = {"console": Console, "executed-only": ExecutedOnly, "json": JsonReporter}
+REPORTERS: dict[str, type[Reporter]] = {
+    "console": Console, "executed-only": ExecutedOnly, "json": JsonReporter, "zero": Reporter,
+}  # fmt: skip
 
 
-def junit(path: str) -> Any:
+def junit(path: str) -> Reporter:
     from pipeline.views.junit import JUnit
 
     return JUnit(path)
 
 
-# doit knows no `begin` and no `stopping`, and asks itself for `initialize`; any other event every reporter has.
-OPTIONAL = ("begin", "stopping", "initialize")
-
-
-class Reporters:
+class Reporters(Reporter):
     """Tells every event to all."""
 
-    def __init__(self, reporters: Sequence[Any]) -> None:
+    def __init__(self, reporters: Sequence[Reporter]) -> None:
         self._reporters = reporters
 
-    def __getattr__(self, event: str) -> Callable[..., None]:
-        told = [r for r in self._reporters if event not in OPTIONAL or hasattr(r, event)]
-        heard = [getattr(reporter, event) for reporter in told]
+    def begin(self, build: Build) -> None:
+        for reporter in self._reporters:
+            reporter.begin(build)
 
-        def tell(*facts: Any) -> None:
-            for hear in heard:
-                hear(*facts)
+    def stopping(self, why: str) -> None:
+        for reporter in self._reporters:
+            reporter.stopping(why)
 
-        setattr(self, event, tell)
-        return tell
+    def started(self, target: Target) -> None:
+        for reporter in self._reporters:
+            reporter.started(target)
+
+    def ended(self, target: Target, outcome: Outcome) -> None:
+        for reporter in self._reporters:
+            reporter.ended(target, outcome)
+
+    def initialize(self, tasks: Any, selected: Any) -> None:
+        for reporter in self._reporters:
+            reporter.initialize(tasks, selected)
 
     def complete_run(self) -> None:
         """Every one gets to its end, also when another one could not write."""

@@ -1,0 +1,130 @@
+"""What the threads of a build share: which target to make next, how each one went, and what is to be told of it.
+
+Threads take targets and hand in outcomes by themselves.  The thread that follows them is woken once for many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from threading import Condition, Event
+
+from pipeline.build.session import Session
+from pipeline.core.graph import Target
+from pipeline.core.outcome import FAILED, IGNORED, SKIPPED, Outcome, needs
+from pipeline.core.rooms import room_of, rooms
+from pipeline.core.schedule import Blocked, Schedule
+from pipeline.edge import receipts
+from pipeline.edge.receipts import Entry
+
+# Of a target: that it was started (None), or how it ended.
+News = tuple[Target, Outcome | None]
+
+
+class Board:
+    """`go_on`: a failure stops what needs it, and nothing else."""
+
+    def __init__(self, session: Session, todo: set[int], go_on: bool) -> None:
+        self.stopping = False  # may be set in a signal handler: no lock is taken for it
+        self.ended: dict[int, Outcome] = {}
+        self.told = Event()  # there are news
+        self.over = Event()  # all threads have left
+        self._session, self._go_on = session, go_on
+        self._schedule = _schedule(session, todo)
+        self._changed = Condition()
+        self._running = self._threads = 0
+        self._news: list[News] = []
+
+    def enter(self, threads: int) -> None:
+        """So many are going to take targets."""
+        self._threads = threads
+
+    def leave(self, threads: int = 1) -> None:
+        with self._changed:
+            self._threads -= threads
+            if not self._threads:
+                self.over.set()
+                self.told.set()
+
+    def take(self) -> int | None:
+        """The next target to make, waited for; None when there will be none."""
+        with self._changed:
+            while not self.stopping:
+                i = self._next()
+                if i is not None:
+                    self._running += 1
+                    self._tell([(self._session.graph.targets[i], None)])
+                    return i
+                if not self._running:
+                    break
+                self._changed.wait()
+            self._changed.notify_all()
+            return None
+
+    def hand_in(self, i: int, outcome: Outcome) -> None:
+        """Write the receipt and build upon it."""
+        target = self._session.graph.targets[i]
+        entries = list(_entries(target.name, outcome))
+        with self._changed:
+            self._session.maker.receipts[target.run].append(entries)
+            self._freed(i)
+            self.ended[i] = outcome
+            self._tell([(target, outcome)])
+            blocked = self._schedule.ended(i, outcome.status != FAILED)
+            if outcome.status == FAILED and not self._go_on:
+                self.stopping = True
+            elif self._go_on:
+                self._tell(self._skipped(blocked))
+
+    def give_up(self, i: int) -> None:
+        """Nothing is known of how it ended."""
+        with self._changed:
+            self._freed(i)
+
+    def news(self) -> list[News]:
+        """All since the last time, in order."""
+        with self._changed:
+            self.told.clear()
+            found, self._news = self._news, []
+            return found
+
+    def _freed(self, i: int) -> None:
+        self._running -= 1
+        self._schedule.leave(i)
+        self._changed.notify_all()
+
+    def _next(self) -> int | None:
+        """What may start now; those that the user told us to leave alone are ended on the way."""
+        while (i := self._schedule.start()) is not None:
+            target = self._session.graph.targets[i]
+            if not self._session.maker.receipts[target.run].ignored(target.name):
+                return i
+            self._schedule.leave(i)
+            left = [i, *(blocked.target for blocked in self._schedule.ended(i, ok=False))]
+            self._tell((self._session.graph.targets[j], Outcome(IGNORED)) for j in left)
+        return None
+
+    def _skipped(self, blocked: Iterable[Blocked]) -> Iterator[News]:
+        targets = self._session.graph.targets
+        for i, by in blocked:
+            yield targets[i], Outcome(SKIPPED, why=needs([targets[j].name for j in by]))
+
+    def _tell(self, news: Iterable[News]) -> None:
+        if not self._news:
+            self.told.set()
+        self._news.extend(news)
+
+
+def _schedule(session: Session, todo: set[int]) -> Schedule:
+    graph = session.graph
+    room = {i: named for i in todo if (named := room_of(graph.targets[i]))}
+    return Schedule({i: graph.above(i) for i in sorted(todo)}, room, rooms(session.plans.values()))
+
+
+def _entries(name: str, outcome: Outcome) -> Iterator[Entry]:
+    if outcome.receipt is not None:
+        yield receipts.done(name, outcome.receipt)
+    elif outcome.status == FAILED:
+        fields = {
+            "why": outcome.why, "exit": outcome.exit, "attempts": outcome.attempts,
+            "start": round(outcome.start, 3), "end": round(outcome.end, 3), "log": outcome.log,
+        }  # fmt: skip
+        yield receipts.entry(name, receipts.FAILED, fields)
