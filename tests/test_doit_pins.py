@@ -22,7 +22,6 @@ from doit.task import Task
 from pipeline.build.command import MEANINGLESS
 from pipeline.build.main import COMMANDS
 from pipeline.build.tasks import Records
-from pipeline.views.events import Reporter
 
 DEFINITION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
@@ -109,7 +108,7 @@ EVENTS = {
 }  # fmt: skip
 
 
-REPORTERS = [reporter.ConsoleReporter, reporter.ZeroReporter, reporter.ErrorOnlyReporter, Reporter]
+REPORTERS = [reporter.ConsoleReporter, reporter.ZeroReporter, reporter.ErrorOnlyReporter]
 
 
 @pytest.mark.parametrize("made", REPORTERS)

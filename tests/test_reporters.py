@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from building import demo_of, fine_and_bad
 from conftest import Project
-from doit.reporter import ZeroReporter
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -130,22 +129,6 @@ def test_reporters_of_doit_work(demo: Project, words: list[str], expected: str) 
     assert re.sub("2 targets: .*", "the last line", told) == expected
 
 
-def test_a_reporter_that_knows_only_some_events_hears_only_those() -> None:
-    heard: list[str] = []
-    ours = SimpleNamespace(stopping=heard.append, add_success=heard.append)
-    reporters = Reporters([SimpleNamespace(add_success=heard.append), ours])
-    reporters.stopping("a signal")
-    reporters.add_success("a task")
-    assert heard == ["a signal", "a task", "a task"]
-
-
-def test_an_event_that_no_reporter_knows_is_a_mistake_in_the_code() -> None:
-    reporters = Reporters([Console(StringIO(), {}), ZeroReporter(StringIO(), {})])
-    with pytest.raises(AttributeError, match="add_sucess"):
-        reporters.add_sucess("a task")
-    assert not hasattr(reporters, "no_such_event")
-
-
 def test_every_reporter_gets_to_its_end_even_if_one_cannot() -> None:
     ended: list[str] = []
 
@@ -159,9 +142,8 @@ def test_every_reporter_gets_to_its_end_even_if_one_cannot() -> None:
     assert sorted(ended) == ["display", "file"]
 
 
-def task(name: str, status: str, log: str = "") -> Any:
-    outcome = Outcome(status, why="why", attempts=1, start=1.0, end=2.0, log=log)
-    return SimpleNamespace(name=name, target=target(name), outcome=outcome)
+def outcome(status: str) -> Outcome:
+    return Outcome(status, why="why", attempts=1, start=1.0, end=2.0)
 
 
 def target(name: str) -> Target:
@@ -183,8 +165,8 @@ def test_where_nobody_watches_no_receipt_is_read() -> None:
 
     reporter, stream = console(["demo:a", "demo:b"], read)
     for name in ("demo:a", "demo:b"):
-        reporter.execute_task(task(name, BUILT))
-        reporter.add_success(task(name, BUILT))
+        reporter.started(target(name))
+        reporter.ended(target(name), outcome(BUILT))
     reporter.complete_run()
     assert "2 built" in stream.getvalue()
 
@@ -193,9 +175,9 @@ def test_where_nobody_watches_no_receipt_is_read() -> None:
 def test_a_failure_that_has_scrolled_away_is_named_again_at_the_end(after: int, named: int) -> None:
     names = [f"demo:{n}" for n in range(after + 1)]
     reporter, stream = console(names)
-    reporter.add_failure(task(names[0], FAILED), None)
+    reporter.ended(target(names[0]), outcome(FAILED))
     for name in names[1:]:
-        reporter.add_success(task(name, BUILT))
+        reporter.ended(target(name), outcome(BUILT))
     reporter.complete_run()
     assert stream.getvalue().count("failed demo:0 (why, 1.0 s)\n") == named
 

@@ -32,6 +32,7 @@ class Board:
         self._changed = Condition()
         self._running = self._threads = 0
         self._news: list[News] = []
+        self._ignored: set[int] = set()
 
     def enter(self, threads: int) -> None:
         """So many are going to take targets."""
@@ -68,11 +69,9 @@ class Board:
             self._freed(i)
             self.ended[i] = outcome
             self._tell([(target, outcome)])
-            blocked = self._schedule.ended(i, outcome.status != FAILED)
+            self._tell(self._left_out(self._schedule.ended(i, outcome.status != FAILED)))
             if outcome.status == FAILED and not self._go_on:
                 self.stopping = True
-            elif self._go_on:
-                self._tell(self._skipped(blocked))
 
     def give_up(self, i: int) -> None:
         """Nothing is known of how it ended."""
@@ -98,14 +97,18 @@ class Board:
             if not self._session.maker.receipts[target.run].ignored(target.name):
                 return i
             self._schedule.leave(i)
-            left = [i, *(blocked.target for blocked in self._schedule.ended(i, ok=False))]
-            self._tell((self._session.graph.targets[j], Outcome(IGNORED)) for j in left)
+            self._tell(self._left_out([Blocked(i, ()), *self._schedule.ended(i, ok=False)]))
         return None
 
-    def _skipped(self, blocked: Iterable[Blocked]) -> Iterator[News]:
+    def _left_out(self, blocked: Iterable[Blocked]) -> Iterator[News]:
+        """What cannot run because of what is above it; the nearest come first."""
         targets = self._session.graph.targets
         for i, by in blocked:
-            yield targets[i], Outcome(SKIPPED, why=needs([targets[j].name for j in by]))
+            if self._ignored.issuperset(by):
+                self._ignored.add(i)
+                yield targets[i], Outcome(IGNORED)
+            elif self._go_on:
+                yield targets[i], Outcome(SKIPPED, why=needs([targets[j].name for j in by]))
 
     def _tell(self, news: Iterable[News]) -> None:
         if not self._news:
