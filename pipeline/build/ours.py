@@ -5,22 +5,18 @@ A command class of its own for each answer or change is in `commands`, `question
 from __future__ import annotations
 
 import os
-import sys
-from contextlib import suppress
 from getopt import GetoptError, gnu_getopt
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from doit.cmd_base import DoitCmdBase
 from doit.cmd_run import Run as StockRun
 from doit.cmdparse import CmdOption, CmdParse, CmdParseError, DefaultUpdate
 from doit.exceptions import InvalidCommand
 
-from pipeline.errors import Locked, SpecError
+from pipeline.build.asked import BAD_INPUT, FAILED, LOCKED, plans_for, refuse, told
+from pipeline.errors import SpecError
 
-if TYPE_CHECKING:
-    from pipeline.build.project import RunPlan
-
-FAILED, BAD_INPUT, LOCKED = 1, 2, 75
+__all__ = ["BAD_INPUT", "FAILED", "LOCKED", "MEANINGLESS", "Ours", "jobs", "opt_jobs", "plans_for"]
 NEW_NAMES = {"why", "plan", "graph", "init", "gc"}
 # Options of doit's that have no meaning here: an error, rather than accepted and without effect.
 MEANINGLESS = {
@@ -34,21 +30,6 @@ opt_jobs = {
 }  # fmt: skip
 
 
-def run_of(word: str) -> str:
-    """The run that a word on the command line speaks of: `run`, `run:target` or `runs/run/output`."""
-    parts = os.path.normpath(word).split("/")
-    if len(parts) > 2 and parts[0] == "runs":
-        return parts[1]
-    return word.partition(":")[0]
-
-
-def plans_for(words: list[str]) -> dict[str, RunPlan]:
-    """The plans of all runs that the command line speaks of; of every run when it names none."""
-    from pipeline.build import project
-
-    return project.load(sorted({run_of(word) for word in words}) or project.specs())
-
-
 class Ours(DoitCmdBase):  # type: ignore[misc]
     """Loads specs instead of dodo.py, keeps receipts instead of a database, and speaks of mistakes in one line."""
 
@@ -58,7 +39,7 @@ class Ours(DoitCmdBase):  # type: ignore[misc]
             return int(super().parse_execute(in_args) or 0)
         except CmdParseError as error:
             what = str(error).partition(" (parsing options")[0].removeprefix("Error parsing Command: ")
-            return self.refuse(f"{self.name}: {what}; see `{self.bin_name} help {self.name}`", BAD_INPUT)
+            return refuse(f"{self.name}: {what}; see `{self.bin_name} help {self.name}`", BAD_INPUT)
 
     def execute(self, params: Any, args: list[str]) -> int:
         self.loader.setup(params)
@@ -71,16 +52,13 @@ class Ours(DoitCmdBase):  # type: ignore[misc]
 
     def told(self, config: dict[str, Any]) -> int:
         """Do it, and say in one line what is wrong."""
-        try:
+
+        def answer() -> int:
             params, args = self.parsed()
             params.update_defaults(config)
             return self.ours(params, args)
-        except (SpecError, InvalidCommand) as error:
-            return self.refuse(str(error), BAD_INPUT)
-        except Locked as error:
-            return self.refuse(str(error), LOCKED)
-        except OSError as error:
-            return self.refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error), FAILED)
+
+        return told(answer, (SpecError, InvalidCommand))
 
     def parsed(self) -> tuple[Any, list[str]]:
         """Options may stand anywhere; doit stops at the first word, since there a task may have options of its own."""
@@ -110,18 +88,6 @@ class Ours(DoitCmdBase):  # type: ignore[misc]
     def ours(self, params: Any, args: list[str]) -> int:
         """What the command does in a project of ours; its exit code."""
         raise NotImplementedError
-
-    @staticmethod
-    def refuse(message: str, code: int) -> int:
-        try:
-            sys.stdout.flush()
-        except OSError:  # nobody reads it any more: what is still waiting goes nowhere
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
-        with suppress(OSError):  # nor that; the exit code still tells
-            sys.stderr.write(f"coppice: {line}\n")
-            sys.stderr.flush()
-        return code
 
 
 def jobs(asked: int) -> int:
