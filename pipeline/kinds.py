@@ -13,10 +13,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pipeline.core.graph import Target
-from pipeline.edge.job import Stage
 from pipeline.errors import instead
 
 if TYPE_CHECKING:
+    from pipeline.edge.job import Stage
     from pipeline.spec import Item
 
 KINDS = {"steps": "pipeline.steps"}

@@ -13,7 +13,8 @@ from building import ALL, SPEC, planted, ran
 from conftest import COPPICE, Project, Said, environment
 from doit.plugin import PluginEntry
 
-from pipeline.build.command import MEANINGLESS, UNREAD
+from pipeline.build.asked import UNREAD
+from pipeline.build.command import MEANINGLESS
 from pipeline.build.main import COMMANDS as PLACES
 from pipeline.cli import noop
 

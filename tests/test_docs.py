@@ -9,7 +9,8 @@ from building import built
 from conftest import ROOT, Project
 from doit.plugin import PluginEntry
 
-from pipeline.build.command import BAD_INPUT, FAILED, LOCKED, MEANINGLESS, UNREAD
+from pipeline.build.asked import BAD_INPUT, FAILED, LOCKED, UNREAD
+from pipeline.build.command import MEANINGLESS
 from pipeline.build.main import COMMANDS
 from pipeline.edge.process import ALLOWED, MARK
 from pipeline.steps.read import KEYS, MAX_TARGETS, STEP_KEYS

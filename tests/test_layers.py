@@ -107,6 +107,14 @@ def test_loading_a_plan_again_imports_no_yaml(project: Project) -> None:
     assert not {"yaml", "doit", "pipeline.spec", "pipeline.steps"} & loaded
 
 
+def test_counting_targets_imports_no_doit_and_nothing_to_start_processes_with(project: Project) -> None:
+    project.spec("x", "kind: steps\nsteps: {s: {for: {n: [1, 2]}, run: 'echo > {out}', writes: '{n}'}}\n")
+    count = "import site; site.main(); from pipeline.build.main import main; main(['plan', '--graph-only', 'x'])"
+    loaded = in_python(project, count)
+    assert {"yaml", "pipeline.steps.plan"} <= loaded
+    assert not {"doit", "subprocess", "inspect", "pipeline.edge.job"} & loaded
+
+
 def test_nothing_beside_the_package_is_imported_by_it() -> None:
     beside = ["benchmarks", "examples", "tests", "dodo", "conftest"]
     assert not [(name, module) for name, found in MODULES for module in found if within(module, beside)]

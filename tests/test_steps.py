@@ -48,6 +48,36 @@ def test_ports_name_files_and_in_is_all_of_them_in_order(project: Project) -> No
     assert (project.read("runs/x/1"), project.read("runs/x/2")) == ("c", "cab")
 
 
+LINES = {
+    "printf %s {v} > {out}": "{}",
+    "printf %s '{v}' > '{out}'": "{}",
+    'printf %s "{v}" > "{out}"': "{}",
+    "printf %s 'a {v}'\\'' b' > {out}": "a {}' b",
+    'printf %s "$(cat < \'{file}\') \\"{v}" > {out}': '{} "{}',
+    "printf %s `cat '{file}'` x#'{v}' > {out} # it's {v}": "{}x#{}",
+    "printf %s $( (cat {file}); printf \"%s\" '{v}') > {out}": "{}{}",
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("value", ["0.1", "it's", 'say"so"', "$HOME\\", "{a}%s#"])
+def test_a_value_in_a_shell_line_is_just_itself_also_inside_quotes(project: Project, line: str, value: str) -> None:
+    for name in ("a b", "it's"):
+        project.write(name, value)
+        step = {"for": [{"v": value}], "run": line, "reads": {"file": name}, "writes": f"of {name}"}
+        project.spec("x", json.dumps({"kind": "steps", "steps": {"s": step}}))
+        built(project)
+        assert project.read(f"runs/x/of {name}") == LINES[line].replace("{}", value)
+
+
+def test_several_files_inside_quotes_are_one_text(project: Project) -> None:
+    project.write("a", "")
+    project.write("b c", "")
+    project.spec("x", steps("s: {run: 'echo \"<{in}>\" > {out}', reads: [a, b c], writes: made}"))
+    built(project)
+    assert project.read("runs/x/made") == "<a b c>\n"
+
+
 def test_braces_that_are_meant_are_written_twice(project: Project) -> None:
     spec = """
         line: {run: 'printf {{}} > {out}', writes: a}

@@ -56,7 +56,7 @@ class Memory:
         world.counts["recalls"] += line.fields["how"] == "recalled"
         identities = _identities(line, states)
         kept = Kept(line.fields["key"], tuple(line.fields["outputs"].values()))
-        if not identities:
+        if not identities and len(states) == 1:  # else some of what it saw was old and some new
             world.find("receipt", f"{line.target}: inputs or outputs that it never had: {line.fields}")
         if len(identities) == 1:  # else it was edited meanwhile, and which of the two it saw cannot be told
             self._record(world, line.target, identities.pop(), kept)
@@ -100,13 +100,13 @@ class Memory:
 
 def _identities(line: Line, states: list[dict[str, Truth]]) -> set[str]:
     """What the receipt may speak of: the results whose inputs and outputs it has."""
-    inputs, outputs = dict(line.fields["inputs"]), [*line.fields["outputs"].values()]
+    inputs, outputs = dict(line.fields["inputs"]), line.fields["outputs"]
     return {
         truth.identity
         for state in states
         if (truth := state.get(line.target))
         and all(inputs.get(path) == content for path, content in truth.inputs.items())
-        and outputs == [sha(body) for body in truth.outputs.values()]
+        and outputs == {path: sha(body) for path, body in truth.outputs.items()}
     }
 
 

@@ -9,6 +9,7 @@ from random import Random
 from typing import NamedTuple
 
 VALUES = (1, 2, 3)
+PORTS = ("a", "b", "c")
 SOURCES = ("src/1.txt", "src/2.txt", "src/3.txt", "src/a.txt", "src/b.txt")
 FOLDERS = ("data/", "data/**/*.txt", "data/*.txt")
 CODE = "steps.py"
@@ -33,6 +34,7 @@ class Step:
     salt: int
     reads: tuple[Read, ...]
     ports: tuple[str, ...]  # one output each
+    stem: str  # the folder of its outputs and what their names begin with
     lines: int
     flags: str  # c: coarse, x: executable
     timeout: int
@@ -91,7 +93,8 @@ def _step(rng: Random, name: str, above: list[Step], others: list[Run]) -> Step:
         told=tuple(axis for axis in axes if rng.random() < 0.7),
         salt=rng.randint(1, 3),
         reads=tuple(reads),
-        ports=("a", "b")[: rng.choice((1, 1, 2))],
+        ports=PORTS[: rng.choice((1, 1, 2))],
+        stem=name,
         lines=rng.choice((1, 1, 60)),
         flags=rng.choice(("-", "-", "c", "x")),
         timeout=rng.choice((30, 60)),
@@ -132,7 +135,7 @@ def _targets(project: Project, run: Run, step: Step) -> Iterator[Target]:
 
 def outputs(run: Run, step: Step, row: dict[str, int], port: str = "") -> Iterator[str]:
     for each in (port,) if port else step.ports:
-        yield f"runs/{run.name}/{step.name}/" + "-".join([step.name, *map(str, row.values())]) + f".{each}"
+        yield f"runs/{run.name}/{step.stem}/" + "-".join([step.stem, *map(str, row.values())]) + f".{each}"
 
 
 def reading(project: Project, run: Run, read: Read, row: dict[str, int]) -> list[str]:

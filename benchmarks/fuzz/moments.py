@@ -8,9 +8,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from benchmarks.fuzz.model import CODE, SOURCES
 from benchmarks.fuzz.operations import code, edit
-from benchmarks.fuzz.oracle import Truth
 from benchmarks.fuzz.specs import edit_spec
 from benchmarks.fuzz.start import Start
 from benchmarks.fuzz.world import World
@@ -60,7 +58,7 @@ def give_work(world: World) -> None:
         if len({now[name].identity for name in world.tool.allowed(world, now)}) > 2:
             break
         name, change = world.rng.choice((("edit", edit), ("edit", edit), ("edit code", code), ("edit spec", edit_spec)))
-        world.counts[name] += 1
+        world.begin(name)
         world.log(f"{name}: {change(world)}")
 
 
@@ -96,7 +94,7 @@ def _after(world: World, start: Start, number: signal.Signals, codes: tuple[int,
     world.counts[f"{number.name} that came too late"] += not interrupted
     world.counts[f"{number.name} in the middle of a build"] += bool(interrupted and finished and unfinished)
     if number == signal.SIGKILL and world.rng.random() < 0.5:
-        world.stragglers = {truth.target.mark for truth in start.states[0].values()}  # may note that they run still
+        world.stragglers = start.unfinished()
     else:
         world.all_gone()  # also those that are held
     world.tell("hold")
@@ -140,35 +138,6 @@ def failing(world: World) -> None:
     world.tell("fail")
 
 
-def _read_by(truth: Truth) -> list[str]:
-    """Files whose edit a target must notice: one of a folder too, and one that is new there; and its code."""
-    inside = ["data/keep.txt", "data/late.txt"] if any(read.startswith("data/") for read in truth.target.reads) else []
-    return [*(path for path in truth.inputs if path in (*SOURCES, CODE)), *inside]
-
-
-def edited_meanwhile(world: World) -> None:
-    """What a target reads is edited while it runs."""
-    give_work(world)
-    start = Start(world, world.tool.words(world.rng))
-    readers = [name for name in start.to_do() if _read_by(start.states[0][name])]
-    if not readers:
-        start.end(0)
-        return
-    held = world.rng.choice(readers)
-    marks = start.marks(held)
-    world.tell("hold", *marks)
-    code = 0
-    if start.until(lambda: start.one_of(marks)):
-        path = world.rng.choice(_read_by(start.states[0][held]))
-        old = (world.root / path).read_bytes() if (world.root / path).exists() else b""
-        world.write(path, old + b"# edited meanwhile\n")
-        start.changed()
-        code = 1
-        world.log(f"{path} edited while {held} ran")
-    world.tell("hold")
-    start.end(*((0, 1) if world.tool.name == "doit" else (code,)))
-
-
 MOMENTS = {
     "undisturbed build": Moment(3, undisturbed),
     "part of a build": Moment(3, partial),
@@ -177,5 +146,4 @@ MOMENTS = {
     "SIGINT": Moment(1, stopped),
     "two starts": Moment(2, concurrent),
     "failing target": Moment(2, failing),
-    "edit while it runs": Moment(2, edited_meanwhile),
 }

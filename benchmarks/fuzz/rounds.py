@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from benchmarks.fuzz import damage, moments, operations, specs
+from benchmarks.fuzz import damage, meanwhile, moments, operations, specs
 from benchmarks.fuzz.start import Start
 from benchmarks.fuzz.tools import TOOLS
 from benchmarks.fuzz.world import World, Wrong
@@ -28,28 +28,39 @@ class Failure(NamedTuple):
 
 
 class Summary(NamedTuple):
+    """`rounds_with` says in how many rounds something happened, `wrong_with` in how many of those that went wrong."""
+
     counts: Counter[str]
+    rounds_with: Counter[str]
+    wrong_with: Counter[str]
     failures: list[Failure]
     slowest_end: float
 
 
 def fuzz(rounds: int, seed: int, against: str, folder: Path, most_failures: int) -> Summary:
     """A new project every few rounds, each from a seed of its own."""
-    counts: Counter[str] = Counter()
+    worlds: list[World] = []
     failures: list[Failure] = []
-    slowest = 0.0
     for number in range(0, rounds, ROUNDS_A_PROJECT):
-        world = _project(seed, min(ROUNDS_A_PROJECT, rounds - number), against, folder / str(seed))
-        counts += world.counts
-        slowest = max(slowest, world.slowest_end)
-        if world.wrong:
-            failures.append(Failure(seed, world.sequence, world.wrong, world.root))
-            if len(failures) >= most_failures:
-                break
+        own = folder / str(seed)
+        world = _project(seed, min(ROUNDS_A_PROJECT, rounds - number), against, own)
+        worlds.append(world)
+        if not world.wrong:
+            shutil.rmtree(own)
         else:
-            shutil.rmtree(world.root.parent)
+            failures.append(Failure(seed, world.sequence, world.wrong, world.root))
+            (own / "told").write_text(told(failures[-1]))
+            if len(failures) == most_failures:
+                break
         seed += 1
-    return Summary(counts, failures, slowest)
+    return _summed(worlds, failures)
+
+
+def _summed(worlds: list[World], failures: list[Failure]) -> Summary:
+    counts = sum((world.counts for world in worlds), Counter[str]())
+    rounds_with = Counter(name for world in worlds for happened in world.rounds for name in happened)
+    wrong_with = Counter(name for world in worlds if world.wrong for name in world.rounds[-1])
+    return Summary(counts, rounds_with, wrong_with, failures, max((world.slowest_end for world in worlds), default=0.0))
 
 
 def _project(seed: int, rounds: int, against: str, folder: Path) -> World:
@@ -57,11 +68,10 @@ def _project(seed: int, rounds: int, against: str, folder: Path) -> World:
     try:
         for number in range(rounds):
             world.log(f"round {number + 1}")
-            found = len(world.wrong)
+            world.rounds.append(set())
             _round(world)
             world.counts["rounds"] += 1
-            world.counts["rounds with something wrong"] += len(world.wrong) > found
-            if world.wrong and against == "coppice":
+            if world.wrong:
                 break
     finally:
         world.end_all()
@@ -71,15 +81,15 @@ def _project(seed: int, rounds: int, against: str, folder: Path) -> World:
 def _round(world: World) -> None:
     rng, ours = world.rng, world.tool.name == "coppice"
     happenings: Mapping[str, Any] = {**operations.FILES, **specs.SPECS, **(damage.RECORDS if ours else {})}
-    builds: Mapping[str, Any] = {**moments.MOMENTS, **(damage.BAD_INPUTS if ours else {})}
+    builds: Mapping[str, Any] = {**moments.MOMENTS, **meanwhile.MOMENTS, **(damage.BAD_INPUTS if ours else {})}
     for _ in range(rng.choice((1, 1, 1, 2))):
         for _ in range(rng.randint(0, 4)):
             name = _drawn(rng, happenings)
             if said := happenings[name].do(world):
-                world.counts[name] += 1
+                world.begin(name)
                 world.log(f"{name}: {said}")
         name = _drawn(rng, builds)
-        world.counts[name] += 1
+        world.begin(name)
         world.log(f"{name}:")
         builds[name].do(world)
     _settle(world)
@@ -132,14 +142,22 @@ def told(failure: Failure) -> str:
     ])  # fmt: skip
 
 
+def _blamed(summary: Summary) -> dict[str, str]:
+    """What happened in the rounds that went wrong, and in how many of all rounds with it; the worst first."""
+    shares = {name: (wrong, summary.rounds_with[name]) for name, wrong in summary.wrong_with.items()}
+    worst = sorted(shares.items(), key=lambda item: (-item[1][0] / item[1][1], -item[1][0]))
+    return {name: f"{wrong} of {rounds}" for name, (wrong, rounds) in worst}
+
+
 def report(summary: Summary, against: str, seed: int, seconds: float, cpu: float) -> str:
-    kinds = Counter(wrong.kind for failure in summary.failures for wrong in failure.wrong)
+    kinds = Counter(kind for failure in summary.failures for kind in {wrong.kind for wrong in failure.wrong})
     return json.dumps(
         {
             "against": against,
             "seed": seed,
             "counts": dict(sorted(summary.counts.items())),
             "wrong": dict(sorted(kinds.items())),
+            "rounds that went wrong with": _blamed(summary),
             "slowest end of all processes, seconds": round(summary.slowest_end, 2),
             "wall seconds": round(seconds, 1),
             "cpu seconds": round(cpu, 1),

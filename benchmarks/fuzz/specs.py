@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 
-from benchmarks.fuzz.model import VALUES, Project, Run, Step
+from benchmarks.fuzz.model import FOLDERS, PORTS, VALUES, Project, Read, Run, Step
 from benchmarks.fuzz.model import draw as draw_project
 from benchmarks.fuzz.operations import Operation
 from benchmarks.fuzz.world import World
@@ -16,10 +17,32 @@ def edit_spec(world: World) -> str:
     change = world.rng.choice((
         {"salt": step.salt % 3 + 1}, {"lines": 61 - step.lines}, {"timeout": 90 - step.timeout},
         {"salt": step.salt % 3 + 1}, {"room": 1}, {"timeout": 90 - step.timeout},
-        {"told": step.axes}, {"reads": step.reads[1:]},
+        {"told": step.axes}, {"reads": step.reads[1:]}, {"reads": (*step.reads[:3], Read(world.rng.choice(FOLDERS)))},
     ))  # fmt: skip
-    _replace_step(world, run, replace(step, **change))
+    replace_step(world, run, replace(step, **change))
     return f"{run.name}:{step.name} {change}"
+
+
+def edit_ports(world: World) -> str:
+    """Outputs come, go, get another suffix or another order."""
+    run, step = _some_step(world)
+    ports = tuple(world.rng.sample(PORTS, world.rng.randint(1, len(PORTS))))
+    steps = [replace(each, reads=_still_there(each.reads, step.name, ports)) for each in run.steps]
+    steps[run.steps.index(step)] = replace(step, ports=ports)
+    _replace_run(world, replace(run, steps=tuple(steps)))
+    return f"{run.name}:{step.name} {ports}" if ports != step.ports else ""
+
+
+def rename_outputs(world: World) -> str:
+    """To a name of their own, or two steps swap theirs."""
+    run, step = _some_step(world)
+    other = world.rng.choice(run.steps)
+    taken = {each.stem for each in run.steps}
+    own = next(stem for times in count() if (stem := step.name + "x" * times) not in taken)
+    stems = {other.name: step.stem, step.name: other.stem if other is not step else own}
+    steps = tuple(replace(each, stem=stems.get(each.name, each.stem)) for each in run.steps)
+    _replace_run(world, replace(run, steps=steps))
+    return f"{run.name} {stems}"
 
 
 def edit_axis(world: World) -> str:
@@ -48,10 +71,11 @@ def add_step(world: World) -> str:
     """The last step of another project drawn at random, as far as it fits into this one."""
     run = world.project.runs[-1]
     names = {step.name for step in run.steps}
+    taken = names | {step.stem for step in run.steps}
     drawn = draw_project(world.rng, world.project.store).runs[0].steps[-1]
-    name = next(f"u{number}" for number in range(99) if f"u{number}" not in names)
+    name = next(f"u{number}" for number in range(99) if f"u{number}" not in taken)
     reads = tuple(replace(read, port="") for read in drawn.reads if not read.step or read.step in names)
-    _replace_run(world, replace(run, steps=(*run.steps, replace(drawn, name=name, reads=reads))))
+    _replace_run(world, replace(run, steps=(*run.steps, replace(drawn, name=name, stem=name, reads=reads))))
     return f"{run.name}:{name}"
 
 
@@ -70,22 +94,35 @@ def rename_run(world: World) -> str:
     return f"{run.name} is now {name}{', folder and all' if moved else ''}"
 
 
+def _still_there(reads: tuple[Read, ...], step: str, ports: tuple[str, ...]) -> tuple[Read, ...]:
+    """What reads a port that is gone reads all that are left; where only one is left it goes without a name."""
+    known = ports if len(ports) > 1 else ()
+    return tuple(
+        replace(read, port="") if read.step == step and read.run is None and read.port not in known else read
+        for read in reads
+    )
+
+
 def _some_step(world: World) -> tuple[Run, Step]:
     run = world.rng.choice(world.project.runs)
     return run, world.rng.choice(run.steps)
 
 
-def _replace_step(world: World, run: Run, step: Step) -> None:
-    _replace_run(world, replace(run, steps=tuple(step if each.name == step.name else each for each in run.steps)))
+def replace_step(world: World, run: Run, step: Step) -> Run:
+    steps = tuple(step if each.name == step.name else each for each in run.steps)
+    return _replace_run(world, replace(run, steps=steps))
 
 
-def _replace_run(world: World, run: Run) -> None:
+def _replace_run(world: World, run: Run) -> Run:
     project: Project = world.project
     world.respell(replace(project, runs=tuple(run if each.name == run.name else each for each in project.runs)))
+    return run
 
 
 SPECS = {
     "edit spec": Operation(4, edit_spec),
+    "edit outputs in spec": Operation(3, edit_ports),
+    "rename outputs in spec": Operation(3, rename_outputs),
     "edit axis": Operation(3, edit_axis),
     "edit spec, nothing that counts": Operation(1, edit_cosmetic),
     "drop step": Operation(1, drop_step),

@@ -77,7 +77,7 @@ def _reads(project: Project, run: Run, read: Read) -> list[Any]:
 
 def _writes(step: Step) -> str | dict[str, str]:
     """An output's name has all values in it, so that no two targets share one."""
-    stem = f"{step.name}/" + "-".join([step.name, *(f"{{{axis}}}" for axis in step.axes)])
+    stem = f"{step.stem}/" + "-".join([step.stem, *(f"{{{axis}}}" for axis in step.axes)])
     if len(step.ports) == 1:
         return f"{stem}.{step.ports[0]}"
     return {port: f"{stem}.{port}" for port in step.ports}

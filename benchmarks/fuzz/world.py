@@ -46,6 +46,7 @@ class World:
     def __init__(self, folder: Path, tool: Tool, rng: Random) -> None:
         self.root, self.outside, self.tool, self.rng = folder / "project", folder / "outside", tool, rng
         self.sequence: list[str] = []
+        self.rounds: list[set[str]] = []  # what happened in each
         self.counts: Counter[str] = Counter()
         self.wrong: list[Wrong] = []
         self.stragglers: set[str] = set()
@@ -90,6 +91,10 @@ class World:
     def tell(self, word: str, *marks: str) -> None:
         """Let the actions of these targets `hold` or `fail`."""
         (self.outside / word).write_text(" ".join(marks))
+
+    def begin(self, name: str) -> None:
+        self.rounds[-1].add(name)
+        self.counts[name] += 1
 
     def log(self, what: str) -> None:
         self.sequence.append(what)

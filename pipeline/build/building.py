@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from pipeline.build.command import jobs, plans_for
+from pipeline.build.asked import plans_for
+from pipeline.build.command import jobs
 from pipeline.build.runner import Interrupted, RoomRunner, Todo
 from pipeline.build.session import Session
 from pipeline.core.rooms import rooms

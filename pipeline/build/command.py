@@ -8,22 +8,17 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from getopt import GetoptError, gnu_getopt
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from doit.cmd_base import DoitCmdBase
 from doit.cmd_run import Run as StockRun
 from doit.cmdparse import CmdOption, CmdParse, CmdParseError, DefaultUpdate
 from doit.exceptions import InvalidCommand
 
-from pipeline.errors import Locked, SpecError
+from pipeline.build.asked import BAD_INPUT, refuse, told, unread
+from pipeline.errors import SpecError
 
-if TYPE_CHECKING:
-    from pipeline.build.project import RunPlan
-
-FAILED, BAD_INPUT, LOCKED = 1, 2, 75
-UNREAD = 128 + 13  # as if SIGPIPE had ended us
 NEW_NAMES = {"why", "plan", "graph", "init", "gc"}
 # Options of doit's that have no meaning here: an error, rather than accepted and without effect.
 MEANINGLESS = {
@@ -39,21 +34,6 @@ opt_jobs = {
     "name": "num_process", "short": "n", "long": "process", "type": int, "default": 0,
     "help": "how many targets at once [default: as many as there are CPUs]",
 }  # fmt: skip
-
-
-def run_of(word: str) -> str:
-    """The run that a word on the command line speaks of: `run`, `run:target` or `runs/run/output`."""
-    parts = os.path.normpath(word).split("/")
-    if len(parts) > 2 and parts[0] == "runs":
-        return parts[1]
-    return word.partition(":")[0]
-
-
-def plans_for(words: list[str]) -> dict[str, RunPlan]:
-    """The plans of all runs that the command line speaks of; of every run when it names none."""
-    from pipeline.build import project
-
-    return project.load(sorted({run_of(word) for word in words}) or project.specs())
 
 
 def mistake(error: CmdParseError) -> str:
@@ -79,7 +59,7 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
         except BrokenPipeError:
             return unread()
         except CmdParseError as error:
-            return self.refuse(f"{self.name}: {mistake(error)}; see `{self.bin_name} help {self.name}`", BAD_INPUT)
+            return refuse(f"{self.name}: {mistake(error)}; see `{self.bin_name} help {self.name}`", BAD_INPUT)
         return code
 
     def execute(self, params: Any, args: list[str]) -> int:
@@ -93,18 +73,13 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
 
     def guarded(self, config: dict[str, Any]) -> int:
         """Do it, and say in one line what is wrong."""
-        try:
+
+        def answer() -> int:
             params, args = self.parsed()
             params.update_defaults(config)
             return self.on_specs(params, args)
-        except (SpecError, InvalidCommand) as error:
-            return self.refuse(str(error), BAD_INPUT)
-        except Locked as error:
-            return self.refuse(str(error), LOCKED)
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            return self.refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error), FAILED)
+
+        return told(answer, (SpecError, InvalidCommand))
 
     def parsed(self) -> tuple[Any, list[str]]:
         """Options may stand anywhere; doit stops at the first word, since there a task may have options of its own."""
@@ -133,24 +108,6 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
     def on_specs(self, params: Any, args: list[str]) -> int:
         """What the command does in a project made of specs; its exit code."""
         raise NotImplementedError
-
-    @staticmethod
-    def refuse(message: str, code: int) -> int:
-        try:
-            sys.stdout.flush()
-        except OSError:
-            unread()
-        line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
-        with suppress(OSError):  # nor that; the exit code still tells
-            sys.stderr.write(f"coppice: {line}\n")
-            sys.stderr.flush()
-        return code
-
-
-def unread() -> int:
-    """Nobody reads what we print any more, as with `| head`: the rest goes nowhere, and no word is said of it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return UNREAD
 
 
 class NewCommand(SpecCommand):

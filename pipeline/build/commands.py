@@ -14,7 +14,8 @@ from doit.cmd_info import Info as StockInfo
 from doit.cmd_list import List as StockList
 from doit.exceptions import InvalidCommand
 
-from pipeline.build.command import FAILED, SpecCommand, plans_for
+from pipeline.build.asked import FAILED, plans_for
+from pipeline.build.command import SpecCommand
 from pipeline.build.session import Session
 from pipeline.build.tasks import Records, tasks
 from pipeline.edge.lock import locked

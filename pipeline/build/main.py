@@ -1,18 +1,11 @@
-"""doit's command line with our commands: what `coppice` runs once there is something to do."""
+"""What `coppice` runs once there is something to do: doit's command line with our commands, or an answer without it."""
 
 from __future__ import annotations
 
 import gc
-import platform
-from typing import Any
+from collections.abc import Callable
 
-from doit.cmd_base import TaskLoader2
-from doit.doit_cmd import DoitMain
-from doit.plugin import PluginDict, PluginEntry
-from doit.version import VERSION as DOIT
-
-from pipeline import __version__
-from pipeline.dodo import DOIT_CONFIG
+from pipeline.build.asked import count_targets, told
 
 COMMANDS = {
     "help": "pipeline.build.help:Help",
@@ -28,37 +21,8 @@ COMMANDS = {
     "init": "pipeline.build.upkeep:Init",
     "gc": "pipeline.build.upkeep:Gc",
 }
-
-
-class SpecLoader(TaskLoader2):  # type: ignore[misc]
-    """Stands where doit loads dodo.py: specs are loaded by the commands, which know what is asked for."""
-
-    looked = True  # `coppice` has looked already whether there is anything to do
-
-    def load_doit_config(self) -> dict[str, Any]:
-        return dict(DOIT_CONFIG)
-
-    def load_tasks(self, cmd: Any, pos_args: list[str]) -> list[Any]:
-        return []
-
-
-class Main(DoitMain):  # type: ignore[misc]
-    BIN_NAME = "coppice"
-
-    def get_cmds(self) -> Any:
-        """Ours only, and imported when asked for; plugins are for the `doit` command."""
-        cmds = PluginDict()
-        for name, place in COMMANDS.items():
-            cmds[name] = PluginEntry("COMMAND", name, place)
-        return cmds
-
-    def process_args(self, cmd_args: list[str]) -> list[str]:
-        """doit takes name=value for a variable of its own; here such a word is the name of something unknown."""
-        return cmd_args
-
-    @staticmethod
-    def print_version() -> None:
-        print(f"coppice {__version__} (doit {'.'.join(map(str, DOIT))}, Python {platform.python_version()})")
+# Questions that need no doit, whose import takes longer than the answer: a command with one option, besides words.
+WITHOUT_DOIT: dict[tuple[str, ...], Callable[[list[str]], int]] = {("plan", "--graph-only"): count_targets}
 
 
 def asked_for_help(words: list[str]) -> list[str]:
@@ -70,4 +34,10 @@ def asked_for_help(words: list[str]) -> list[str]:
 
 def main(words: list[str]) -> int:
     gc.disable()  # graphs are large and live to the end: collecting would only walk them again and again
-    return int(Main(SpecLoader(), config_filenames=()).run(asked_for_help(words)) or 0)
+    options = [word for word in words[1:] if word.startswith("-")]
+    answer = WITHOUT_DOIT.get((*words[:1], *options))
+    if answer is not None:
+        return told(lambda: answer([word for word in words[1:] if word not in options]))
+    from pipeline.build.doit_line import main as with_doit
+
+    return with_doit(asked_for_help(words))

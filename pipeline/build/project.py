@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from pipeline.core.graph import CycleError, Graph, Limits, Target, paths
+from pipeline.core.graph import CycleError, Graph, Limits, Target
 from pipeline.edge import noop, state
 from pipeline.edge.files import write_whole
 from pipeline.errors import SpecError, instead
@@ -158,9 +158,9 @@ def _freeze(run: str, head: list[Any], targets: Sequence[Target]) -> None:
 
 def _needs(run: str, targets: Sequence[Target]) -> tuple[str, ...]:
     """Other runs whose outputs this one reads, if they have a spec."""
-    reads = {path for t in targets for path in paths(t.reads) if path.startswith("runs/")}
-    others = {path.split("/")[1] for path in reads}
-    return tuple(sorted(others - {run}))
+    own = f"runs/{run}/"
+    reads = {path for t in targets for _, group in t.reads for path in group if not path.startswith(own)}
+    return tuple(sorted({path.split("/")[1] for path in reads if path.startswith("runs/")} - {run}))
 
 
 def _read(spec: str) -> bytes:

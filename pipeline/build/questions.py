@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from doit.exceptions import InvalidCommand
 
-from pipeline.build import project
-from pipeline.build.command import FAILED, NewCommand, jobs, opt_jobs, plans_for
+from pipeline.build.asked import FAILED, count_targets, plans_for
+from pipeline.build.command import NewCommand, jobs, opt_jobs
 
 if TYPE_CHECKING:
+    from pipeline.build.project import RunPlan
     from pipeline.views.plan import Plan as Planned
 
 MOST_DRAWN = 300
@@ -54,17 +55,15 @@ class Plan(NewCommand):
     )  # fmt: skip
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        plans = plans_for(args)
         if params["graph_only"]:
-            print(f"{len(project.graph(plans).targets)} targets")
-            return 0
+            return count_targets(args)
         from pipeline.views.plan import as_json, as_text
 
-        plan = self.plan(plans, args, jobs(params["num_process"]))
+        plan = self.plan(plans_for(args), args, jobs(params["num_process"]))
         print(as_json(plan) if params["json"] else as_text(plan, params["all"]))
         return 0
 
-    def plan(self, plans: dict[str, project.RunPlan], words: list[str], at_once: int) -> Planned:
+    def plan(self, plans: dict[str, RunPlan], words: list[str], at_once: int) -> Planned:
         from pipeline.build.outline import outlined
         from pipeline.build.session import Session
 

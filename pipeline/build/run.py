@@ -7,6 +7,7 @@ from typing import Any
 
 from doit.cmd_run import Run as StockRun
 
+from pipeline.build.asked import refuse
 from pipeline.build.command import SpecCommand, opt_jobs
 from pipeline.cli import noop
 
@@ -29,7 +30,7 @@ class Run(SpecCommand, StockRun):  # type: ignore[misc]
         try:
             return build(args, params, self.reporters)
         except Interrupted as error:
-            return self.refuse(f"{error}; what was finished is kept", 128 + error.number)
+            return refuse(f"{error}; what was finished is kept", 128 + error.number)
 
     def plainly(self, params: Any) -> bool:
         """May this be answered with "up to date", and has nobody looked yet?"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 # A port is a name with the paths behind it; pairs rather than a dict, to be small a hundred thousand times.
@@ -56,7 +56,7 @@ class Graph:
 
     def __init__(self, targets: Iterable[Target], in_order: bool = False) -> None:
         listed = list(targets)
-        self.targets = listed if in_order else _sorted(listed, _writers(listed))
+        self.targets = listed if in_order else _sorted(listed)
 
     @cached_property
     def writer(self) -> dict[str, int]:
@@ -128,27 +128,27 @@ def _closure(start: Iterable[int], step: Callable[[int], Iterable[int]]) -> set[
     return seen
 
 
-def _sorted(listed: Sequence[Target], writer: Mapping[str, int]) -> list[Target]:
+def _sorted(listed: Sequence[Target]) -> list[Target]:
     """Stable topological order; the smallest listed position goes first."""
+    readers: dict[str, list[int]] = {path: [] for t in listed for _, group in t.writes for path in group}
     waits: list[int] = []
-    readers: dict[int, list[int]] = {}
     for i, target in enumerate(listed):
-        above = {writer[path] for path in target.inputs if path in writer}
-        waits.append(len(above))
-        for j in above:
-            readers.setdefault(j, []).append(i)
-    ready = [i for i, count in enumerate(waits) if not count]
-    heapify(ready)
+        made = [readers[path] for _, group in target.reads for path in group if path in readers]
+        for beside in made:
+            beside.append(i)
+        waits.append(len(made))
+    ready = [i for i, count in enumerate(waits) if not count]  # in order, so it is a heap
     order: list[Target] = []
     while ready:
-        i = heappop(ready)
-        order.append(listed[i])
-        for j in readers.get(i, ()):
-            waits[j] -= 1
-            if not waits[j]:
-                heappush(ready, j)
+        order.append(target := listed[heappop(ready)])
+        for _, group in target.writes:
+            for path in group:
+                for j in readers[path]:
+                    waits[j] -= 1
+                    if not waits[j]:
+                        heappush(ready, j)
     if len(order) < len(listed):
-        raise CycleError(tuple(_one_cycle(listed, writer, waits)))
+        raise CycleError(tuple(_one_cycle(listed, _writers(listed), waits)))
     return order
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from pipeline.core.graph import Limits
 from pipeline.spec import Item
 from pipeline.steps.templates import Template
 
-Row = dict[str, str]
 
-
-@dataclass(frozen=True)
-class Gather:
+class Gather(NamedTuple):
     """All outputs of another step (or of one of its ports) whose `for` values agree with the reader's."""
 
     item: Item
@@ -21,49 +18,38 @@ class Gather:
     port: str | None
 
 
-@dataclass(frozen=True)
-class File:
+class File(NamedTuple):
     """A path with {braces}."""
 
     item: Item
     path: Template
 
 
-class Typed(Protocol):
-    """A value of a `for:` as plain Python; a date, say, is text to a command but nothing to a function."""
+class Matrix(NamedTuple):
+    """The `for:` of a step by columns: what each name stands for in each of `size` targets."""
 
-    def plain(self) -> Any: ...
+    columns: Mapping[str, Sequence[str]]
+    size: int
+    labels: Sequence[str]
+    """The values of each row as part of the name of its target."""
+    plain: Callable[[str, int], Any]
+    """A value as plain Python, for calls; a date, say, is text to a command but nothing to a function."""
 
-
-@dataclass(frozen=True)
-class Number:
-    """A value of a range."""
-
-    value: int
-
-    def plain(self) -> int:
-        return self.value
+    def row(self, i: int) -> dict[str, str]:
+        return {name: column[i] for name, column in self.columns.items()}
 
 
-@dataclass(frozen=True)
-class Matrix:
-    """The `for:` of a step: its names, and a row of values for each target.  `typed` is for Python calls."""
-
-    names: tuple[str, ...] = ()
-    rows: tuple[Row, ...] = ({},)
-    typed: tuple[dict[str, Typed], ...] = ({},)
+NO_MATRIX = Matrix({}, 1, ("",), lambda name, row: None)
 
 
-@dataclass(frozen=True)
-class Env:
+class Env(NamedTuple):
     """What a step sees of the environment, besides PATH, HOME and locale."""
 
-    fixed: dict[str, Template] = field(default_factory=dict)
+    fixed: Mapping[str, Template]
     passed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     name: str
     item: Item
     keys: dict[str, Item]
@@ -83,8 +69,7 @@ class Step:
         return self.keys.get(key, self.item)
 
 
-@dataclass(frozen=True)
-class StepsSpec:
+class StepsSpec(NamedTuple):
     name: str
     file: str
     steps: tuple[Step, ...]

@@ -3,34 +3,29 @@
 from __future__ import annotations
 
 import re
-from itertools import product
-from math import prod
-from typing import Any
 
 from pipeline.core.graph import Limits
 from pipeline.edge.files import pattern_error
-from pipeline.edge.process import MARK
-from pipeline.errors import clipped, instead
+from pipeline.errors import instead
 from pipeline.spec import Item
-from pipeline.steps.model import Env, File, Gather, Matrix, Number, Row, Step, StepsSpec, Typed
-from pipeline.steps.templates import Template, TemplateError, mentioned, template
+from pipeline.steps.matrix import matrix
+from pipeline.steps.model import NO_MATRIX, Env, File, Gather, Matrix, Step, StepsSpec
+from pipeline.steps.names import check_names, checked_name, checked_variable
+from pipeline.steps.templates import Template, TemplateError, template
 
 KEYS = ("kind", "store", "max_targets", "rooms", "env", "steps")
 STEP_KEYS = (
     "run", "call", "with", "for", "reads", "writes", "env", "timeout", "retries", "room", "by_content",
 )  # fmt: skip
 MAX_TARGETS = 5000
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-FILES = ("in", "out")
 
 
 def read(item: Item, name: str) -> StepsSpec:
     top = item.fields("spec", KEYS, ("kind", "steps"))
     most = top["max_targets"].count("max_targets", 1) if "max_targets" in top else MAX_TARGETS
     named = top["rooms"].pairs("rooms") if "rooms" in top else ()
-    rooms = {_name(n, v, "rooms"): v.count(f"room {n}", 1) for n, v in named}
-    env = _env(top["env"], "env") if "env" in top else Env()
+    rooms = {checked_name(n, v, "rooms"): v.count(f"room {n}", 1) for n, v in named}
+    env = _env(top["env"], "env") if "env" in top else Env({})
     seen: dict[int, Matrix] = {}
     steps = tuple(_step(n, v, env, rooms, most, seen) for n, v in top["steps"].pairs("steps"))
     if not steps:
@@ -45,7 +40,7 @@ def read(item: Item, name: str) -> StepsSpec:
 
 
 def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int, seen: dict[int, Matrix]) -> Step:
-    _name(name, item, "steps")
+    checked_name(name, item, "steps")
     what = f"step {name}"
     keys = item.fields(what, STEP_KEYS, ("writes",))
     if "with" in keys and not keys["with"].is_map:
@@ -59,7 +54,7 @@ def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int, see
         name=name,
         item=item,
         keys=keys,
-        matrix=_shared_matrix(keys["for"], what, most, seen) if "for" in keys else Matrix(),
+        matrix=_shared_matrix(keys["for"], what, most, seen) if "for" in keys else NO_MATRIX,
         argv=tuple(_template(w, f"{what}: run") for w in run.items(f"{what}: run")) if run and run.is_list else None,
         shell=_template(run, f"{what}: run") if run and not run.is_list else None,
         call=_call(keys["call"], what) if "call" in keys else None,
@@ -70,141 +65,21 @@ def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int, see
         limits=_limits(keys, what, rooms),
         by_content=_flag(keys["by_content"], f"{what}: by_content") if "by_content" in keys else False,
     )
-    _check_names(step, what)
+    check_names(step, what)
     return step
-
-
-def _check_names(step: Step, what: str) -> None:
-    """Every name in braces means one thing; and a command names what it must write."""
-    _check_ports(step, what)
-    words = [*(step.argv or ()), *([step.shell] if step.shell else [])]
-    _check_words(step, words, what)
-    for file in (f for group in (*step.reads.values(), *step.writes.values()) for f in group if isinstance(f, File)):
-        for name in file.path.names:
-            if name not in step.matrix.names:
-                file.item.wrong(f"{what}: '{{{name}}}' is not a name of its `for:`{instead(name, step.matrix.names)}")
-    for variable, text in step.env.fixed.items():
-        for name in text.names:
-            if name not in step.matrix.names:
-                step.at("env").wrong(f"{what}: env {variable}: '{{{name}}}' is not a name of its `for:`")
-    _check_arguments(step, step.arguments, what)
-
-
-def _check_ports(step: Step, what: str) -> None:
-    for name in step.matrix.names:
-        if name in {*step.reads, *step.writes, *FILES}:
-            step.at("for").wrong(f"{what}: for: '{name}' is also the name of a port; rename one")
-    if "out" in step.reads:
-        step.at("reads").wrong(f"{what}: reads: 'out' stands for what the step writes; give the port another name")
-    if "in" in step.writes:
-        step.at("writes").wrong(f"{what}: writes: 'in' stands for what the step reads; give the port another name")
-    if double := {*step.reads} & {*step.writes}:
-        step.at("reads").wrong(f"{what}: port '{min(double)}' is both read and written; rename one")
-
-
-def _check_words(step: Step, words: list[Template], what: str) -> None:
-    known = {*step.matrix.names, *step.reads, *step.writes, *FILES}
-    used = {name for word in words for name in word.names}
-    for name in sorted(used - known):
-        step.at("run").wrong(f"{what}: run: '{{{name}}}' is not known here{instead(name, known)}")
-    if step.argv is not None and not step.argv:
-        step.at("run").wrong(f"{what}: run: the list is empty; give the command and its arguments")
-    if step.shell is not None and not step.shell.parts:
-        step.at("run").wrong(f"{what}: run: an empty line; give the command and its arguments")
-    if "in" in used and not step.reads:
-        step.at("run").wrong(f"{what}: run: {{in}} stands for nothing; the step has no `reads:`")
-    if words and "out" not in used and (unnamed := [port for port in step.writes if port not in used]):
-        step.at("run").wrong(
-            f"{what}: run: the command never names its output; write to the path that {{{unnamed[0]}}} stands for"
-        )
-
-
-def _check_arguments(step: Step, value: Any, what: str) -> None:
-    if isinstance(value, str):
-        try:
-            unknown = sorted(mentioned([value]) - {*step.matrix.names})
-        except TemplateError as error:
-            step.at("with").wrong(f"{what}: with: {error}")
-        if unknown:
-            step.at("with").wrong(f"{what}: with: '{{{unknown[0]}}}' is not a name of its `for:`")
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _check_arguments(step, inner, what)
 
 
 def _shared_matrix(item: Item, what: str, most: int, seen: dict[int, Matrix]) -> Matrix:
     """Steps that share their rows by an alias have them read once."""
     if id(item.node) not in seen:
-        seen[id(item.node)] = _matrix(item, what, most)
+        seen[id(item.node)] = matrix(item, what, most)
     return seen[id(item.node)]
-
-
-def _matrix(item: Item, what: str, most: int) -> Matrix:
-    what = f"{what}: for"
-    if item.is_list:
-        return _rows(item, what, most)
-    columns = {_name(n, v, what): _column(v, f"{what}: {n}", most) for n, v in item.pairs(what)}
-    if (count := prod(len(c) for c in columns.values())) > most:
-        item.wrong(_too_many(f"{what} makes {count} targets", most))
-    names = tuple(columns)
-    rows = [dict(zip(names, combo, strict=True)) for combo in product(*columns.values())]
-    return Matrix(
-        names,
-        tuple({n: text for n, (text, _) in row.items()} for row in rows),
-        tuple({n: typed for n, (_, typed) in row.items()} for row in rows),
-    )
-
-
-def _rows(item: Item, what: str, most: int) -> Matrix:
-    """A list of rows, all with the same names."""
-    rows: list[Row] = []
-    typed: list[dict[str, Typed]] = []
-    names: tuple[str, ...] | None = None
-    for entry in item.items(what):
-        pairs = list(entry.pairs(what))
-        here = tuple([name for name, _ in pairs])
-        if names is None:
-            names = tuple(_name(n, entry, what) for n in here)
-        elif {*here} != {*names}:
-            entry.wrong(f"{what}: this row has {', '.join(here)}; the first one has {', '.join(names)}")
-        rows.append({n: v.text(f"{what}: {n}") for n, v in pairs})
-        typed.append(dict(pairs))
-    if not rows or not names:
-        item.wrong(f"{what}: the list is empty; give it rows such as - {{a: 1, b: x}}")
-    if len(rows) > most:
-        item.wrong(_too_many(f"{what} makes {len(rows)} targets", most))
-    return Matrix(names, tuple(rows), tuple(typed))
-
-
-def _too_many(what: str, most: int) -> str:
-    return f"{what}, more than the {most} allowed; if that is meant, raise `max_targets:`"
-
-
-def _column(item: Item, what: str, most: int) -> list[tuple[str, Typed]]:
-    """A list of values, or {range: N}, {range: [from, to]}, {range: [from, to, step]}."""
-    if item.is_map:
-        return [(str(i), Number(i)) for i in _range(item.fields(what, ("range",), ("range",))["range"], what, most)]
-    values: list[tuple[str, Typed]] = [(v.text(what), v) for v in item.items(what)]
-    if not values:
-        item.wrong(f"{what}: the list is empty")
-    return values
-
-
-def _range(item: Item, what: str, most: int) -> range:
-    numbers = [v.plain() for v in item.items(what)] if item.is_list else [item.plain()]
-    if not 1 <= len(numbers) <= 3 or not all(type(n) is int for n in numbers) or (len(numbers) == 3 and not numbers[2]):
-        item.wrong(f"{what}: range takes N, [from, to] or [from, to, step], whole numbers; `to` is left out")
-    values = range(*numbers)
-    if not values:
-        item.wrong(f"{what}: this range has no values")
-    if (count := (values[-1] - values[0]) // values.step + 1) > most:
-        item.wrong(_too_many(f"{what}: this range makes {count} targets", most))
-    return values
 
 
 def _ports(item: Item, what: str, default: str) -> dict[str, tuple[File | Gather, ...]]:
     """A path, a list, or a map of ports; `{step: s}` stands for all outputs of another step."""
     if item.is_map and not _is_gather(item):
-        return {_name(n, v, what): _sources(v, f"{what}: {n}") for n, v in item.pairs(what)}
+        return {checked_name(n, v, what): _sources(v, f"{what}: {n}") for n, v in item.pairs(what)}
     return {default: _sources(item, what)}
 
 
@@ -230,7 +105,7 @@ def _writes(item: Item, what: str) -> dict[str, tuple[File, ...]]:
     out: dict[str, tuple[File, ...]] = {}
     for name, value in groups:
         files = value.items(what) if value.is_list else [value]
-        out[_name(name, value, what)] = tuple(File(f, _template(f, what)) for f in files)
+        out[checked_name(name, value, what)] = tuple(File(f, _template(f, what)) for f in files)
     if not any(out.values()):
         item.wrong(f"{what}: nothing; a step without an output can never be up to date")
     return out
@@ -238,8 +113,8 @@ def _writes(item: Item, what: str) -> dict[str, tuple[File, ...]]:
 
 def _env(item: Item, what: str) -> Env:
     if item.is_list:
-        return Env(passed=tuple(_variable(v.text(what), v, what) for v in item.items(what)))
-    pairs = [(_variable(n, v, what), v) for n, v in item.pairs(what)]
+        return Env({}, tuple(checked_variable(v.text(what), v, what) for v in item.items(what)))
+    pairs = [(checked_variable(n, v, what), v) for n, v in item.pairs(what)]
     return Env(
         {n: _template(v, f"{what}: {n}") for n, v in pairs if not v.is_null}, tuple(n for n, v in pairs if v.is_null)
     )
@@ -285,17 +160,3 @@ def _template(item: Item, what: str) -> Template:
         return template(item.text(what))
     except TemplateError as error:
         item.wrong(f"{what}: {error}")
-
-
-def _name(name: str, item: Item, what: str) -> str:
-    if not NAME.fullmatch(name):
-        item.wrong(f"{what}: '{clipped(name)}' is not a name; use letters, digits, _ and -, a letter first")
-    return name
-
-
-def _variable(name: str, item: Item, what: str) -> str:
-    if name == MARK:
-        item.wrong(f"{what}: {MARK} is set by Coppice itself, to find what a build leaves behind; choose another name")
-    if not VARIABLE.fullmatch(name):
-        item.wrong(f"{what}: '{name}' is not the name of an environment variable")
-    return name

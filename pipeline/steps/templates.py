@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from string import Formatter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
+
+Spell = Callable[[str, int], str]
+"""How a value is put into the n-th place of a template."""
+
+# What matters for quotes in a shell line; NUL stands where a name in braces is.
+_SHELL = re.compile(r"""\\[^\0]|['"`()\n\0]|\$\(|(?<![^\s;&|()])#""")
+_CLOSED_BY = {"'": "'", '"': '"', "`": "`", "(": ")", "#": "\n"}
+_OPENS = {"": ("'", '"', "`", "$(", "(", "#"), '"': ("`", "$(")}
 
 
 class TemplateError(ValueError):
@@ -18,6 +27,15 @@ class Template(NamedTuple):
     parts: tuple[tuple[str, str | None], ...]
     names: tuple[str, ...]
     form: str
+
+
+class Matrix(Protocol):
+    """Values by name, one for each row."""
+
+    @property
+    def columns(self) -> Mapping[str, Sequence[str]]: ...
+    @property
+    def size(self) -> int: ...
 
 
 def template(text: str) -> Template:
@@ -33,19 +51,31 @@ def template(text: str) -> Template:
     return Template(parts, tuple(name for _, name in parts if name is not None), form)
 
 
-def filled(template: Template, values: Mapping[str, str]) -> str:
-    """Values put in and braces unescaped: a finished text."""
-    return template.form % tuple([values[name] for name in template.names])
+def filled(template: Template, matrix: Matrix) -> Sequence[str]:
+    """For each row its values put in and braces unescaped: finished texts."""
+    if not template.names:
+        return [template.form % ()] * matrix.size
+    return [*map(template.form.__mod__, zip(*[matrix.columns[name] for name in template.names], strict=True))]
 
 
-def half_filled(template: Template, values: Mapping[str, str], quote: Callable[[str], str] = str) -> str:
-    """Values put in, names of files left in braces: still a template."""
-    out = []
-    for literal, name in template.parts:
-        out.append(_escaped(literal))
-        if name is not None:
-            out.append(_escaped(quote(values[name])) if name in values else f"{{{name}}}")
-    return "".join(out)
+def half_filled(template: Template, matrix: Matrix, spell: Spell = lambda value, place: value) -> Sequence[str]:
+    """For each row its values put in, names of files left in braces: still templates."""
+    form = ""
+    values: list[Sequence[str]] = []
+    for n, (literal, name) in enumerate(template.parts):
+        form += _escaped(literal).replace("%", "%%")
+        if name is not None and name in matrix.columns:
+            form += "%s"
+            values.append([_escaped(spell(value, n)) for value in matrix.columns[name]])
+        elif name is not None:
+            form += f"{{{name}}}"
+    return [*map(form.__mod__, zip(*values, strict=True))] if values else [form % ()] * matrix.size
+
+
+def half_filled_line(line: Template, matrix: Matrix) -> Sequence[str]:
+    """The same for a shell line, in which each value stands for just itself."""
+    marks = _open_quotes(line)
+    return half_filled(line, matrix, lambda value, n: _in_shell([value], marks[n]))
 
 
 def _escaped(text: str) -> str:
@@ -65,7 +95,39 @@ def argv(words: Sequence[str], files: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def shell_line(line: str, files: Mapping[str, Sequence[str]]) -> str:
-    return line.format_map({name: " ".join(map(shlex.quote, group)) for name, group in files.items()})
+    parsed = template(line)
+    parts = zip(parsed.parts, _open_quotes(parsed), strict=True)
+    return "".join(text if name is None else text + _in_shell(files[name], mark) for (text, name), mark in parts)
+
+
+def _in_shell(texts: Sequence[str], mark: str) -> str:
+    """Words of their own; or inside quotes, a part of what stands there, for which odd texts interrupt the quotes."""
+    if not mark:
+        return " ".join(map(shlex.quote, texts))
+    text = " ".join(texts)
+    return text if shlex.quote(text) == text else f"{mark}{shlex.quote(text)}{mark}"
+
+
+def _open_quotes(line: Template) -> list[str]:
+    """At the end of each literal of a shell line: the quotes that are open there, if any."""
+    marks: list[str] = []
+    inside: list[str] = []
+    for token in _SHELL.findall("".join(f"{literal}\0" for literal, _ in line.parts)):
+        if token == "\0":
+            marks.append(inside[-1] if inside and inside[-1] in "'\"" else "")
+        else:
+            _follow(inside, token)
+    return marks
+
+
+def _follow(inside: list[str], token: str) -> None:
+    """`inside` is all that is open: quotes, (, a comment.  In $() quotes begin anew, also when it is in quotes."""
+    top = inside[-1] if inside else ""
+    literal = top in ("'", "#")  # where a backslash is one
+    if (token[-1] if literal else token) == _CLOSED_BY.get(top):
+        inside.pop()
+    elif not literal and token in _OPENS.get(top, _OPENS[""]):
+        inside.append(token[-1])
 
 
 def mentioned(words: Iterable[str]) -> set[str]:
