@@ -24,7 +24,7 @@ class Board:
 
     def __init__(self, session: Session, todo: set[int], go_on: bool) -> None:
         self.stopping = False  # may be set in a signal handler: no lock is taken for it
-        self.ended: dict[int, Outcome] = {}
+        self.ended: dict[int, str] = {}  # how, in a word: all that is left of an outcome once it was told
         self.told = Event()  # there are news
         self.over = Event()  # all threads have left
         self._session, self._go_on = session, go_on
@@ -67,7 +67,7 @@ class Board:
         with self._changed:
             self._session.maker.receipts[target.run].append(entries)
             self._freed(i)
-            self.ended[i] = outcome
+            self.ended[i] = outcome.status
             self._tell([(target, outcome)])
             self._tell(self._left_out(self._schedule.ended(i, outcome.status != FAILED)))
             if outcome.status == FAILED and not self._go_on:

@@ -13,7 +13,7 @@ from doit.runner import FAILURE, Runner
 from pipeline.build.board import Board
 from pipeline.build.session import Session
 from pipeline.build.tasks import Records
-from pipeline.core.outcome import FAILED, Outcome
+from pipeline.core.outcome import FAILED
 from pipeline.edge.process import Stopping
 
 # What is finished is safe from a kill at once, and from a power cut within this time.
@@ -49,7 +49,7 @@ class RoomRunner(Runner):  # type: ignore[misc]
         self._fault: BaseException | None = None
 
     @property
-    def ended(self) -> dict[int, Outcome]:
+    def ended(self) -> dict[int, str]:
         return self._board.ended
 
     def run_tasks(self, _dispatcher: Todo) -> None:
@@ -63,7 +63,7 @@ class RoomRunner(Runner):  # type: ignore[misc]
         for thread in filter(Thread.is_alive, self._threads):
             thread.join()
         self._sync()
-        if any(outcome.status == FAILED for outcome in self.ended.values()):
+        if FAILED in self.ended.values():
             self.final_result = FAILURE
         if self._fault is not None:
             raise self._fault

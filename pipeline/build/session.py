@@ -10,7 +10,7 @@ from pipeline import kinds
 from pipeline.build import project
 from pipeline.build.make import Maker
 from pipeline.core.graph import Graph, Target
-from pipeline.core.outcome import FAILED, Outcome
+from pipeline.core.outcome import FAILED
 from pipeline.edge import state
 from pipeline.edge.files import Files, is_pattern, write_whole
 from pipeline.edge.job import Stage
@@ -138,9 +138,9 @@ class Session:
             for part in ("stage", "logs"):
                 os.makedirs(f"{state.folder(run)}/{part}", exist_ok=True)
 
-    def save(self, ended: Mapping[int, Outcome]) -> None:
+    def save(self, ended: Mapping[int, str]) -> None:
         """Remember signatures and contents, so that the next look costs a stat a file."""
-        ok = {i for i, outcome in ended.items() if outcome.status != FAILED}
+        ok = {i for i, status in ended.items() if status != FAILED}
         files = self.maker.files
         moved = reached(files.moved, {**self.watched, **files.watched})
         self.suspects = (self.suspects_below() - ok) | {i for path in moved for i in self.graph.touching(path)}
