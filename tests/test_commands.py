@@ -15,7 +15,7 @@ from doit.plugin import PluginEntry
 
 from pipeline.build.asked import UNREAD
 from pipeline.build.command import MEANINGLESS
-from pipeline.build.main import COMMANDS as PLACES
+from pipeline.build.names import COMMANDS as PLACES
 from pipeline.cli import noop
 
 COMMANDS = ["run", "list", "info", "clean", "forget", "ignore", "why", "plan", "graph"]

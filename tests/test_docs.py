@@ -11,7 +11,7 @@ from doit.plugin import PluginEntry
 
 from pipeline.build.asked import BAD_INPUT, FAILED, LOCKED, UNREAD
 from pipeline.build.command import MEANINGLESS
-from pipeline.build.main import COMMANDS
+from pipeline.build.names import COMMANDS
 from pipeline.edge.process import ALLOWED, MARK
 from pipeline.steps.read import KEYS, MAX_TARGETS, STEP_KEYS
 

@@ -20,7 +20,7 @@ from doit.runner import FAILURE, SUCCESS, Runner
 from doit.task import Task
 
 from pipeline.build.command import MEANINGLESS
-from pipeline.build.main import COMMANDS
+from pipeline.build.names import COMMANDS
 from pipeline.build.tasks import Records
 
 DEFINITION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -190,3 +190,10 @@ def test_a_gather_takes_the_outputs_whose_values_agree(project: Project) -> None
     built(project)
     assert project.read("runs/x/by-2") == "2a\n2b\n"
     assert project.read("runs/x/whole").strip() == str(8 + 8 + 2 + 1)
+
+
+def test_letters_of_any_script_stay_in_the_names_of_targets(project: Project) -> None:
+    project.spec("x", steps("s: {for: {n: [日本, 中国, a b]}, run: 'echo {n} > {out}', writes: '{n}.txt'}"))
+    said = built(project, "-n", "1").out
+    assert [line.split()[1] for line in said.splitlines()[:3]] == ["x:s.日本", "x:s.中国", "x:s.a-b"]
+    assert (project.root / "runs/x/日本.txt").read_text() == "日本\n"

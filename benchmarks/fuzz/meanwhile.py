@@ -14,6 +14,7 @@ from benchmarks.fuzz.start import Start
 from benchmarks.fuzz.world import World
 
 EDITED = 1  # the exit code when a target's inputs were edited while it ran
+SETTLED = 0.1  # seconds; a file written just now is read again by the next build whatever else is known of it
 KEPT = "data/keep.txt"  # in every folder and pattern, so that none is ever empty
 NEW = "data/late.txt"  # it would be, too
 OF_SPECS = ("edit spec", "edit outputs in spec", "rename outputs in spec", "edit axis", "add step")
@@ -50,6 +51,7 @@ def _while_one_runs(world: World, change: Change, choice: Choice, code: int) -> 
     if happened:
         world.begin(f"{change.__name__.strip('_').replace('_', ' ')} while it ran")
         world.log(f"{change(start, choices[held])}, while {held} ran")
+        time.sleep(world.rng.choice((0, SETTLED)))
     world.tell("hold")
     start.end(code if happened else 0)
 

@@ -11,7 +11,7 @@ from doit.plugin import PluginDict, PluginEntry
 from doit.version import VERSION as DOIT
 
 from pipeline import __version__
-from pipeline.build.main import COMMANDS
+from pipeline.build.names import COMMANDS
 from pipeline.dodo import DOIT_CONFIG
 
 

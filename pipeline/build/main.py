@@ -6,21 +6,8 @@ import gc
 from collections.abc import Callable
 
 from pipeline.build.asked import count_targets, told
+from pipeline.build.names import COMMANDS
 
-COMMANDS = {
-    "help": "pipeline.build.help:Help",
-    "run": "pipeline.build.run:Run",
-    "list": "pipeline.build.commands:List",
-    "info": "pipeline.build.commands:Info",
-    "clean": "pipeline.build.commands:Clean",
-    "forget": "pipeline.build.commands:Forget",
-    "ignore": "pipeline.build.commands:Ignore",
-    "why": "pipeline.build.questions:Why",
-    "plan": "pipeline.build.questions:Plan",
-    "graph": "pipeline.build.questions:GraphCommand",
-    "init": "pipeline.build.upkeep:Init",
-    "gc": "pipeline.build.upkeep:Gc",
-}
 # Questions that need no doit, whose import takes longer than the answer: a command with one option, besides words.
 WITHOUT_DOIT: dict[tuple[str, ...], Callable[[list[str]], int]] = {("plan", "--graph-only"): count_targets}
 

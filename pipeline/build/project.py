@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 from zlib import crc32
 
+from pipeline.build.names import RESERVED
 from pipeline.core.graph import CycleError, Graph, Limits, Target
 from pipeline.edge import noop, state
 from pipeline.edge.files import write_whole
@@ -18,14 +19,6 @@ from pipeline.errors import SpecError, instead
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FORMAT = "coppice-graph-1 " + sys.version
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-# Words that `coppice` and `doit` read as commands; a run of that name could not be selected.
-COMMANDS = frozenset(
-    [
-        "run", "list", "info", "clean", "forget", "ignore", "why", "plan", "graph", "init", "gc", "help",
-        "dumpdb", "strace", "tabcompletion", "reset-dep", "advance", "tree", "bank", "bg", "stats", "mcts",
-        "calibrate", "explain", "replay", "watch", "dashboard",
-    ]
-)  # fmt: skip
 
 
 class RunPlan(NamedTuple):
@@ -60,7 +53,7 @@ def specs() -> dict[str, str]:
 
 
 def checked(run: str, spec: str) -> None:
-    if run in COMMANDS:
+    if run in RESERVED:
         raise SpecError(f"{spec}:1: '{run}' is the name of a command; rename the file, the run is called after it")
     if not RUN_NAME.fullmatch(run):
         raise SpecError(f"{spec}:1: '{run}' is not a name for a run; use letters, digits, _ . and - in the file's name")

@@ -42,7 +42,7 @@ def reasons(
         return
     for path in receipt.unsettled:
         yield Reason("input changed while it ran", path)
-    yield from _differences("recipe", receipt.recipe, recipe)
+    yield from _recipe(receipt.recipe, recipe)
     yield from _inputs(receipt.inputs, inputs)
     for path, now in outputs.items():
         old = receipt.outputs.get(path)
@@ -55,6 +55,12 @@ def reasons(
 def intact(receipt: Receipt, outputs: Mapping[str, str | None]) -> bool:
     """Is every output there, as it was recorded?"""
     return all(now is not None and receipt.outputs.get(path) == now for path, now in outputs.items())
+
+
+def _recipe(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Reason]:
+    """What the kind put in is told without the word it stands under."""
+    yield from _differences("recipe", {**old, "params": {}}, {**new, "params": {}})
+    yield from _differences("recipe", old.get("params", {}), new.get("params", {}))
 
 
 def _inputs(old: Mapping[str, str], new: Mapping[str, str | None]) -> Iterator[Reason]:

@@ -20,7 +20,7 @@ PYTHON = f"{sys.implementation.name}-{sys.version_info[0]}.{sys.version_info[1]}
 def recipe(target: Target, code: str) -> dict[str, Any]:
     """`code` stands for the code of the stage; position (names, paths of outputs) is deliberately absent."""
     written = [[port, [suffix(path) for path in group]] for port, group in target.writes]
-    return {"stage": code, "python": PYTHON, "reads": _reads(target), "writes": written, **target.params}
+    return {"stage": code, "python": PYTHON, "reads": _reads(target), "writes": written, "params": target.params}
 
 
 def _reads(target: Target) -> list[Any]:

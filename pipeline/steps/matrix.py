@@ -101,7 +101,7 @@ def _labels(columns: Mapping[str, Sequence[str]]) -> Sequence[str]:
 
 
 def _word(value: str) -> str:
-    return value if value.isalnum() and value.isascii() else re.sub(r"[^A-Za-z0-9_.+-]+", "-", value) or "-"
+    return value if value.isalnum() else re.sub(r"[^\w.+-]+", "-", value) or "-"
 
 
 def _too_many(item: Item, what: str, most: int) -> NoReturn:

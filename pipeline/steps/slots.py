@@ -42,7 +42,7 @@ def ports(groups: Iterable[tuple[str, Iterable[Group]]], size: int) -> Iterable[
 def slots(run: str, step: Step, folder: str) -> Slots:
     start = f"{run}:{step.name}"
     names = [f"{start}.{label}" for label in step.matrix.labels] if step.matrix.columns else [start]
-    if long := [name for name in names if len(name) > 200]:
+    if long := [name for name in names if len(name.encode()) > _SHORT]:
         step.item.wrong(f"{clipped(long[0])} is too long for the name of a target: at most 200 bytes")
     if len({*names}) < len(names):
         _same_name(step, names)

@@ -1,0 +1,23 @@
+"""The names of commands: where each is, and which of them no run may have."""
+
+COMMANDS = {
+    "help": "pipeline.build.help:Help",
+    "run": "pipeline.build.run:Run",
+    "list": "pipeline.build.commands:List",
+    "info": "pipeline.build.commands:Info",
+    "clean": "pipeline.build.commands:Clean",
+    "forget": "pipeline.build.commands:Forget",
+    "ignore": "pipeline.build.commands:Ignore",
+    "why": "pipeline.build.questions:Why",
+    "plan": "pipeline.build.questions:Plan",
+    "graph": "pipeline.build.questions:GraphCommand",
+    "init": "pipeline.build.upkeep:Init",
+    "gc": "pipeline.build.upkeep:Gc",
+}
+_OF_DOIT = {"dumpdb", "strace", "tabcompletion", "reset-dep"}
+# Taken from the start, so that no run has to be renamed when they come.
+_LATER = {
+    "advance", "tree", "bank", "bg", "stats", "mcts", "calibrate", "explain", "replay", "watch", "dashboard",
+}  # fmt: skip
+# A run of such a name could not be selected.
+RESERVED = frozenset(COMMANDS) | _OF_DOIT | _LATER
