@@ -1,0 +1,84 @@
+"""What decisions would have earned: bought at the close they were made on, held for a month, trades paid for."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from strategy import Config
+
+Array = Any  # of floats; numpy's own types would need numpy wherever this is checked
+Decide = Callable[[Array, int, Config], Array]
+
+COST = 0.001  # of the value traded, bought or sold
+WARM_UP = 273  # days before anybody trades, a year and a month: so that all configs trade on the same days
+MONTHS = 12  # in a year
+
+
+@dataclass(frozen=True)
+class Prices:
+    days: list[str]
+    closes: Array  # a row a day, a column a stock
+
+
+@dataclass(frozen=True)
+class History:
+    """A portfolio over time."""
+
+    months: list[str]
+    returns: Array  # a month each, costs paid
+    wealth: Array  # a day each, starting at 1
+    traded: Array  # a month each: value bought and sold, as a part of the wealth
+
+
+def read_prices(path: Path) -> Prices:
+    rows = [line.split(",") for line in path.read_text().splitlines()[1:]]
+    return Prices([row[0] for row in rows], np.array([row[1:] for row in rows], dtype=float))
+
+
+def month_starts(days: Sequence[str]) -> list[int]:
+    """The first trading day of each month; that it is the first is known on that day."""
+    return [day for day in range(1, len(days)) if days[day][:7] != days[day - 1][:7]]
+
+
+def trading_days(days: Sequence[str]) -> list[int]:
+    """On the last day there is, nothing is bought: nobody knows what comes of it."""
+    return [day for day in month_starts(days) if WARM_UP <= day < len(days) - 1]
+
+
+def decisions(prices: Prices, config: Config, decide: Decide) -> Array:
+    """A row of weights for every trading day."""
+    return np.array([decide(prices.closes, day, config) for day in trading_days(prices.days)])
+
+
+def backtest(prices: Prices, wanted: Array) -> History:
+    """Between trading days the weights drift with the prices."""
+    days = trading_days(prices.days)
+    held, now = np.zeros_like(wanted[0]), 1.0
+    wealth, returns, traded = [np.ones(1)], [], []
+    for start, end, weights in zip(days, [*days[1:], len(prices.days) - 1], wanted, strict=True):
+        trade = np.abs(weights - held).sum()
+        values = weights * (prices.closes[start + 1 : end + 1] / prices.closes[start])
+        growth = (values.sum(axis=1) + 1 - weights.sum()) * (1 - COST * trade)
+        wealth.append(now * growth)
+        returns.append(growth[-1] - 1)
+        traded.append(trade)
+        held, now = values[-1] / (values[-1].sum() + 1 - weights.sum()), now * growth[-1]
+    months = [prices.days[day][:7] for day in days]
+    return History(months, np.array(returns), np.concatenate(wealth), np.array(traded))
+
+
+def sharpe(returns: Array) -> float:
+    """A year's mean over its deviation, from monthly returns."""
+    return float(returns.mean() / returns.std(ddof=1) * np.sqrt(MONTHS))
+
+
+def metrics(history: History) -> dict[str, float]:
+    peaks = np.maximum.accumulate(history.wealth)
+    return {
+        "sharpe": sharpe(history.returns),
+        "max_drawdown": float((history.wealth / peaks - 1).min()),
+        "turnover": float(history.traded.mean() * MONTHS / 2),
+        "annual_return": float(history.wealth[-1] ** (MONTHS / len(history.returns)) - 1),
+    }

@@ -1,0 +1,105 @@
+"""Backtest the strategy with every config: a row of metrics each, and the monthly returns they come from.
+
+Usage: python sweep.py [--prices FILE] [--config-limit N | --config-id I]
+
+AGENTIC_OUTPUT_DIR   where returns.csv goes (default: results)
+AGENTIC_RESULTS_CSV  the table of metrics (default: results.csv in that folder)
+"""
+
+import argparse
+import csv
+import json
+import math
+import os
+from collections.abc import Iterable, Sequence
+from itertools import product
+from pathlib import Path
+from typing import NamedTuple
+
+from backtest import Decide, History, Prices, backtest, decisions, metrics, read_prices
+from strategy import Config, decide
+
+LOOKBACKS = (21, 42, 63, 126, 189, 252)  # days
+TOPS = (3, 5, 8, 10)  # stocks held
+SEED = 1
+METRICS = ("sharpe", "max_drawdown", "turnover", "annual_return")
+COLUMNS = ("config_id", "params", "seed", "status", "error", *METRICS)
+DIGITS = 6  # sums may differ in their last bits from one processor to another; these do not
+
+
+class Outcome(NamedTuple):
+    """A config that failed has an error and no history."""
+
+    config: Config
+    history: History | None
+    error: str
+
+
+def grid() -> list[Config]:
+    return [Config(i, lookback, top, SEED) for i, (lookback, top) in enumerate(product(LOOKBACKS, TOPS))]
+
+
+def checked(history: History) -> History:
+    wrong = [name for name, value in metrics(history).items() if not math.isfinite(value)]
+    if wrong:
+        raise ValueError(f"not a finite number: {', '.join(wrong)}")
+    return history
+
+
+def outcome(prices: Prices, config: Config, decide: Decide) -> Outcome:
+    try:
+        return Outcome(config, checked(backtest(prices, decisions(prices, config, decide))), "")
+    except Exception as error:  # noqa: BLE001 whatever a strategy does wrong with this config, the others are tried
+        return Outcome(config, None, " ".join(f"{type(error).__name__}: {error}".split()))
+
+
+def cells(outcome: Outcome) -> list[object]:
+    config = outcome.config
+    params = json.dumps({"lookback": config.lookback, "top": config.top})
+    status = "ok" if outcome.history else "error"
+    found = metrics(outcome.history) if outcome.history else {}
+    numbers = [f"{found[name]:.{DIGITS}f}" if found else "" for name in METRICS]
+    return [config.config_id, params, config.seed, status, outcome.error, *numbers]
+
+
+def write(path: Path, header: Iterable[str], rows: Iterable[Sequence[object]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as out:
+        table = csv.writer(out, lineterminator="\n")
+        table.writerow(header)
+        table.writerows(rows)
+
+
+def monthly(outcomes: Iterable[Outcome]) -> list[list[object]]:
+    return [
+        [outcome.config.config_id, month, f"{value:.{DIGITS}f}"]
+        for outcome in outcomes
+        if outcome.history
+        for month, value in zip(outcome.history.months, outcome.history.returns, strict=True)
+    ]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    default = os.environ.get("MOMENTUM_PRICES", "prices.csv")
+    parser.add_argument("--prices", type=Path, default=default, help="default: $MOMENTUM_PRICES, or prices.csv")
+    part = parser.add_mutually_exclusive_group()
+    ids = range(len(grid()))
+    part.add_argument("--config-limit", type=int, choices=range(1, len(grid()) + 1), metavar="N", help="the first N")
+    part.add_argument("--config-id", type=int, choices=ids, metavar="I", help="only this row")
+    return parser.parse_args()
+
+
+def main() -> None:
+    asked = arguments()
+    configs = grid()[: asked.config_limit] if asked.config_id is None else [grid()[asked.config_id]]
+    folder = Path(os.environ.get("AGENTIC_OUTPUT_DIR", "results"))
+    table = Path(os.environ.get("AGENTIC_RESULTS_CSV", folder / "results.csv"))
+    prices = read_prices(asked.prices)
+    outcomes = [outcome(prices, config, decide) for config in configs]
+    write(table, COLUMNS, map(cells, outcomes))
+    write(folder / "returns.csv", ("config_id", "month", "return"), monthly(outcomes))
+
+
+if __name__ == "__main__":
+    main()

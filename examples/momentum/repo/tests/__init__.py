@@ -1,0 +1,1 @@
+"""Run with `python -m unittest` in the folder above; they need no prices."""

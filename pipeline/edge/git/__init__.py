@@ -1,0 +1,1 @@
+"""What a tree search needs of git: where it starts, worktrees, candidates as commits, and refs that keep them."""

@@ -1,0 +1,147 @@
+"""Runs the git executable: nobody's configuration, no hooks, no prompts, never without an end."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+
+from pipeline.edge.child import signal_group
+from pipeline.errors import clipped
+
+TIMEOUT = 600.0
+GRACE = 3.0
+# What git needs of the caller's environment to be found and to start.
+_ALLOWED = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
+_LONGEST = 500  # of a message, which may name a path
+_SHA = re.compile(r"[0-9a-f]{40}")
+# Above the configuration of any repository: what could start a program, or make bytes differ between machines.
+_CONFIG = {
+    "commit.gpgSign": "false",
+    "core.attributesFile": "/dev/null",
+    "core.autocrlf": "false",
+    "core.checkStat": "default",
+    "core.excludesFile": "/dev/null",
+    "core.fileMode": "true",
+    "core.filesRefLockTimeout": "10000",  # many candidates end at once
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "core.logAllRefUpdates": "false",
+    "core.packedRefsTimeout": "10000",
+    "core.precomposeUnicode": "true",
+    "core.protectHFS": "true",  # names that are `.git` to another system's file system
+    "core.safecrlf": "false",
+    "core.sparseCheckout": "false",
+    "core.symlinks": "true",
+    "core.trustctime": "true",
+    "core.untrackedCache": "false",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "submodule.recurse": "false",
+}
+# Whose configuration is read: that of the repository alone.
+SETTINGS = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_COUNT": str(len(_CONFIG)),
+    **{f"GIT_CONFIG_KEY_{i}": key for i, key in enumerate(_CONFIG)},
+    **{f"GIT_CONFIG_VALUE_{i}": value for i, value in enumerate(_CONFIG.values())},
+    "GIT_ALLOW_PROTOCOL": "none",  # nothing is fetched: whatever is missing is said to be
+    "GIT_DEFAULT_HASH": "sha1",
+    "GIT_DEFAULT_REF_FORMAT": "files",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",  # looking at a repository leaves its index as it is
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",  # messages are read
+}
+
+
+class GitProblem(Exception):
+    """Git cannot do what the search needs: one line that says what and where."""
+
+
+class CandidateProblem(GitProblem):
+    """The candidate's fault, not the tool's: to be recorded as its failure."""
+
+
+def git(
+    *words: str,
+    repo: str = "",
+    work: str = "",
+    index: str = "",
+    cwd: str = "",
+    stdin: bytes = b"",
+    keep: Sequence[int] = (),
+    timeout: float = TIMEOUT,
+) -> bytes:
+    """What git prints.  `repo` is its directory: git is never left to search for one, except where there is no `repo`.
+
+    `keep`: locks that stay locked until git has ended, even if we are killed meanwhile."""
+    places = {"GIT_DIR": repo, "GIT_WORK_TREE": work, "GIT_INDEX_FILE": index}
+    env = _environment() | SETTINGS | {name: place for name, place in places.items() if place}
+    return _ended(words, env, cwd or work or repo or None, stdin, keep, timeout)
+
+
+def users_git(*words: str, cwd: str) -> bytes:
+    """The same with the user's own configuration: only to ask what that says, and whose repositories it trusts."""
+    home = {name: os.environ[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in os.environ}
+    env = _environment() | home | {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
+    return _ended(words, env, cwd, b"", (), TIMEOUT)
+
+
+def sha(text: str) -> str:
+    """Records can be edited by hand; what stands on a command line of git is a commit and nothing else."""
+    if not _SHA.fullmatch(text):
+        raise GitProblem(f"{clipped(repr(text))} is not a commit: 40 hexadecimal digits are")
+    return text
+
+
+def names(listed: bytes) -> list[str]:
+    """Of a list that ends each name with a NUL; names need not be UTF-8."""
+    return [os.fsdecode(name) for name in listed.split(b"\0")[:-1]]
+
+
+def _environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in _ALLOWED if name in os.environ}
+
+
+def _ended(
+    words: Sequence[str], env: dict[str, str], cwd: str | None, stdin: bytes, keep: Sequence[int], timeout: float
+) -> bytes:
+    try:
+        child = subprocess.Popen(
+            ["git", *words], env=env, cwd=cwd, stdin=-1, stdout=-1, stderr=-1, start_new_session=True, pass_fds=keep
+        )
+    except FileNotFoundError as error:
+        raise GitProblem("git was not found; a tree search needs it: install git") from error
+    try:
+        out, said = child.communicate(stdin, timeout)
+    except subprocess.TimeoutExpired as error:
+        raise GitProblem(f"git {words[0]} did not end within {timeout:g} s") from error
+    finally:
+        _end(child)
+    if child.returncode:
+        raise GitProblem(f"git {words[0]}: {_line(said) or f'ended with {child.returncode}'}")
+    return out
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Politely first: git then takes its lock files away."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if child.returncode is None:
+            signal_group(child.pid, number)
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(GRACE)
+    for stream in (child.stdin, child.stdout, child.stderr):
+        if stream is not None:
+            stream.close()
+
+
+def _line(said: bytes) -> str:
+    """What git says went wrong; hints and warnings say how git is used by hand."""
+    lines = [line.strip() for line in said.decode(errors="replace").splitlines()]
+    wrong = [line for line in lines if line.startswith(("error:", "fatal:"))]
+    return "; ".join(dict.fromkeys(wrong or lines))[:_LONGEST]

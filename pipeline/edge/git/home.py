@@ -1,0 +1,69 @@
+"""The bare repository of a run, runs/<run>/repo.git: it borrows the objects of the user's, and nothing else."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from pipeline.edge.files import write_whole
+from pipeline.edge.git.alone import alone_in
+from pipeline.edge.git.command import git
+
+# `user`, `gc` and `gpgSign` are for coders that use git themselves in a worktree.
+_CONFIG = """\
+[core]
+\trepositoryformatversion = 0
+\tfilemode = true
+\tbare = true
+\thooksPath = /dev/null
+[user]
+\tname = Coppice
+\temail = coppice@localhost
+[commit]
+\tgpgSign = false
+[gc]
+\tauto = 0
+[maintenance]
+\tauto = false
+"""
+# Above any .gitattributes: bytes are kept as they are, and no program is run to change them.
+_ATTRIBUTES = "* -text -filter -ident !working-tree-encoding !diff !merge\n"
+_EXCLUDE = "__pycache__/\n"
+
+
+def home_of(run: str) -> str:
+    return os.path.realpath(f"runs/{run}/repo.git")
+
+
+def prepared(run: str, borrowed: str = "") -> str:
+    """Made, or made as it should be.  `borrowed`: the folder of objects that it reads besides its own."""
+    repo = home_of(run)
+    os.makedirs(repo, exist_ok=True)
+    with alone_in(repo) as lock:
+        if not os.path.exists(f"{repo}/objects/pack"):  # what `git init` makes last
+            with suppress(FileNotFoundError):
+                os.unlink(f"{repo}/config")
+            git("init", "--quiet", "--bare", "--template=", repo=repo, keep=[lock])
+        _write(f"{repo}/config", _CONFIG.encode())
+        _write(f"{repo}/info/attributes", _ATTRIBUTES.encode())
+        _write(f"{repo}/info/exclude", _EXCLUDE.encode())
+        _write(f"{repo}/objects/info/alternates", _quoted(borrowed) if borrowed else b"")
+    return repo
+
+
+def _write(path: str, text: bytes) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if not os.path.exists(path) or _read(path) != text:
+        write_whole(path, text, durable=False)  # what a power cut damages is written again
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _quoted(path: str) -> bytes:
+    """As a line that may begin with any character and hold any."""
+    for plain, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n")):
+        path = path.replace(plain, escaped)
+    return b'"%b"\n' % os.fsencode(path)

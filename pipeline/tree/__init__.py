@@ -1,0 +1,1 @@
+"""The kind `tree`: a beam search over code states, idea -> implement -> sweep -> score -> promote."""

@@ -1,0 +1,182 @@
+"""What a sweep's CSV says, and when it is complete."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.tree.results import Checked, Expected, Sheet, complete, expected, read
+
+HEADER = "config_id,params,seed,status,error,sharpe,cost"
+GOOD = ['0,"{""a"": 1}",7,ok,,0.5,10', "1,{},7,ok,,0.25,20", "2,{},7,ok,,-1e-3,30"]
+BOTH = ("sharpe", "cost")
+
+
+def text(rows: Sequence[str], header: str = HEADER) -> str:
+    return "\n".join([header, *rows]) + "\n"
+
+
+def sheet(*rows: str, metrics: Sequence[str] = BOTH) -> Sheet:
+    return read(text(rows), metrics)
+
+
+def checked(*rows: str, wanted: Expected | None = None, metrics: Sequence[str] = BOTH) -> Checked:
+    return complete(sheet(*rows, metrics=metrics), wanted or expected(None, 3, None))
+
+
+def said(found: Checked | Sheet) -> str:
+    return "\n".join(map(str, found.defects))
+
+
+def test_a_row_has_its_parameters_and_the_metrics_that_count_as_numbers() -> None:
+    found = sheet(*GOOD, metrics=["sharpe"])
+    assert not found.defects
+    first = found.rows[0]
+    assert first[:5] == (0, '{"a": 1}', "7", "ok", "")
+    assert [dict(row.metrics) for row in found.rows] == [{"sharpe": 0.5}, {"sharpe": 0.25}, {"sharpe": -0.001}]
+
+
+def test_complete_rows_are_all_used_in_order_of_their_ids() -> None:
+    found = checked(*reversed(GOOD))
+    assert not found.defects
+    assert [row.config_id for row in found.rows] == [0, 1, 2]
+    assert found.rows_used == 3
+
+
+BAD = [
+    ("2,{},7,error,ZeroDivisionError: x,,", "config 2, status: 'error' instead of ok (ZeroDivisionError: x)"),
+    ("2,{},7,OK,,1,1", "config 2, status: 'OK' instead of ok"),
+    ("2,{},7,,,1,1", "config 2, status: '' instead of ok"),
+    ("2,{},7,ok,,nan,1", "config 2, sharpe: 'nan' is not a finite number"),
+    ("2,{},7,ok,,1,inf", "config 2, cost: 'inf' is not a finite number"),
+    ("2,{},7,ok,,1,-Infinity", "config 2, cost: '-Infinity' is not a finite number"),
+    ("2,{},7,ok,,1e999,1", "config 2, sharpe: '1e999' is not a finite number"),
+    ("2,{},7,ok,,,1", "config 2, sharpe: '' is not a finite number"),
+    ("2,{},7,ok,,1_0,1", "config 2, sharpe: '1_0' is not a finite number"),
+    ("2,{},7,ok,,good,1", "config 2, sharpe: 'good' is not a finite number"),
+    ("2,{},7,ok,,1", "config 2: line 4 has 6 cells, the header has 7"),
+    ("2,{},7,ok,,1,1,1", "config 2: line 4 has 8 cells, the header has 7"),
+    ("3,{},7,ok,,1,1", "config 2, config_id: the row is missing (the grid: config_id < 3)"),
+    ("3,{},7,ok,,1,1", "config 3, config_id: this config is not expected (the grid: config_id < 3)"),
+    ("1,{},7,ok,,1,1", "config 1, config_id: there are 2 rows"),
+    ("01,{},7,ok,,1,1", "config 1, config_id: there are 2 rows"),
+    ("-2,{},7,ok,,1,1", "config_id: line 4: '-2' is not a whole number from 0 on"),
+    ("2.0,{},7,ok,,1,1", "config_id: line 4: '2.0' is not a whole number from 0 on"),
+    (",{},7,ok,,1,1", "config_id: line 4: '' is not a whole number from 0 on"),
+    (f"{'9' * 5000},{{}},7,ok,,1,1", "is not a whole number from 0 on"),
+    ('2,"{},7,ok,,1,1', "is not CSV: unexpected end of data"),
+]
+
+
+@pytest.mark.parametrize(("row", "reason"), BAD)
+def test_every_defect_names_its_config_and_its_column(row: str, reason: str) -> None:
+    found = checked(*GOOD[:2], row)
+    assert reason in said(found)
+    assert found.rows_used < 3
+
+
+@pytest.mark.parametrize("limit", [None, 3])
+@pytest.mark.parametrize("grid", [None, 3])
+@pytest.mark.parametrize("row", [row for row, _ in BAD])
+def test_a_defect_counts_with_a_limit_and_without(row: str, grid: int | None, limit: int | None) -> None:
+    wanted = expected(limit, grid, sheet(*GOOD))
+    assert checked(*GOOD, wanted=wanted).rows_used == 3
+    assert checked(*GOOD[:2], row, wanted=wanted).defects
+
+
+@given(st.data(), st.sampled_from([row for row, _ in BAD]))
+def test_a_bad_row_is_found_wherever_it_stands(data: st.DataObject, bad: str) -> None:
+    rows = data.draw(st.permutations([*GOOD[:2], bad]))
+    assert checked(*rows).defects
+
+
+def test_what_does_not_count_may_be_anything() -> None:
+    assert not checked(*GOOD[:2], "2,{},7,ok,,1,nan", metrics=["sharpe"]).defects
+
+
+def test_a_failed_config_is_told_once_not_once_for_each_empty_metric() -> None:
+    assert len(checked(*GOOD[:2], "2,{},7,error,boom,,").defects) == 1
+    assert sheet("2,{},7,error,boom,1,1").rows[0].metrics == {}
+
+
+def test_rows_from_the_limit_on_are_left_out_good_or_bad() -> None:
+    wanted = expected(2, None, None)
+    found = checked(*GOOD[:2], "2,{},7,error,boom,,", "3,,,ok,,nan,1", "3,,,ok,,1,1", wanted=wanted)
+    assert not found.defects
+    assert found.rows_used == 2
+
+
+def test_a_limit_cuts_the_grid_and_does_not_extend_it() -> None:
+    assert expected(2, 3, None).ids == (0, 1)
+    assert expected(9, 3, None).ids == (0, 1, 2)
+
+
+def test_without_limit_and_grid_the_configs_of_the_root_baseline_are_the_rule() -> None:
+    wanted = expected(None, None, sheet(GOOD[0], GOOD[2]))
+    assert wanted.ids == (0, 2)
+    assert not checked(GOOD[2], GOOD[0], wanted=wanted).defects
+    assert "config 2, config_id: the row is missing (the root's baseline: its 2 configs)" in said(
+        checked(GOOD[0], wanted=wanted)
+    )
+    assert "config 1, config_id: this config is not expected" in said(checked(*GOOD, wanted=wanted))
+
+
+def test_a_config_that_failed_in_the_root_baseline_is_expected_so_that_nobody_passes_without_it() -> None:
+    root = sheet(*GOOD[:2], "2,{},7,error,boom,,")
+    wanted = expected(None, None, root)
+    assert wanted.ids == (0, 1, 2)
+    assert complete(root, wanted).defects
+    assert checked(*GOOD[:2], wanted=wanted).defects
+
+
+def test_an_empty_baseline_is_never_complete() -> None:
+    wanted = expected(None, None, sheet())
+    assert "no config is expected" in said(checked(wanted=wanted))
+
+
+def test_no_rule_at_all_is_a_mistake_of_the_caller() -> None:
+    with pytest.raises(ValueError, match="the root's baseline is needed"):
+        expected(None, None, None)
+
+
+HEADERS = [
+    ("config_id,sharpe,cost", "status: the column is missing; there are config_id, sharpe, cost"),
+    ("status,sharpe,cost", "config_id: the column is missing"),
+    ("config_id,status,cost", "sharpe: the column is missing"),
+    ("config_id,status,cost,sharpe,sharpe", "sharpe: 2 columns have this name"),
+]
+
+
+@pytest.mark.parametrize(("header", "reason"), HEADERS)
+def test_a_column_that_counts_is_there_once(header: str, reason: str) -> None:
+    found = complete(read(text(["0,ok,1,1,1"], header), BOTH), expected(None, 1, None))
+    assert reason in said(found)
+    assert found.rows_used == 0
+
+
+@pytest.mark.parametrize("nothing", ["", "\n\n", "\ufeff"])
+def test_an_empty_file_says_so(nothing: str) -> None:
+    assert said(read(nothing, BOTH)) == "the file is empty"
+
+
+def test_spaces_blank_lines_windows_line_ends_and_a_byte_order_mark_are_no_defects() -> None:
+    rows = "\r\n".join(["\ufeff" + HEADER.replace(",", ", "), "", *(row.replace(",ok,", ", ok ,") for row in GOOD), ""])
+    found = complete(read(rows, BOTH), expected(None, 3, None))
+    assert not found.defects
+    assert found.rows_used == 3
+
+
+def test_a_quoted_error_may_have_several_lines() -> None:
+    found = sheet(GOOD[0], '1,{},7,error,"Traceback\n\u2028  line 2",,', GOOD[2])
+    assert len(found.rows) == 3
+    assert found.rows[1].error == "Traceback\n\u2028  line 2"
+
+
+@given(st.text(alphabet='01,"\r\n\0aok.-\ufeff\u2028', max_size=60))
+def test_no_text_makes_reading_fail(junk: str) -> None:
+    wanted = expected(None, 2, None)
+    for content in (junk, text([junk]), text([*GOOD[:1], junk])):
+        found = complete(read(content, BOTH), wanted)
+        assert found.defects or found.rows_used == 2
+        assert all(defect.what for defect in found.defects)
