@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from conftest import COPPICE, ROOT, Project
 
+from pipeline.edge.files import Files
 from pipeline.edge.receipts import DONE, FAILED, parsed
 
 PATIENCE = 20.0
@@ -325,6 +326,18 @@ def test_an_edit_that_is_undone_before_the_target_ends_is_noticed(project: Proje
     edited_meanwhile(project, reads, for_a_moment)
     assert project.coppice("run").returncode == 0
     assert project.read("runs/x/out") == "old\n"
+
+
+def test_an_undone_edit_of_a_file_that_was_saved_only_just_is_noticed(tmp_path: Path) -> None:
+    """Its signature is not certain yet; its contents alone would not tell."""
+    source = tmp_path / "source"
+    source.write_text("old")
+    files = Files()
+    marks = files.marks({str(source): files.content(str(source))})
+    assert not files.touched(str(source), marks[str(source)])
+    source.rename(tmp_path / "kept")  # so that its number is not used again
+    source.write_text("old")
+    assert files.touched(str(source), marks[str(source)])
 
 
 # -- retries and failures

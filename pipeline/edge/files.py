@@ -97,14 +97,15 @@ class Files:
 
     def marks(self, contents: Mapping[str, str | None]) -> dict[str, Mark]:
         """What to compare with later, of inputs whose contents were just asked for."""
-        return {
-            path: self._group_mark(path, content, self.watched[path])
-            if path in self.watched
-            else known[0]
-            if (known := self._known.get(path)) and known[1] == content and path not in self._unsure
-            else content  # another thread has read it anew, or its signature is not certain yet
-            for path, content in contents.items()
-        }
+        return {path: self._mark(path, content) for path, content in contents.items()}
+
+    def _mark(self, path: str, content: str | None) -> Mark:
+        if path in self.watched:
+            return self._group_mark(path, content, self.watched[path])
+        known = self._known.get(path)
+        if known is None or known[1] != content:
+            return ""  # another thread has read it anew: it was edited, and nothing matches
+        return (content, (path, known[0])) if path in self._unsure else known[0]
 
     def _group_mark(self, path: str, content: str | None, behind: Sequence[str]) -> Mark:
         """Files and their signatures; not those of folders, which change when Python leaves compiled files there."""
@@ -117,7 +118,7 @@ class Files:
             return mark != signature(path)
         content = self.content(path)
         if isinstance(mark, tuple):
-            return mark != self._group_mark(path, content, self.watched.get(path, ()))
+            return mark != self._group_mark(path, content, self.watched.get(path, [path]))
         return mark != content
 
     def wrote(self, path: str, content: str, was: Version | None = None) -> None:
