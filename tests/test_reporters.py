@@ -48,6 +48,12 @@ def test_every_event_is_a_line_and_the_last_line_counts_them(demo: Project) -> N
     assert again == [failed[0], "recalled demo:fine.1", failed[1], counted, ""]
 
 
+def test_a_target_that_needed_several_attempts_says_so(project: Project) -> None:
+    flaky = "[ -e tried ] || {{ touch tried; exit 1; }}; touch {out}"
+    project.spec("demo", f"kind: steps\nsteps: {{a: {{run: '{flaky}', retries: 3, writes: a}}}}\n")
+    assert lines(project.call().out)[0] == "built demo:a  T (2 attempts)"
+
+
 def test_what_a_failure_keeps_from_running_is_told_after_it(demo: Project) -> None:
     printed = demo.call("run", "--continue").out
     assert printed.index("failed demo:bad") < printed.index("skipped demo:after")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from pipeline.build import project
+from pipeline.edge.files import is_pattern
 from pipeline.errors import Locked, SpecError
 
-FAILED, BAD_INPUT, LOCKED = 1, 2, 75
+FAILED, BAD_INPUT, BROKEN, LOCKED = 1, 2, 3, 75
 UNREAD = 128 + 13  # as if SIGPIPE had ended us
 
 
@@ -24,16 +26,24 @@ def run_of(word: str) -> str:
 
 def plans_for(words: list[str]) -> dict[str, project.RunPlan]:
     """The plans of all runs that the command line speaks of; of every run when it names none."""
-    return project.load(sorted({run_of(word) for word in words}) or project.specs())
+    known = project.specs()
+    return project.load(sorted({run for word in words for run in runs_of(word, known)}) or known)
+
+
+def runs_of(word: str, known: Iterable[str]) -> Sequence[str]:
+    """All that a pattern matches; what matches none is refused when it is loaded."""
+    run = run_of(word)
+    return fnmatch.filter(known, run) or [run] if is_pattern(run) else [run]
 
 
 def count_targets(words: list[str]) -> int:
-    print(f"{len(project.graph(plans_for(words)).targets)} targets")
+    number = len(project.graph(plans_for(words)).targets)
+    print(f"{number} target{'s' if number != 1 else ''}")
     return 0
 
 
 def told(answer: Callable[[], int], bad_input: tuple[type[Exception], ...] = (SpecError,)) -> int:
-    """The exit code of `answer`; what is wrong is said in one line."""
+    """The exit code of `answer`; what is wrong is said in one line, unless it is wrong with us."""
     try:
         code = answer()
         sys.stdout.flush()  # in here, while it can still be answered that nobody reads it
@@ -45,6 +55,12 @@ def told(answer: Callable[[], int], bad_input: tuple[type[Exception], ...] = (Sp
         return refuse(str(error), LOCKED)
     except OSError as error:
         return refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error), FAILED)
+    except Exception:  # noqa: BLE001 - the whole trace is printed
+        from traceback import format_exc
+
+        with suppress(OSError):
+            sys.stderr.write(format_exc())
+        return refuse("this is a mistake in Coppice itself, please report it", BROKEN)
     return code
 
 
