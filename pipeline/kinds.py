@@ -1,5 +1,4 @@
-"""The kinds of run.  A new one is a package with modules `read`, `plan`, `stages` and `shown`, and a line in
-KINDS.
+"""The kinds of run.  A new one is a package with four modules and a line in KINDS.
 
     read.read(item, run) -> the spec, checked: it has `rooms` and `store`, the rest is the kind's own
     plan.plan(spec)      -> its targets, a pure function
