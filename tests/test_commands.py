@@ -14,8 +14,8 @@ from conftest import COPPICE, Project, Said, environment
 from doit.plugin import PluginEntry
 
 from pipeline.build import asked
-from pipeline.build.asked import UNREAD
 from pipeline.build.command import MEANINGLESS
+from pipeline.build.exits import UNREAD
 from pipeline.build.names import COMMANDS as PLACES
 from pipeline.cli import noop
 

@@ -9,8 +9,8 @@ from building import built
 from conftest import ROOT, Project
 from doit.plugin import PluginEntry
 
-from pipeline.build.asked import BAD_INPUT, BROKEN, FAILED, LOCKED, UNREAD
 from pipeline.build.command import MEANINGLESS
+from pipeline.build.exits import BAD_INPUT, BROKEN, FAILED, LOCKED, UNREAD
 from pipeline.build.names import COMMANDS
 from pipeline.core.outcome import FRESH, Outcome
 from pipeline.edge.process import ALLOWED, MARK

@@ -11,7 +11,7 @@ from conftest import Project
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.build.asked import UNREAD
+from pipeline.build.exits import UNREAD
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome
 from pipeline.views.console import Console

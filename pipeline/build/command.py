@@ -16,7 +16,7 @@ from doit.cmd_run import Run as StockRun
 from doit.cmdparse import CmdOption, CmdParse, CmdParseError, DefaultUpdate
 from doit.exceptions import InvalidCommand
 
-from pipeline.build.asked import BAD_INPUT, refuse, told, unread
+from pipeline.build.exits import BAD_INPUT, refuse, told, unread
 from pipeline.dodo import unseen
 from pipeline.errors import SpecError
 

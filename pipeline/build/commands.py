@@ -14,8 +14,9 @@ from doit.cmd_info import Info as StockInfo
 from doit.cmd_list import List as StockList
 from doit.exceptions import InvalidCommand
 
-from pipeline.build.asked import FAILED, plans_for
+from pipeline.build.asked import plans_for
 from pipeline.build.command import SpecCommand
+from pipeline.build.exits import FAILED
 from pipeline.build.session import Session
 from pipeline.build.tasks import Records, tasks
 from pipeline.edge.lock import locked

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from doit.exceptions import InvalidCommand
 
-from pipeline.build.asked import FAILED, count_targets, plans_for
+from pipeline.build.asked import count_targets, plans_for
 from pipeline.build.command import NAME, NAMES, NewCommand, jobs, opt_jobs
+from pipeline.build.exits import FAILED
 
 if TYPE_CHECKING:
     from pipeline.build.project import RunPlan

@@ -7,8 +7,8 @@ from typing import Any
 
 from doit.cmd_run import Run as StockRun
 
-from pipeline.build.asked import refuse
 from pipeline.build.command import NAMES, SpecCommand, opt_jobs
+from pipeline.build.exits import refuse
 from pipeline.cli import noop
 
 opt_junit = {
