@@ -13,7 +13,7 @@ from building import ALL, SPEC, planted, ran, steps
 from conftest import COPPICE, Project, Said, environment
 from doit.plugin import PluginEntry
 
-from pipeline.build import asked
+from pipeline.build import exits
 from pipeline.build.command import MEANINGLESS
 from pipeline.build.exits import UNREAD
 from pipeline.build.names import COMMANDS as PLACES
@@ -482,7 +482,7 @@ def test_one_target_is_counted_as_one(project: Project) -> None:
 
 
 def test_a_mistake_of_ours_is_told_as_such_with_all_that_helps_to_find_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert asked.told(lambda: [].index(0)) == asked.BROKEN
+    assert exits.told(lambda: [].index(0)) == exits.BROKEN
     said = capsys.readouterr().err.splitlines()
     assert said[0].startswith("Traceback")
     assert said[-1] == "coppice: this is a mistake in Coppice itself, please report it"
