@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NoReturn
 
 # Tells our commands, which doit finds as plugins, that this project is theirs.
@@ -9,7 +10,19 @@ DOIT_CONFIG = {"coppice": True}
 
 
 def task_runs() -> NoReturn:
-    """Reached only when doit's stock commands load the tasks, that is without our plugins."""
+    """Reached only when doit's stock commands load the tasks."""
     from doit.exceptions import InvalidDodoFile
 
-    raise InvalidDodoFile("the plugins of coppice are not installed beside this doit; `pip install coppice` there")
+    raise InvalidDodoFile(
+        "these are tasks of Coppice's, which this doit does not know to be so: either dodo.py has a DOIT_CONFIG of its"
+        " own after the one of pipeline.dodo, or coppice is not installed beside this doit; then install it there,"
+        " `pip install PATH` with the path of its checkout"
+    )
+
+
+def unseen(namespace: Mapping[str, object]) -> list[str]:
+    """Tasks that a dodo.py has beside ours: our commands build what is in specs/, and nothing else."""
+    from doit import task_params
+
+    others = {name: made for name, made in namespace.items() if name.startswith("task_") and callable(made)}
+    return [name for name, made in others.items() if made not in (task_runs, task_params)]

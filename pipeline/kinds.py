@@ -1,14 +1,15 @@
-"""The kinds of run.  A new one is a package with modules `read`, `plan` and `stages`, and a line in KINDS.
+"""The kinds of run.  A new one is a package with four modules and a line in KINDS.
 
     read.read(item, run) -> the spec, checked: it has `rooms` and `store`, the rest is the kind's own
     plan.plan(spec)      -> its targets, a pure function
     stages.STAGES        -> what the targets do, by the name of the stage
+    shown.shown(target)  -> the same of one of them for people: words of the spec, and the lines beside each
 
 The modules are imported when they are needed: a build whose plan is frozen reads no YAML."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -54,6 +55,11 @@ def plan(kind: str, spec: Spec) -> Iterable[Target]:
 def stages(kind: str) -> Mapping[str, Stage]:
     known: Mapping[str, Stage] = _module(kind, "stages").STAGES
     return known
+
+
+def shown(kind: str, target: Target) -> Mapping[str, Sequence[str]]:
+    words: Mapping[str, Sequence[str]] = _module(kind, "shown").shown(target)
+    return words
 
 
 def _module(kind: str, name: str) -> Any:

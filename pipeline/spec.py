@@ -20,6 +20,7 @@ DEEPEST = 100
 FEW_ALIASES = 10
 _BRACKETS = {"[": 1, "{": 1, "]": -1, "}": -1}
 _INDENTED = re.compile(rf"[ ?:\t-]{{{DEEPEST // 2}}}")
+_BRACES = re.compile(r"(?:^|[:,\[-])\s+(\{[\w-]+\})(?!\s*(?:[,\]}]|#|$))")
 _ALIAS = re.compile(rb"[\s,:\[{-]\*[^\s,\]}]")
 MOST_VALUES = 5_000_000
 
@@ -65,6 +66,14 @@ class Item:
     @property
     def is_null(self) -> bool:
         return self.node.tag == _NULL
+
+    @property
+    def is_bare_name(self) -> bool:
+        """`{name}`, which is a mapping to YAML when it has no quotes."""
+        if not (isinstance(self.node, yaml.MappingNode) and self.node.flow_style and len(self.node.value) == 1):
+            return False
+        ((key, value),) = self.node.value
+        return isinstance(key, yaml.ScalarNode) and bool(key.end_mark.index == value.end_mark.index)  # no colon either
 
     def pairs(self, what: str) -> Iterator[tuple[str, Item]]:
         """The entries of a mapping, in order; a key given twice is an error."""
@@ -122,10 +131,20 @@ class Item:
     def text(self, what: str) -> str:
         """A scalar as it is written: `0.10` stays `0.10`."""
         if not isinstance(self.node, yaml.ScalarNode) or self.is_null:
-            self.wrong(f"{what}: expected text, found {self.found()}")
+            self.wrong(f"{what}: expected text, found {self.found()}{self._as_text()}")
         if "\0" in self.node.value:
             self.wrong(f"{what}: a NUL character cannot be passed on")
         return str(self.node.value)
+
+    def _as_text(self) -> str:
+        """What to write for what is no text."""
+        if isinstance(self.node, yaml.ScalarNode):  # a null
+            written = self.node.value
+            return f'; if the word is meant: "{written}"' if written else '; an empty text is ""'
+        if self.is_bare_name:
+            return f'; in quotes it is text: "{{{clipped(self.node.value[0][0].value)}}}"'
+        flow = isinstance(self.node, yaml.CollectionNode) and self.node.flow_style
+        return "; text that starts with { or [ must be in quotes" if flow else ""
 
     def count(self, what: str, least: int, most: int | None = None) -> int:
         value = self.plain() if self.node.tag == _INT else None
@@ -206,7 +225,13 @@ def parse(text: bytes, file: str) -> Item:
 def _problem(error: yaml.MarkedYAMLError, text: bytes, line: int) -> str:
     if text.splitlines()[line - 1 : line] and text.splitlines()[line - 1].lstrip(b" ").startswith(b"\t"):
         return "a tab is no indentation; use spaces"
-    return error.problem or error.context or "it cannot be parsed"
+    return (error.problem or error.context or "it cannot be parsed") + _quotes_for(text.splitlines()[:line])
+
+
+def _quotes_for(lines: Sequence[bytes]) -> str:
+    """The advice for `run: {tool} -1`, which YAML takes for a mapping with something behind it."""
+    braces = _BRACES.search(lines[-1].decode()) if lines else None
+    return f"; a value that starts with {{ must be in quotes, here the one with {braces[1]}" if braces else ""
 
 
 def _check_depth(text: str, file: str) -> None:

@@ -9,12 +9,13 @@ import subprocess
 from contextlib import chdir
 
 import pytest
-from building import ALL, SPEC, planted, ran
+from building import ALL, SPEC, planted, ran, steps
 from conftest import COPPICE, Project, Said, environment
 from doit.plugin import PluginEntry
 
-from pipeline.build.asked import UNREAD
+from pipeline.build import exits
 from pipeline.build.command import MEANINGLESS
+from pipeline.build.exits import UNREAD
 from pipeline.build.names import COMMANDS as PLACES
 from pipeline.cli import noop
 
@@ -96,6 +97,13 @@ def test_forget_and_ignore_work_before_anything_was_built(tree: Project) -> None
         (["x:alone", "-n1"], ["alone"]),
         (["x:alone", "--process", "3"], ["alone"]),
         (["-n", "0", "x:alone"], ["alone"]),
+        (["x:part"], ["part.1", "part.2"]),
+        (["run", "x:part", "x:part.1"], ["part.1", "part.2"]),
+        (["x:part.*"], ["part.1", "part.2"]),
+        (["x:*.[!1]"], ["part.2"]),
+        (["x:*o*"], ALL),
+        (["runs/x/part?.txt"], ["part.1", "part.2"]),
+        (["*:alone"], ["alone"]),
     ],
 )
 def test_what_is_selected_is_built_and_what_it_needs(tree: Project, words: list[str], expected: list[str]) -> None:
@@ -118,7 +126,40 @@ def test_a_target_can_be_named_by_its_output(finished: Project, command: str) ->
     do(finished, command, "runs/x/part1.txt")
 
 
+@pytest.mark.parametrize("word", ["x:part", "x:part.*", "runs/x/part*"])
+def test_a_step_or_a_pattern_stands_for_its_targets_in_every_command(finished: Project, word: str) -> None:
+    listed = ["x:part.1", "x:part.2"]
+    assert do(finished, "list", "-q", word).out.split() == listed
+    assert do(finished, "list", "-q", word, "x:part.1", "x").out.split() == [*listed, "x"]
+    assert do(finished, "why", word).out == f"{word} is fresh: 2 targets\n"
+    told = [word, "  targets 2: x:part.1, x:part.2", "  status  2 fresh"]
+    assert do(finished, "info", word).out.splitlines() == told
+    removed = [f"{name} - removing runs/{name.replace(':', '/').replace('.', '')}.txt\n" for name in reversed(listed)]
+    assert do(finished, "clean", word).out == "".join(removed)
+    assert do(finished, "plan", word).out.startswith("2 targets: 2 recalled\n")
+    for command in ("forget", "ignore"):
+        said = f"{command.removesuffix('e')}{'t' * (command == 'forget')}ing {{}}\n"
+        assert do(finished, command, word).out == "".join(map(said.format, listed))
+
+
+def test_a_step_without_for_is_its_only_target(project: Project) -> None:
+    step = "{run: 'touch {out}', writes: %s}"
+    project.spec("x", f"kind: steps\nsteps: {{a: {step % 'a'}, ab: {step % 'ab'}}}\n")
+    assert do(project, "list", "-q", "x:a").out == "x:a\n"
+
+
+@pytest.mark.parametrize("run", ["x", "dotted.name"])
+def test_an_unknown_target_is_answered_with_the_steps_not_with_all_targets(project: Project, run: str) -> None:
+    step = "for: {i: {range: 300}}, run: 'echo {i} > {out}', writes: '{i}'"
+    project.spec(run, f"kind: steps\nsteps: {{some: {{{step}}}}}\n")
+    unknown = f"coppice: there is no target '{run}:{'zyx' * 5}'; allowed: {run}:some; `coppice list --all` shows all\n"
+    assert refused(project, "why", f"{run}:{'zyx' * 5}") == unknown
+    assert f"did you mean '{run}:some'?" in refused(project, "why", f"{run}:soem")
+
+
 UNKNOWN = {
+    "y*": "there is no run 'y*'",
+    "x:z*": "there is no target 'x:z*'",
     "y": "there is no run 'y'",
     "lst": "there is no run 'lst'",
     "x:hole": "there is no target 'x:hole'; did you mean 'x:whole'?",
@@ -315,7 +356,9 @@ def test_ignored_is_left_out_with_all_that_needs_it_until_it_is_forgotten(finish
     finished.write("src.txt", "2\n")
     do(finished)
     assert ran(finished) == ["part.2"]
-    assert statuses(finished)["x:part.1"] == "I"
+    assert statuses(finished) == {"x": "U", "x:part.1": "I", "x:part.2": "U", "x:whole": "I", "x:alone": "U"}
+    finished.spec("y", "kind: steps\nsteps: {copy: {run: 'cp {in} {out}', reads: runs/x/whole.txt, writes: copy}}\n")
+    assert do(finished, "list", "-s", "y:copy").out.startswith("I y:copy")
     do(finished, "forget", "x:part.1")
     do(finished)
     assert ran(finished) == ["part.1", "whole"]
@@ -332,7 +375,7 @@ def test_info_has_all_of_a_target(finished: Project) -> None:
     assert seen.splitlines() == [
         "x:whole",
         "  status  fresh",
-        "  shell   echo whole >> ran; cat {in} > {out}",
+        "  run     echo whole >> ran; cat runs/x/part1.txt runs/x/part2.txt > runs/x/whole.txt",
         "  reads   runs/x/part1.txt  <- x:part.1",
         "          runs/x/part2.txt  <- x:part.2",
         "  writes  runs/x/whole.txt",
@@ -342,11 +385,62 @@ def test_info_has_all_of_a_target(finished: Project) -> None:
     assert "status" not in do(finished, "info", "--no-status", "x:whole").out
 
 
+LIMITED = """kind: steps
+steps:
+  argv:
+    run: [cp, "{in}", "{out}"]
+    reads: a file.txt
+    writes: copy.txt
+    env: {SEED: "1", TOKEN: }
+    timeout: 90
+    retries: 2
+    room: 3
+  call: {call: "f.py:f", with: {digits: 3, names: [a, b]}, reads: "*.txt", writes: [call.txt], env: [TOKEN]}
+"""
+
+
+def test_info_has_what_is_called_with_what_and_all_limits(project: Project) -> None:
+    project.spec("x", LIMITED)
+    project.write("a file.txt", "1")
+    said = do(project, "info", "--no-status", "x:argv").out
+    assert said.splitlines() == [
+        "x:argv", "  run     cp 'a file.txt' runs/x/copy.txt", "  env     SEED=1", "          TOKEN (passed through)",
+        "  timeout 1 min 30 s", "  retries 2", "  room    argv, 3 at once", "  reads   a file.txt",
+        "  writes  runs/x/copy.txt",
+    ]  # fmt: skip
+    assert do(project, "info", "--no-status", "x:call").out.splitlines() == [
+        "x:call", "  call    f.py:f", "  with    digits: 3", '          names: ["a", "b"]',
+        "  env     TOKEN (passed through)", "  reads   *.txt", "          f.py", "  writes  runs/x/call.txt",
+    ]  # fmt: skip
+
+
+PASTED = """kind: steps
+steps:
+  a:
+    for: {x: ["it's"]}
+    run: "printf %s {in} > {out}; echo '{x}' >> {out}"
+    reads: a file.txt
+    writes: out
+"""
+
+
+def test_the_command_that_info_shows_can_be_pasted(project: Project) -> None:
+    project.write("a file.txt", "")
+    project.spec("x", PASTED)
+    do(project)
+    built = project.read("runs/x/out")
+    (project.root / "runs/x/out").unlink()
+    said = do(project, "info", "--no-status", "runs/x/out").out
+    (command,) = re.findall(r"^  run     (.*)$", said, re.MULTILINE)
+    subprocess.run(["/bin/sh", "-c", command], cwd=project.root, check=True)
+    assert project.read("runs/x/out") == built == "a file.txtit's\n"
+
+
 def test_info_says_why_a_target_is_not_fresh(tree: Project) -> None:
     tree.spec("x", SPEC.replace("echo alone", "exit 1; echo"))
     do(tree, "run", "-c", code=1)
     said = do(tree, "info", "x:alone", code=1).out
-    assert "  status  failed\n          it was never built, or was forgotten\n          it would run\n" in said
+    assert "  status  failed\n          it failed\n          it would run\n" in said
     assert re.search(r"  failed  .*: exit status 1$", said, re.MULTILINE)
     do(tree, "ignore", "x:part.1")
     assert "  status  ignored\n" in do(tree, "info", "x:part.1", code=1).out
@@ -363,7 +457,8 @@ def test_info_has_all_of_a_run(tree: Project) -> None:
 
 def test_list_takes_its_options(finished: Project) -> None:
     in_order = ["x", "x:part.1", "x:part.2", "x:whole", "x:alone"]
-    assert do(finished, "list", "--all", "-q").out.split() == in_order
+    assert do(finished, "list", "--all", "-q").out == "".join(f"{name}\n" for name in in_order)
+    assert do(finished, "list", "-q", "-s", "x:alone").out == "U x:alone\n"
     assert do(finished, "list", "--all", "-q", "--sort", "name").out.split() == sorted(in_order)
     assert "runs/x/whole.txt" in do(finished, "list", "x:whole").out
     assert "runs/x/part1.txt" in do(finished, "list", "--deps", "x:whole").out
@@ -378,7 +473,19 @@ def test_every_reporter_can_be_asked_for(tree: Project, reporter: str) -> None:
         assert [json.loads(line) for line in out.splitlines()] or json.loads(out)
 
 
+def test_one_target_is_counted_as_one(project: Project) -> None:
+    project.spec("x", "kind: steps\nsteps: {a: {run: 'touch {out}', writes: a}}\n")
+    assert do(project, "list").out == "x   steps, 1 target (specs/x.yaml)\n"
+
+
 # -- failures
+
+
+def test_a_mistake_of_ours_is_told_as_such_with_all_that_helps_to_find_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exits.told(lambda: [].index(0)) == exits.BROKEN
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("Traceback")
+    assert said[-1] == "coppice: this is a mistake in Coppice itself, please report it"
 
 
 BROKEN = SPEC.replace("echo part.{n} >> ran;", "echo part.{n} >> ran; [ {n} = 2 ] || exit 9;")
@@ -424,6 +531,7 @@ def test_while_a_run_is_built_it_can_be_looked_at_but_not_changed(tree: Project)
         for words in ("run y", "clean y", "forget y", "ignore y:slow"):
             said = do(tree, *words.split(), code=75)
             assert said.err.startswith(f"coppice: run y is being built by process {build.pid} on "), said.err
+        assert "is being built by process" in do(tree, "gc", "--dry-run", code=75).err
         for words in ("list --all --status", "plan", "graph y", "x:alone"):
             do(tree, *words.split())
         tree.write("go", "")
@@ -515,3 +623,33 @@ def test_deleting_everything_builds_everything(finished: Project) -> None:
     shutil.rmtree(finished.root / "runs")
     do(finished)
     assert ran(finished) == ALL
+
+
+def test_a_spec_saved_while_the_build_starts_is_not_taken_for_the_one_before(project: Project) -> None:
+    """After the look whether there is anything to do, before the plan is read."""
+    spec = "kind: steps\nsteps:\n  one: {run: 'cp {in} {out}', reads: src, writes: one}\n"
+    two = "  two: {run: 'echo AAA > {out}', writes: two}\n"
+    project.write("src", "1")
+    project.spec("demo", spec + two)
+    assert project.call("run").code == 0
+    project.write("src", "2")
+    with chdir(project.root):
+        assert not noop(["demo"])
+    project.spec("demo", spec + two.replace("AAA", "BBB"))
+    assert project.call("run").code == 0
+    assert project.read("runs/demo/two") == "BBB\n"
+
+
+def test_what_is_forgotten_while_the_build_starts_is_made_anew(project: Project) -> None:
+    project.write("src", "1")
+    both = (
+        "one: {run: 'cp {in} {out}', reads: src, writes: one}\ntwo: {run: 'echo two >> ran; echo > {out}', writes: two}"
+    )
+    project.spec("demo", steps(both))
+    assert project.call("run").code == 0
+    project.write("src", "2")
+    with chdir(project.root):
+        assert not noop(["demo"])
+    assert project.coppice("forget", "demo:two").returncode == 0
+    assert project.call("run").code == 0
+    assert ran(project) == ["two"] * 2

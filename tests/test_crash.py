@@ -7,14 +7,16 @@ import re
 import resource
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import COPPICE, ROOT, Project
+from conftest import COPPICE, ROOT, Project, environment
 
+from pipeline.edge.files import Files
 from pipeline.edge.receipts import DONE, FAILED, parsed
 
 PATIENCE = 20.0
@@ -327,6 +329,18 @@ def test_an_edit_that_is_undone_before_the_target_ends_is_noticed(project: Proje
     assert project.read("runs/x/out") == "old\n"
 
 
+def test_an_undone_edit_of_a_file_that_was_saved_only_just_is_noticed(tmp_path: Path) -> None:
+    """Its signature is not certain yet; its contents alone would not tell."""
+    source = tmp_path / "source"
+    source.write_text("old")
+    files = Files()
+    marks = files.marks({str(source): files.content(str(source))})
+    assert not files.touched(str(source), marks[str(source)])
+    source.rename(tmp_path / "kept")  # so that its number is not used again
+    source.write_text("old")
+    assert files.touched(str(source), marks[str(source)])
+
+
 # -- retries and failures
 
 
@@ -463,3 +477,24 @@ def test_the_value_of_a_secret_is_written_nowhere_but_its_name_is(project: Proje
         recipe = receipts(project, "x", DONE)["x:s"]["recipe"]
         assert "API_KEY" in json.dumps(recipe)
         assert project.read("runs/x/out") == str(len(SECRET))
+
+
+def test_a_thread_that_cannot_go_on_ends_the_build(project: Project) -> None:
+    """Of all that a machine may refuse: here a timeout needs a thread, and there are no more."""
+    project.spec(
+        "x", "kind: steps\nsteps:\n  s: {for: {n: {range: 3}}, run: 'echo > {out}', timeout: 9, writes: '{n}'}\n"
+    )
+    refusing = (
+        "import sys, threading\nfrom pipeline.build.main import main\n"
+        "def refuse(self):\n    raise RuntimeError('no more threads')\n"
+        "threading.Timer.start = refuse\nsys.exit(main([]))\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", refusing],
+        cwd=project.root,
+        env=environment({}),
+        timeout=30,
+        capture_output=True,
+        check=False,
+    )
+    assert ended.returncode not in (0, 1)

@@ -9,11 +9,13 @@ from building import built
 from conftest import ROOT, Project
 from doit.plugin import PluginEntry
 
-from pipeline.build.asked import BAD_INPUT, FAILED, LOCKED, UNREAD
 from pipeline.build.command import MEANINGLESS
+from pipeline.build.exits import BAD_INPUT, BROKEN, FAILED, LOCKED, UNREAD
 from pipeline.build.names import COMMANDS
+from pipeline.core.outcome import FRESH, Outcome
 from pipeline.edge.process import ALLOWED, MARK
 from pipeline.steps.read import KEYS, MAX_TARGETS, STEP_KEYS
+from pipeline.views.json_report import described
 
 STEPS = (ROOT / "docs/steps.md").read_text()
 WORDS = (ROOT / "docs/commands.md").read_text()
@@ -64,11 +66,17 @@ def test_every_command_is_documented_and_no_other() -> None:
     assert documented == {*COMMANDS}
 
 
+def test_every_field_of_the_json_report_is_documented() -> None:
+    text = section(WORDS, "### The document of `--reporter json`")
+    documented = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
+    assert documented == {*described("x:a", Outcome(FRESH)), "tasks", "stopped"}
+
+
 def test_every_exit_code_is_documented() -> None:
     table = section(WORDS, "## Exit codes")
     assert not [
         code
-        for code in (0, FAILED, BAD_INPUT, LOCKED, UNREAD, 130, 143)
+        for code in (0, FAILED, BAD_INPUT, BROKEN, LOCKED, UNREAD, 130, 143)
         if not re.search(rf"^\| .*\b{code}\b.* \|", table, re.M)
     ]
 

@@ -83,9 +83,18 @@ def test_an_ignored_target_is_counted_as_such(demo: Project) -> None:
     assert "  3 fresh, 1 failed, 2 ignored\n" in demo.call("graph").out
 
 
-def test_what_reads_an_ignored_target_is_fresh_when_all_are(demo: Project) -> None:
-    demo.call("ignore", "demo:prices")
-    assert "  hold     <- prices      fresh\n" in demo.call("graph").out
+def test_what_reads_an_ignored_target_is_left_out_with_it(demo: Project) -> None:
+    demo.call("ignore", "demo:hold")
+    said = demo.call("graph").out
+    assert "  hold     <- prices      ignored\n" in said
+    assert "  report   <- test, hold  ignored\n" in said
+
+
+def test_a_picture_goes_into_a_file_whose_name_says_so(demo: Project) -> None:
+    said = demo.call("graph", "--svg", "demo")
+    assert (said.code, said.out) == (2, "")
+    assert "--svg wants the file to draw into, a name that ends in .svg, not 'demo'; for instance " in said.err
+    assert not (demo.root / "demo").exists()
 
 
 def test_steps_of_several_runs_are_told_apart_by_the_name_of_the_run(demo: Project) -> None:

@@ -118,25 +118,34 @@ def test_an_output_that_is_recalled_as_it_was_leaves_its_readers_out_of_the_plan
     assert actions(demo) == {"demo:a.1": "recalled"}
 
 
-def test_an_ignored_target_holds_back_itself_and_what_reads_it(demo: Project) -> None:
+def test_an_ignored_target_and_what_reads_it_are_left_out(demo: Project) -> None:
     demo.call("ignore", "demo:a.1")
     todo = {item["name"]: (item["action"], item["why"]) for item in plan(demo, "demo:b.1", "demo:b.2")["todo"]}
-    assert todo["demo:a.1"] == ("held", ["ignored"])
-    assert todo["demo:b.1"] == ("held", ["waits for demo:a.1"])
+    for target in ("demo:a.1", "demo:b.1"):
+        assert todo[target] == ("ignored", ["left out: demo:a.1 is ignored"])
     assert todo["demo:b.2"][0] == "run"
 
 
-def test_an_ignored_target_that_is_fresh_holds_back_only_what_is_stale(demo: Project) -> None:
+def test_what_is_left_out_is_counted_as_the_build_counts_it_whether_fresh_or_not(demo: Project) -> None:
     demo.call()
     demo.call("ignore", "demo:b.1")
-    assert actions(demo) == {}
+    ignored = {"demo:b.1": "ignored", "demo:pair.0.1": "ignored", "demo:sum": "ignored"}
+    for _ in range(2):  # before and after a build
+        assert actions(demo) == ignored
+        assert demo.call("plan").out.startswith("11 targets: 3 ignored, 8 fresh\n")
+        assert ", 8 fresh, 0 failed, 3 ignored in " in demo.call("run").out
     demo.write("src/0.txt", "0, but longer\n")
-    assert actions(demo) == {
-        "demo:a.0": "run",
-        "demo:b.0": "maybe",
-        "demo:pair.0.1": "held",
-        "demo:sum": "held",
-    }
+    assert actions(demo) == {"demo:a.0": "run", "demo:b.0": "maybe", **ignored}
+
+
+def test_what_failed_was_forgotten_or_never_built_is_told_apart(demo: Project) -> None:
+    demo.spec("demo", DEMO.replace("run: tr", "run: test {i} != 2 && tr"))
+    demo.call("run", "-c")
+    demo.call("forget", "demo:a.0")
+    reasons = {item["name"]: item["why"] for item in plan(demo)["todo"]}
+    assert reasons["demo:b.2"] == ["failed"]
+    assert reasons["demo:a.0"] == ["forgotten"]
+    assert reasons["demo:sum"] == ["never built"]
 
 
 def test_nothing_to_do_is_said_in_one_line(demo: Project) -> None:
@@ -229,6 +238,9 @@ def test_graph_only_counts_the_targets_and_looks_at_nothing_else(demo: Project) 
     said = demo.coppice("plan", "--graph-only")
     assert (said.returncode, said.stdout) == (0, "22 targets\n")
     assert demo.coppice("plan", "--graph-only", "demo").stdout == "11 targets\n"
+    demo.spec("one", "kind: steps\nsteps: {a: {run: 'touch {out}', writes: a}}\n")
+    assert demo.coppice("plan", "--graph-only", "one").stdout == "1 target\n"
+    (demo.root / "runs/one/.coppice/graph").unlink()
     made = {
         path.relative_to(demo.root / "runs").as_posix() for path in (demo.root / "runs").rglob("*") if path.is_file()
     }

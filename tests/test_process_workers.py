@@ -1,6 +1,7 @@
 """Functions in warm processes: whatever one of them does to its process, the next call finds it as it should be."""
 
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from pipeline.edge.process import Processes
 from pipeline.edge.workers import Reply, Workers
 
 CODE = """
-import os, sys, threading, time
+import os, subprocess, sys, threading, time
 def pid(reads, writes):
     raise ValueError(os.getpid())
 def long(reads, writes):
@@ -50,6 +51,16 @@ def no_such_key(reads, writes):
     return {}["no_such_key"]
 def threads(reads, writes):
     threading.Thread(target=time.sleep, args=[300]).start()
+def between(reads, writes):
+    print("one")
+    subprocess.run(["echo", "two"])
+    print("three", end="")
+    raise ValueError("four")
+def hangs(reads, writes):
+    print("last words of", os.environ["A"])
+    time.sleep(300)
+def odd(reads, writes):
+    raise ValueError("\\ud800")
 def prints(reads, writes):
     for _ in range(50_000):
         print("x" * 99)
@@ -178,3 +189,56 @@ def test_whatever_is_printed_is_in_the_log_without_secrets(workers: Workers) -> 
     request = {"file": "f.py", "function": "prints", "reads": [], "writes": [], "with": {}}
     assert workers.call(request, {"A": "x" * 9}, "log", None, {"A": "x" * 9}) == WELL
     assert Path("log").read_text() == ("[A]" * 11 + "\n") * 50_000
+
+
+def test_what_is_printed_is_in_the_log_in_its_order_and_before_the_traceback(workers: Workers) -> None:
+    assert call(workers, "between").error == "ValueError: four"
+    printed, _, traceback = Path("log").read_text().partition("Traceback")
+    assert printed == "one\ntwo\nthree"
+    assert traceback.endswith("ValueError: four\n")
+
+
+def test_what_is_printed_before_a_timeout_is_in_the_log_without_secrets(workers: Workers) -> None:
+    request = {"file": "f.py", "function": "hangs", "reads": [], "writes": [], "with": {}}
+    env = {"PATH": os.environ["PATH"], "A": "secret"}
+    assert workers.call(request, env, "log", 1, {"A": "secret"}).timed_out
+    assert Path("log").read_text() == "last words of [A]\n"
+
+
+def frames() -> list[str]:
+    return re.findall(r'^ *File "(.*?)"', Path("log").read_text(), re.MULTILINE)
+
+
+def test_a_traceback_has_the_frames_of_the_project_alone(workers: Workers) -> None:
+    Path("g.py").write_text("import broken\n")
+    Path("broken.py").write_text("def (\n")
+    Path("f.py").write_text("def f(reads, writes):\n    import g\n")
+    assert call(workers, "f").error.startswith("SyntaxError")
+    assert [os.path.basename(file) for file in frames()] == ["f.py", "g.py", "broken.py"]
+    Path("log").unlink()
+    Path("f.py").write_text("def (\n")
+    assert call(workers, "f").error.startswith("SyntaxError")
+    assert frames() == ["f.py"]
+
+
+def test_a_traceback_that_cannot_be_encoded_does_not_end_the_worker(workers: Workers) -> None:
+    assert call(workers, "odd").dead is None
+    assert r"ValueError: \ud800" in Path("log").read_text()
+
+
+def test_relative_imports_start_from_the_folder_of_the_file(workers: Workers) -> None:
+    Path("lib/deep").mkdir(parents=True)
+    Path("lib/a.py").write_text("A = 1\n")
+    Path("lib/deep/b.py").write_text("from ..a import A\nB = A + 1\n")
+    Path("lib/deep/f.py").write_text("from . import b\nfrom ..a import A\ndef f(r, w):\n    raise ValueError(A, b.B)\n")
+    request = {"file": "lib/deep/f.py", "function": "f", "reads": [], "writes": [], "with": {}}
+    assert workers.call(request, {"PATH": os.environ["PATH"]}, "log", None, {}).error == "ValueError: (1, 2)"
+
+
+def test_an_edited_module_in_a_folder_is_imported_anew_however_it_is_named(workers: Workers) -> None:
+    Path("lib").mkdir()
+    for imports in ("from lib import a", "import lib.a\na = lib.a", "from lib.a import A\nimport lib\na = lib.a"):
+        Path("f.py").write_text(f"{imports}\ndef f(reads, writes):\n    raise ValueError(a.A)\n")
+        for text in ("1", "'two'"):
+            Path("lib/a.py").write_text(f"A = {text}\n")
+            assert call(workers, "f").error == f"ValueError: {text.strip(chr(39))}"

@@ -1,10 +1,13 @@
 """Receipts are the truth: whatever happens to their file, none ever says what was not recorded."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
 
 import pytest
+from conftest import environment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -139,3 +142,29 @@ def test_what_is_known_is_the_same_at_once_later_and_after_compaction(drawn: lis
 def test_done_is_said_of_nothing_else() -> None:
     written(entry("a:one", DONE + "x", {"key": "k"}), entry("a:one", "is", {"done": True}))
     assert keys() == [None] * 3
+
+
+FULL = """
+import resource, signal, sys
+from pipeline.edge.receipts import Receipts, entry
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+receipts = Receipts("a")
+receipts.append([entry("a:one", "failed", {"why": "1"})])
+free = resource.RLIM_INFINITY
+resource.setrlimit(resource.RLIMIT_FSIZE, (receipts._size + 20, free))
+try:
+    receipts.append([entry("a:two", "failed", {"why": "2"})])
+except OSError:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (free, free))
+    receipts.append([entry("a:three", "failed", {"why": "3"})])
+    print(receipts.failure("a:three")["why"])
+"""
+
+
+def test_what_is_appended_after_a_line_was_cut_off_by_a_full_disk_is_whole() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", FULL], env=environment({}), capture_output=True, text=True, check=True
+    )
+    assert ended.stdout == "3\n"
+    after = Receipts("a")
+    assert [after.failure(f"a:{name}") is not None for name in ("one", "two", "three")] == [True, False, True]

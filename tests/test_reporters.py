@@ -11,7 +11,7 @@ from conftest import Project
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.build.asked import UNREAD
+from pipeline.build.exits import UNREAD
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome
 from pipeline.views.console import Console
@@ -46,6 +46,12 @@ def test_every_event_is_a_line_and_the_last_line_counts_them(demo: Project) -> N
     counted = "4 targets: 0 built, 1 recalled, 1 fresh, 1 failed, 1 not run in T"
     again = lines(demo.call("run", "--continue").out)
     assert again == [failed[0], "recalled demo:fine.1", failed[1], counted, ""]
+
+
+def test_a_target_that_needed_several_attempts_says_so(project: Project) -> None:
+    flaky = "[ -e tried ] || {{ touch tried; exit 1; }}; touch {out}"
+    project.spec("demo", f"kind: steps\nsteps: {{a: {{run: '{flaky}', retries: 3, writes: a}}}}\n")
+    assert lines(project.call().out)[0] == "built demo:a  T (2 attempts)"
 
 
 def test_what_a_failure_keeps_from_running_is_told_after_it(demo: Project) -> None:

@@ -50,7 +50,6 @@ def stocked(project: Project) -> Project:
     project.write("src/a.py", "print()\n")
     project.write("function.py", "def make(reads, writes):\n    open(writes[0], 'w').close()\n")
     return project
-    return project
 
 
 def refused(project: Project, said: Said, where: str) -> str:
@@ -217,6 +216,14 @@ def test_a_spec_that_may_not_be_read_is_refused(ready: Project) -> None:
 def test_without_a_folder_of_specs_init_is_proposed(project: Project) -> None:
     (project.root / "specs").rmdir()
     assert "`coppice init`" in refused(project, project.call(), "there is no folder specs/")
+
+
+def test_in_a_folder_inside_of_a_project_its_place_is_told(ready: Project) -> None:
+    for place in ("strategies/deep", "specs"):
+        inner = Project(ready.root / place / "specs")
+        (inner.root / "specs").rmdir()
+        message = refused(inner, inner.call(), "there is no folder specs/ here; ")
+        assert message.endswith(f"; this is inside the project {ready.root}; run it there\n")
 
 
 def test_an_empty_folder_of_specs_is_not_a_finished_build(project: Project) -> None:

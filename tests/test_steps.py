@@ -197,3 +197,13 @@ def test_letters_of_any_script_stay_in_the_names_of_targets(project: Project) ->
     said = built(project, "-n", "1").out
     assert [line.split()[1] for line in said.splitlines()[:3]] == ["x:s.日本", "x:s.中国", "x:s.a-b"]
     assert (project.root / "runs/x/日本.txt").read_text() == "日本\n"
+
+
+@pytest.mark.parametrize("end", ["EOF", "'EOF'"])
+def test_a_quote_in_a_here_document_opens_none(project: Project, end: str) -> None:
+    line = f"cat > note <<{end}\nit's a note\nEOF\nprintf %s {{who}} > {{out}}"
+    project.spec("x", steps(f"s: {{for: {{who: ['a $(touch HACKED) b']}}, run: {json.dumps(line)}, writes: o}}"))
+    built(project)
+    assert project.read("runs/x/o") == "a $(touch HACKED) b"
+    assert project.read("note") == "it's a note\n"
+    assert not (project.root / "HACKED").exists()

@@ -162,3 +162,26 @@ def test_what_is_installed_is_not_compiled_again_by_each_worker(project: Project
     assert "__pycache__" in project.read("runs/x/a")
     assert project.read("runs/x/b") == "FromSource"
     assert not [*project.root.rglob("__pycache__")]
+
+
+def test_a_module_edited_while_a_build_goes_on_is_imported_anew(project: Project) -> None:
+    """The worker that imported it before is still there."""
+    project.write("sibling.py", "TEXT = 'one'\n")
+    edit = "open('sibling.py', 'w').write(\"TEXT = 'three'\\n\")"
+    project.write(
+        "f.py",
+        f"import sibling\ndef f(reads, writes, n):\n    if n == 1: {edit}\n"
+        "    open(writes[0], 'w').write(sibling.TEXT)\n",
+    )
+    project.spec("x", steps("s: {for: {n: [1, 2]}, call: f.py:f, with: {n: '{n}'}, reads: sibling.py, writes: '{n}'}"))
+    assert "was edited while it ran" in failed(project, "-n", "1", "--continue")
+    assert project.read("runs/x/2") == "three"
+
+
+def test_a_function_finds_the_environment_as_it_was_whoever_ran_before(project: Project) -> None:
+    change = "os.environ['SEEN'] = sys.path[0]; os.environ.pop('HOME', None); sys.path.insert(0, 'elsewhere')"
+    told = "str(['SEEN' in os.environ, 'HOME' in os.environ, 'elsewhere' in sys.path])"
+    project.write("f.py", f"import os, sys\ndef f(reads, writes):\n    open(writes[0], 'w').write({told}); {change}\n")
+    project.spec("x", steps("a: {call: f.py:f, writes: a}\nb: {call: f.py:f, reads: a, writes: b}"))
+    built(project, "-n", "1")
+    assert project.read("runs/x/b") == "[False, True, False]"

@@ -159,3 +159,18 @@ def test_equal_work_that_fails_is_tried_by_the_next(project: Project) -> None:
     project.spec("x", steps(f"s: {{for: {{n: {{range: 4}}}}, run: '{run}', writes: 's{{n}}'}}"))
     assert "1 built, 1 recalled, 0 fresh, 2 failed" in failed(project, "-n", "4", "--continue")
     assert ran(project) == ["s"] * 3
+
+
+UNSET = """
+    a: {for: {n: [1, 2]}, run: 'echo > {out}', writes: '{n}'}
+    b: {run: 'echo $UNSET > {out}', env: {UNSET: '1'}, writes: b}
+    c: {run: 'echo > {out}', writes: c}
+"""
+
+
+def test_a_variable_to_pass_through_that_is_not_set_is_told_once_for_a_build(project: Project) -> None:
+    project.spec("x", "kind: steps\nenv: [UNSET, PATH]\n" + steps(UNSET).partition("\n")[2])
+    note = "coppice: x: UNSET is not set; steps that pass it on run without it\n"
+    for words, expected in (([], note), (["-a"], note), (["--reporter", "zero", "-a"], note), (["-a", "x:b"], "")):
+        assert project.call("run", *words).err == expected
+    assert project.coppice("-a", UNSET="1").stderr == ""

@@ -111,3 +111,13 @@ def test_a_checkout_may_lie_in_a_folder_of_any_name(tmp_path: Path, name: str) -
     built(project)
     assert project.read("runs/x/c") == "2\n"
     assert project.read("runs/x/d") == f"{project.root}\n"
+
+
+@pytest.mark.parametrize("how", ["run: 'echo {n} > {out}'", "call: f.py:f"])
+def test_the_longest_names_can_be_made_and_recalled(project: Project, how: str) -> None:
+    project.write("f.py", "def f(reads, writes):\n    open(writes[0], 'w').close()\n")
+    project.spec("x", steps(f"s: {{for: {{n: [{'n' * 190}]}}, {how}, writes: '{{n}}.{'long' * 10}.txt'}}"))
+    built(project)
+    (output,) = project.root.glob("runs/x/*.txt")
+    output.unlink()
+    assert "recalled" in built(project).out

@@ -1,6 +1,7 @@
 """What is read, and only that, makes a target stale; and its name and place count as documented."""
 
 import os
+import subprocess
 
 import pytest
 from building import built, ran, steps
@@ -220,3 +221,19 @@ def test_the_name_of_an_input_counts_unless_by_content_says_otherwise(
         project.spec("x", noting(name, f", by_content: {by_content}"))
         built(project)
     assert ran(project) == expected
+
+
+def test_files_that_come_and_go_below_a_folder_do_not_end_the_build(project: Project) -> None:
+    """As an editor's do.  A target that they disturb is made again."""
+    project.write("src/a", "1")
+    project.spec("x", steps("s: {for: {n: {range: 150}}, run: 'echo {n} > {out}', reads: src/, writes: '{n}'}"))
+    busy = subprocess.Popen(["sh", "-c", "while :; do echo > src/.swp; rm -f src/.swp; done"], cwd=project.root)
+    try:
+        said = project.coppice("--continue")
+    finally:
+        busy.kill()
+        busy.wait()
+    assert said.stderr == ""
+    assert "150 targets" in said.stdout
+    (project.root / "src/.swp").unlink(missing_ok=True)
+    built(project)

@@ -85,8 +85,8 @@ def test_a_target_below_gets_the_whole_chain_up_to_the_cause(demo: Project) -> N
 def test_a_changed_recipe_is_named_by_the_path_of_its_key(demo: Project) -> None:
     demo.spec("demo", DEMO.replace("echo end", "echo END").replace('SEED: "1"', 'SEED: "2"'))
     said = why(demo, "demo:a.0")
-    assert 'because recipe changed argv[2]: cat "$0" > "$1"; echo end >> "$1" -> cat "$0" > "$1"; echo END >>' in said
-    assert "and recipe changed env.SEED: 1 -> 2\n" in said
+    assert 'and recipe changed run[2]: cat "$0" > "$1"; echo end >> "$1" -> cat "$0" > "$1"; echo END >>' in said
+    assert "because recipe changed env.SEED: 1 -> 2\n" in said
 
 
 def test_an_environment_variable_that_is_new_or_gone_is_said_to_be_nothing_before_or_after(demo: Project) -> None:
@@ -187,24 +187,132 @@ def test_the_failure_of_a_target_above_is_told_too(project: Project) -> None:
     project.spec("demo", spec.format("false"))
     project.coppice()
     said = why(project, "demo:b")
-    assert "because recipe changed shell: true > {out} -> false > {out}\n  demo:a failed last at" in said
+    assert "because recipe changed run: true > {out} -> false > {out}\n  demo:a failed last at" in said
 
 
-def test_an_ignored_target_is_said_to_be_ignored(demo: Project) -> None:
+def test_an_ignored_target_and_what_lies_below_are_said_to_be_left_out(demo: Project) -> None:
     demo.call("ignore", "demo:a.1")
-    said = demo.call("why", "demo:a.1")
-    assert said.code == 0
-    assert said.out == "demo:a.1 is fresh\n  it is ignored: builds leave it alone until `coppice forget demo:a.1`\n"
+    left_out = "left out: demo:a.1 is ignored until `coppice forget demo:a.1`\n"
+    for target in ("demo:a.1", "demo:b.1", "demo:sum"):
+        assert why(demo, target) == f"{target} is {left_out}"
+    assert why(demo, "demo") == "demo: 4 of 7 targets fresh\n  3 targets left out: demo:a.1 is ignored\n"
     demo.write("src/1.txt", "x\n")
-    assert why(demo, "demo:a.1").endswith("it is ignored: builds leave it alone until `coppice forget demo:a.1`\n")
-    assert why(demo, "demo:sum").endswith("it waits for demo:a.1\n")
+    said = why(demo, "demo:sum")
+    assert said.startswith("demo:sum is stale\n  because demo:b.1 is stale, ")
+    assert said.endswith(f"  {left_out}")
+    demo.write("src/2.txt", "x\n")
+    said = why(demo, "demo")
+    assert said.startswith("demo is stale: 2 of 7 targets\n  demo:a.2 is stale\n")
+    assert said.endswith("\n  3 targets left out: demo:a.1 is ignored\n")
 
 
 def test_a_forgotten_target_is_not_said_to_be_recalled(demo: Project) -> None:
     demo.call("forget", "demo:a.1")
-    assert (
-        why(demo, "demo:a.1") == "demo:a.1 is stale\n  because it was never built, or was forgotten\n  it would run\n"
-    )
+    assert why(demo, "demo:a.1") == "demo:a.1 is stale\n  because it was forgotten\n  it would run\n"
+
+
+FAILING = """
+kind: steps
+steps:
+  a:
+    for: {i: {range: 8}}
+    run: echo oh; [ {i} = 0 ] || exit {i}; touch {out}
+    writes: "{i}.txt"
+  after:
+    run: cat {in} > {out}
+    reads: [{step: a}]
+    writes: after.txt
+"""
+
+
+def test_what_failed_is_told_apart_from_what_was_never_built(project: Project) -> None:
+    project.spec("demo", FAILING)
+    project.call("run", "-c")
+    assert why(project, "demo:a.3").startswith("demo:a.3 is stale\n  because it failed\n  demo:a.3 failed last at ")
+    said = why(project, "demo")
+    assert "  demo:a.1, demo:a.2, demo:a.3 and 4 more are stale\n    because they failed\n" in said
+    assert "  demo:after is stale\n    because it was never built\n" in said
+
+
+def test_all_that_failed_above_is_named_each_with_its_log(project: Project) -> None:
+    project.spec("demo", FAILING.replace("range: 8", "range: 4"))
+    project.call("run", "-c")
+    for word in ("demo:after", "demo:a", "demo"):
+        said = why(project, word)
+        for i in (1, 2, 3):
+            log = f"exit status {i}; its log is runs/demo/.coppice/logs/a.{i}.log\n"
+            assert re.search(rf"  demo:a\.{i} failed last at \S+ \S+: {re.escape(log)}", said), said
+    project.spec("demo", FAILING)
+    project.call("run", "-c")
+    said = why(project, "demo:after")
+    assert said.count("failed last") == 5
+    assert "  and 2 more failed\n" in said
+
+
+LISTS = """
+kind: steps
+steps:
+  a: {for: {x: [1, 2]}, run: "echo {x} > {out}", writes: "{x}.txt"}
+  all: {run: "cat {in} > {out}", reads: [{step: a}], writes: all.txt}
+  copy: {run: [cp, "{in}", "{out}"], reads: all.txt, writes: copy.txt}
+  call: {call: "f.py:f", with: {n: 1, m: 1, l: [1]}, writes: [call.txt]}
+"""
+
+
+def changed(project: Project, *edits: tuple[str, str]) -> str:
+    """What is said of the run after edits of its spec."""
+    project.write("f.py", "def f(reads, writes, **more):\n    open(writes[0], 'w').close()\n")
+    project.spec("demo", LISTS)
+    assert project.call().code == 0
+    spec = LISTS
+    for old, new in edits:
+        assert old in spec
+        spec = spec.replace(old, new)
+    project.spec("demo", spec)
+    return why(project, "demo")
+
+
+def test_what_is_read_more_or_less_is_told_once_and_by_name(project: Project) -> None:
+    said = changed(project, ("[1, 2]}", "[2, 3, 4]}"))
+    other = "reads other files: - runs/demo/1.txt, + runs/demo/3.txt and 1 more\n"
+    assert f"  demo:all is stale\n    because {other}  " in said
+    assert "recipe" not in said
+    assert why(project, "demo:all") == f"demo:all is stale\n  because {other}  it would run\n"
+    assert f"  demo:all    0.0 s  {other}" in re.sub(r"0\.\d\d s", "0.0 s", project.call("plan").out)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("[cp, ", "[cp, -p, ", 'run: ["cp", "{in}", "{out}"] -> ["cp", "-p", "{in}", "{out}"]'),
+        ('[cp, "{in}", "{out}"]', '"cp {in} {out}"', 'run: ["cp", "{in}", "{out}"] -> cp {in} {out}'),
+        ("l: [1]", "l: [1, 2]", "with.l: [1] -> [1, 2]"),
+        ("l: [1]", "l: {a: [1]}", 'with.l: [1] -> {"a": [1]}'),
+        ("n: 1", "n: 1, k: [1, {b: 2}]", 'with.k: nothing -> [1, {"b": 2}]'),
+        ("n: 1", "n: 1, k: ", "with.k: nothing -> null"),
+        ("n: 1", "n: true", "with.n: 1 -> True"),
+        ("n: 1", "n: 1.0", "with.n: 1 -> 1.0"),
+    ],
+)
+def test_lists_mappings_and_types_in_a_recipe_are_told_as_a_spec_has_them(
+    project: Project, old: str, new: str, told: str
+) -> None:
+    assert f"because recipe changed {told}\n" in changed(project, (old, new))
+
+
+def test_files_that_are_read_in_another_way_are_told(project: Project) -> None:
+    said = changed(project, ('"{in}", "{out}"], reads: all.txt', '"{p}", "{out}"], reads: {p: all.txt}'))
+    assert "reads the same files by other names or in another order\n" in said
+    said = changed(project, ("reads: all.txt", "by_content: true, reads: all.txt"))
+    assert "because the paths of what it reads count now, or no longer\n" in said
+
+
+@pytest.mark.parametrize("words", [["demo:a"], ["demo:a.*"], ["demo:a.[012]"], ["runs/demo/a/*.txt"], ["d*:a.*"]])
+def test_a_step_or_a_pattern_is_told_of_together(demo: Project, words: list[str]) -> None:
+    assert demo.call("why", *words).out == f"{words[0]} is fresh: 3 targets\n"
+    demo.write("src/1.txt", "x\n")
+    said = why(demo, *words)
+    assert said.startswith(f"{words[0]} is stale: 1 of 3 targets\n  demo:a.1 is stale\n    because input changed src/1")
 
 
 def test_an_input_edited_while_its_target_ran_is_told(project: Project) -> None:
@@ -282,7 +390,7 @@ def test_of_many_targets_that_differ_alike_the_first_is_shown(project: Project) 
     assert said == (
         "demo is stale: 6 of 6 targets\n"
         "  demo:s.0, demo:s.1, demo:s.2 and 3 more are stale\n"
-        "    because recipe changed shell: echo 0 > {out} -> echo -n 0 > {out}\n"
+        "    because recipe changed run: echo 0 > {out} -> echo -n 0 > {out}\n"
         "    (that is the first of them; the others are stale in the same way)\n"
     )
 

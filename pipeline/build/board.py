@@ -33,6 +33,8 @@ class Board:
         self._running = self._threads = 0
         self._news: list[News] = []
         self._ignored: set[int] = set()
+        self._aside: dict[str, list[int]] = {}  # by a key that is being made, the others that have it too
+        self._again: set[int] = set()
 
     def enter(self, threads: int) -> None:
         """So many are going to take targets."""
@@ -41,6 +43,7 @@ class Board:
     def leave(self, threads: int = 1) -> None:
         with self._changed:
             self._threads -= threads
+            self._changed.notify_all()  # what it ran, if it broke off, is not waited for
             if not self._threads:
                 self.over.set()
                 self.told.set()
@@ -52,7 +55,8 @@ class Board:
                 i = self._next()
                 if i is not None:
                     self._running += 1
-                    self._tell([(self._session.graph.targets[i], None)])
+                    if i not in self._again:
+                        self._tell([(self._session.graph.targets[i], None)])
                     return i
                 if not self._running:
                     break
@@ -66,16 +70,23 @@ class Board:
         entries = list(_entries(target.name, outcome))
         with self._changed:
             self._session.maker.receipts[target.run].append(entries)
-            self._freed(i)
             self.ended[i] = outcome.status
             self._tell([(target, outcome)])
             self._tell(self._left_out(self._schedule.ended(i, outcome.status != FAILED)))
             if outcome.status == FAILED and not self._go_on:
                 self.stopping = True
+            self._freed(i)
 
     def give_up(self, i: int) -> None:
         """Nothing is known of how it ended."""
         with self._changed:
+            self._freed(i)
+
+    def set_aside(self, i: int, key: str) -> None:
+        """Another one makes the same; until that has ended this one holds neither a place nor a thread."""
+        with self._changed:
+            self._aside.setdefault(key, []).append(i)
+            self._again.add(i)
             self._freed(i)
 
     def news(self) -> list[News]:
@@ -88,7 +99,10 @@ class Board:
     def _freed(self, i: int) -> None:
         self._running -= 1
         self._schedule.leave(i)
-        self._changed.notify_all()
+        for key in [key for key in self._aside if key not in self._session.maker.making]:
+            for j in self._aside.pop(key):
+                self._schedule.again(j)
+        self._changed.notify(max(0, self._schedule.waiting() - 1))  # this thread takes one itself
 
     def _next(self) -> int | None:
         """What may start now; those that the user told us to leave alone are ended on the way."""
@@ -100,15 +114,17 @@ class Board:
             self._tell(self._left_out([Blocked(i, ()), *self._schedule.ended(i, ok=False)]))
         return None
 
-    def _left_out(self, blocked: Iterable[Blocked]) -> Iterator[News]:
+    def _left_out(self, blocked: Iterable[Blocked]) -> list[News]:
         """What cannot run because of what is above it; the nearest come first."""
         targets = self._session.graph.targets
+        news: list[News] = []
         for i, by in blocked:
             if self._ignored.issuperset(by):
                 self._ignored.add(i)
-                yield targets[i], Outcome(IGNORED)
+                news.append((targets[i], Outcome(IGNORED)))
             elif self._go_on:
-                yield targets[i], Outcome(SKIPPED, why=needs([targets[j].name for j in by]))
+                news.append((targets[i], Outcome(SKIPPED, why=needs([targets[j].name for j in by]))))
+        return news
 
     def _tell(self, news: Iterable[News]) -> None:
         if not self._news:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -33,6 +34,7 @@ def _built(session: Session, wanted: set[int], params: Mapping[str, Any], report
     todo = session.stale(wanted)
     session.check_sources(todo)
     session.prepare()
+    _tell_unset(session, todo)
     at_once = jobs(params["num_process"])
     with _output(params["outfile"]) as stream:
         reporter = _reporter(session, stream, params, reporters)
@@ -42,6 +44,15 @@ def _built(session: Session, wanted: set[int], params: Mapping[str, Any], report
             return int(runner.run_all(Todo({}, [session.graph.targets[i].name for i in sorted(wanted)])))
         finally:
             session.save(runner.ended)
+
+
+def _tell_unset(session: Session, todo: set[int]) -> None:
+    """Variables to pass through that are not there.  No mistake: a proxy, say, is not set everywhere."""
+    targets, stages = session.graph.targets, session.maker.stages
+    passed = {(t.run, name) for t in map(targets.__getitem__, todo) for name in stages[t.run][t.stage].passed(t)}
+    for run, name in sorted(passed):
+        if name not in os.environ:
+            sys.stderr.write(f"coppice: {run}: {name} is not set; steps that pass it on run without it\n")
 
 
 def _reporter(session: Session, stream: Any, params: Mapping[str, Any], reporters: Mapping[str, Any]) -> Reporters:

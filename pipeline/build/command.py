@@ -16,9 +16,11 @@ from doit.cmd_run import Run as StockRun
 from doit.cmdparse import CmdOption, CmdParse, CmdParseError, DefaultUpdate
 from doit.exceptions import InvalidCommand
 
-from pipeline.build.asked import BAD_INPUT, refuse, told, unread
+from pipeline.build.exits import BAD_INPUT, refuse, told, unread
+from pipeline.dodo import unseen
 from pipeline.errors import SpecError
 
+OTHER_FILE = "with Coppice in it, `doit` builds specs/ alone; put tasks in another file, for `doit -f FILE`"
 NEW_NAMES = {"why", "plan", "graph", "init", "gc"}
 # Options of doit's that have no meaning here: an error, rather than accepted and without effect.
 MEANINGLESS = {
@@ -30,9 +32,12 @@ MISTAKES = [
     (r"Error parsing parameter 'num_process' .* with base 10: (.*)\n", r"-n wants a whole number, not \1"),
     (r"Error parsing parameter '(\w+)'\. Provided (.*) but available choices are: (.*)\.", r"--\1 has no \2, only \3"),
 ]
+# How a command is told what it is about.
+NAME = "RUN | RUN:STEP | RUN:TARGET | PATTERN | FILE"
+NAMES = f"[{NAME}]..."
 opt_jobs = {
     "name": "num_process", "short": "n", "long": "process", "type": int, "default": 0,
-    "help": "how many targets at once [default: as many as there are CPUs]",
+    "help": "how many targets at once; 0 stands for as many as there are CPUs [default: 0]",
 }  # fmt: skip
 
 
@@ -59,7 +64,7 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
         except BrokenPipeError:
             return unread()
         except CmdParseError as error:
-            return refuse(f"{self.name}: {mistake(error)}; see `{self.bin_name} help {self.name}`", BAD_INPUT)
+            return refuse(self.mistaken(error), BAD_INPUT)
         return code
 
     def execute(self, params: Any, args: list[str]) -> int:
@@ -69,6 +74,8 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
             # doit lets no task have the name of a command, and we brought some that doit has not
             self.loader.cmd_names = [name for name in self.loader.cmd_names if name not in NEW_NAMES]
             return self.stock(params, args)
+        if others := unseen(getattr(self.loader, "namespace", {})):
+            sys.stderr.write(f"coppice: dodo.py: {', '.join(others)} not seen; {OTHER_FILE}\n")
         return self.guarded(config)
 
     def guarded(self, config: dict[str, Any]) -> int:
@@ -81,6 +88,9 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
 
         return told(answer, (SpecError, InvalidCommand))
 
+    def mistaken(self, error: CmdParseError) -> str:
+        return f"{self.name}: {mistake(error)}; see `{self.bin_name} help {self.name}`"
+
     def parsed(self) -> tuple[Any, list[str]]:
         """Options may stand anywhere; doit stops at the first word, since there a task may have options of its own."""
         parser = CmdParse([CmdOption(option) for option in self.cmd_options if option["name"] not in MEANINGLESS])
@@ -89,7 +99,10 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
             options, words = gnu_getopt(self.words, parser.get_short(), parser.get_long())
         except GetoptError as error:
             raise InvalidCommand(f"{self.name}: {error}; see `{self.bin_name} help {self.name}`") from error
-        params, words = parser.parse([part for option in options for part in option if part] + words)
+        try:
+            params, words = parser.parse([part for option in options for part in option if part] + words)
+        except CmdParseError as error:
+            raise InvalidCommand(self.mistaken(error)) from error
         every = DefaultUpdate({option["name"]: option["default"] for option in self.cmd_options})
         every.update(params)
         return every, words

@@ -14,8 +14,9 @@ from doit.cmd_info import Info as StockInfo
 from doit.cmd_list import List as StockList
 from doit.exceptions import InvalidCommand
 
-from pipeline.build.asked import FAILED, plans_for
+from pipeline.build.asked import plans_for
 from pipeline.build.command import SpecCommand
+from pipeline.build.exits import FAILED
 from pipeline.build.session import Session
 from pipeline.build.tasks import Records, tasks
 from pipeline.edge.lock import locked
@@ -42,33 +43,40 @@ class TaskCommand(SpecCommand):
 
 
 def named(session: Session, words: list[str]) -> list[str]:
-    """Names of tasks; an output stands for the target that writes it."""
-    out: list[str] = []
+    """Names of tasks, each once: a run as it is, otherwise the targets that a word stands for."""
+    out: dict[str, None] = {}
     for word in words:
-        as_it_is = word in session.plans or "*" in word
-        out += [word] if as_it_is else [session.graph.targets[i].name for i in session.select([word])]
-    return out
+        own = [] if word in session.plans else sorted(session.select([word]))
+        out |= dict.fromkeys([session.graph.targets[i].name for i in own] or [word])
+    return [*out]
 
 
 class List(TaskCommand, StockList):  # type: ignore[misc]
     name = "list"
     preferred: ClassVar = {"sort": "definition"}
 
+    def on_tasks(self, session: Session, params: Mapping[str, Any], args: list[str]) -> int:
+        bare = "{status} {name}" if params["status"] else "{name}"
+        template = params["template"] or (bare if params["quiet"] else None)
+        return super().on_tasks(session, {**params, "template": template}, args)
+
 
 class Info(TaskCommand, StockInfo):  # type: ignore[misc]
     name = "info"
 
     def on_tasks(self, session: Session, params: Mapping[str, Any], args: list[str]) -> int:
-        from pipeline.build.details import of_run, of_target
+        from pipeline.build.details import of_run, of_several, of_target
 
         if len(args) != 1:
-            raise InvalidCommand(f"info: name one run or one target, not {len(args)}")
+            raise InvalidCommand(f"info: name one run, step or target, not {len(args)}")
         with_status = not params["hide_status"]
+        own = [*session.select(args)]
         if args[0] in session.plans:
             text, fresh = of_run(session, args[0], with_status)
+        elif len(own) > 1:
+            text, fresh = of_several(session, args[0], own, with_status)
         else:
-            (target,) = session.select(args)
-            text, fresh = of_target(session, target, with_status)
+            text, fresh = of_target(session, own[0], with_status)
         print(text)
         return 0 if fresh else FAILED
 

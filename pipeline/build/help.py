@@ -9,20 +9,19 @@ from typing import Any
 from doit.cmdparse import CmdOption
 from doit.exceptions import InvalidCommand
 
-from pipeline.build.command import NewCommand
+from pipeline.build.command import NAME, NAMES, NewCommand
 from pipeline.errors import instead
 
-NAMES = "[RUN | RUN:TARGET | FILE]..."
 # doit's own commands and options, in words that fit targets rather than tasks.
 COMMANDS = {
     "run": ("build what is not up to date; `run` may be left out", NAMES),
     "list": ("list the runs, or all of their targets", NAMES),
-    "info": ("show all of one target or run: status, command, what it reads and writes", "RUN | RUN:TARGET | FILE"),
+    "info": ("show all of one target or run: status, command, what it reads and writes", NAME),
     "clean": ("remove outputs", NAMES),
     "forget": ("have targets made anew by the next build, not recalled; also ends `ignore`", NAMES),
     "ignore": (
         "leave targets, and what is made from them, out of builds until forgotten",
-        "RUN | RUN:TARGET | FILE ...",
+        f"{NAME} ...",
     ),
 }
 OPTIONS = {
@@ -33,7 +32,7 @@ OPTIONS = {
     "outfile": "write the report there",
     "subtasks": "each target, not only the runs",
     "quiet": "names only",
-    "status": "U up to date, R stale, I ignored",
+    "status": "U up to date, R stale, I left out: ignored, or made from what is",
     "list_deps": "with the files each reads",
     "template": "such as '{name}: {doc}'",
     "sort": "definition, the order in which they are built, or name",
@@ -75,6 +74,7 @@ class Help(NewCommand):
             yield row(name, COMMANDS[name][0] if name in COMMANDS else self.cmds.get_plugin(name).doc_purpose, 10)
         yield ""
         yield f"`{self.bin_name} help COMMAND` has its options; without a name all runs in specs/ are meant."
+        yield "A pattern such as 'demo:words.*', in quotes, stands for the targets or outputs that it matches."
 
     def _one(self, name: str) -> Iterator[str]:
         command = self.cmds.get_plugin(name)(cmds=self.cmds, **self.kwargs)

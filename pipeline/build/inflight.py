@@ -1,4 +1,4 @@
-"""Equal work is done once: whoever comes second waits, and then finds the result in the store."""
+"""Equal work is done once: whoever comes second stands aside, and later finds the result in the store."""
 
 from __future__ import annotations
 
@@ -7,27 +7,33 @@ from contextlib import contextmanager
 from threading import Lock
 
 
+class Busy(Exception):
+    """The key is being made by another thread of this build."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
 class InFlight:
-    """The keys that are being made now, each with how many want it."""
+    """The keys that are being made now."""
 
     def __init__(self) -> None:
         self._mutex = Lock()
-        self._keys: dict[str, tuple[Lock, int]] = {}
+        self._keys: set[str] = set()
 
     @contextmanager
     def alone(self, key: str) -> Iterator[None]:
-        """Nobody else in this build makes it meanwhile."""
         with self._mutex:
-            lock, count = self._keys.get(key) or (Lock(), 0)
-            self._keys[key] = lock, count + 1
+            if key in self._keys:
+                raise Busy(key)
+            self._keys.add(key)
         try:
-            with lock:
-                yield
+            yield
         finally:
-            self._left(key)
+            with self._mutex:
+                self._keys.discard(key)
 
-    def _left(self, key: str) -> None:
+    def __contains__(self, key: str) -> bool:
         with self._mutex:
-            lock, count = self._keys.pop(key)
-            if count > 1:
-                self._keys[key] = lock, count - 1
+            return key in self._keys

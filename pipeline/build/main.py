@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 
-from pipeline.build.asked import count_targets, told
+from pipeline.build.asked import count_targets
+from pipeline.build.exits import told
 from pipeline.build.names import COMMANDS
 
 # Questions that need no doit, whose import takes longer than the answer: a command with one option, besides words.

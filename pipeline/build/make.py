@@ -36,7 +36,7 @@ class Maker:
         always: bool = False,
     ) -> None:
         self.files, self.receipts, self.stores, self.stages, self.always = files, receipts, stores, stages, always
-        self._making = InFlight()
+        self.making = InFlight()
         self.processes = Processes([*receipts], locks)
         self.workers = Workers(self.processes)
 
@@ -44,6 +44,7 @@ class Maker:
         return recipes.recipe(target, self.stages[target.run][target.stage].code)
 
     def make(self, target: Target) -> Outcome:
+        """Raises Busy when another thread makes the very same."""
         try:
             return self._made(target)
         except StageFailed as error:  # outside of any attempt: a folder in the way of an output
@@ -59,7 +60,7 @@ class Maker:
         key = recipes.key(recipe, inputs.values())
         if self.always:
             return self._run(Work(target, recipe, inputs, key, time.time()))
-        with self._making.alone(key):
+        with self.making.alone(key):
             if self.is_fresh(target, key):
                 return Outcome(FRESH)
             work = Work(target, recipe, inputs, key, time.time())
@@ -103,6 +104,7 @@ class Maker:
                 if attempt > work.target.limits.retries:
                     end = time.time()
                     return Outcome(FAILED, None, str(error), error.status, attempt, work.start, end, kept_log(log))
+                note(log, f"attempt {attempt} failed: {error}")
 
     def _attempt(self, work: Work, attempt: int, marks: Mapping[str, Mark], log: str) -> Outcome:
         target = work.target
@@ -158,6 +160,13 @@ class Work(NamedTuple):
 
 def log_path(target: Target) -> str:
     return f"{state.folder(target.run)}/logs/{target.name.partition(':')[2]}.log"
+
+
+def note(log: str, text: str) -> None:
+    """A line of ours between the attempts, whose output is all in one log."""
+    with open(log, "a+b") as file:
+        ends = file.seek(0, os.SEEK_END) and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n"
+        file.write(f"{chr(10) if ends else ''}---- {text} ----\n".encode())
 
 
 def kept_log(path: str) -> str:

@@ -14,10 +14,15 @@ COMMANDS = {
     "init": "pipeline.build.upkeep:Init",
     "gc": "pipeline.build.upkeep:Gc",
 }
-_OF_DOIT = {"dumpdb", "strace", "tabcompletion", "reset-dep"}
+# For `doit` alone: what it should say of its own commands that have nothing to do here.
+MEANINGLESS = {
+    "dumpdb": "pipeline.build.meaningless:DumpDB",
+    "reset-dep": "pipeline.build.meaningless:ResetDep",
+    "strace": "pipeline.build.meaningless:Strace",
+}
 # Taken from the start, so that no run has to be renamed when they come.
 _LATER = {
     "advance", "tree", "bank", "bg", "stats", "mcts", "calibrate", "explain", "replay", "watch", "dashboard",
 }  # fmt: skip
 # A run of such a name could not be selected.
-RESERVED = frozenset(COMMANDS) | _OF_DOIT | _LATER
+RESERVED = frozenset(COMMANDS) | frozenset(MEANINGLESS) | {"tabcompletion"} | _LATER

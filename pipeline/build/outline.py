@@ -21,7 +21,7 @@ def outlined(session: Session, wanted: Iterable[int], todo: Iterable[int], jobs:
     items = []
     for i, seen in forecasts.items():
         name = graph.targets[i].name
-        items.append(Item(name, seen.action, why(name, seen), *times.get(i, (None, False))))
+        items.append(Item(name, seen.action, why(seen), *times.get(i, (None, False))))
     seconds = {i: s or 0.0 for i, (s, _) in times.items()}
     room = {i: room_of(graph.targets[i]) for i in seconds}
     at_once = wall(seconds, {i: graph.above(i) for i in seconds}, room, rooms(session.plans.values()), jobs)

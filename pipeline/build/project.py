@@ -38,11 +38,11 @@ class RunPlan(NamedTuple):
 def specs() -> dict[str, str]:
     """run -> path of its spec."""
     try:
-        names = sorted(os.listdir("specs"))
+        names = _in_folder("specs")
     except (FileNotFoundError, NotADirectoryError):
-        raise SpecError("there is no folder specs/ here; `coppice init` makes one with a first spec") from None
+        raise SpecError(f"there is no folder specs/ here; {_proposed()}") from None
     found: dict[str, str] = {}
-    for name in (n for n in names if n.endswith((".yaml", ".yml")) and n[0] != "."):
+    for name in names:
         run, spec = name.rpartition(".")[0], f"specs/{name}"
         if run in found:
             raise SpecError(f"{spec}:1: {found[run]} is run '{run}' too; remove one of the two")
@@ -50,6 +50,19 @@ def specs() -> dict[str, str]:
     if not found:
         raise SpecError("there is no spec in specs/; `coppice init` writes a first one, specs/hello.yaml")
     return found
+
+
+def _in_folder(specs: str) -> list[str]:
+    return sorted(name for name in os.listdir(specs) if name.endswith((".yaml", ".yml")) and name[0] != ".")
+
+
+def _proposed() -> str:
+    """Where a project is, or how it becomes one."""
+    place = os.getcwd()
+    while place != (place := os.path.dirname(place)):
+        if os.path.isdir(f"{place}/specs") and _in_folder(f"{place}/specs"):
+            return f"this is inside the project {place}; run it there"
+    return "`coppice init` makes one with a first spec"
 
 
 def checked(run: str, spec: str) -> None:

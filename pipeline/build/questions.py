@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from doit.exceptions import InvalidCommand
 
-from pipeline.build.asked import FAILED, count_targets, plans_for
-from pipeline.build.command import NewCommand, jobs, opt_jobs
+from pipeline.build.asked import count_targets, plans_for
+from pipeline.build.command import NAME, NAMES, NewCommand, jobs, opt_jobs
+from pipeline.build.exits import FAILED
 
 if TYPE_CHECKING:
     from pipeline.build.project import RunPlan
@@ -18,11 +19,12 @@ MOST_DRAWN = 300
 
 class Why(NewCommand):
     name = "why"
-    doc_usage = "RUN:TARGET | RUN | FILE ..."
+    doc_usage = f"{NAME} ..."
     doc_purpose = "say whether targets are fresh, and if not exactly why"
     doc_description = (
         "For each target: fresh, or what is different from what was recorded, with the old and the new value; for one"
-        " that is stale because of others, the way up to the cause. Exit code 0 when all are fresh, 1 when one is not."
+        " that is stale because of others, the way up to the cause. Of a run, a step or a pattern, the causes together."
+        " Exit code 0 when all are fresh, 1 when one is stale or left out."
     )
 
     def on_specs(self, params: Any, args: list[str]) -> int:
@@ -33,18 +35,18 @@ class Why(NewCommand):
         inquiry = Inquiry(session, session.select(args))
         words = args or list(session.plans)
         for word in words:
-            print(inquiry.told_run(word) if word in session.plans else inquiry.told(*session.select([word])))
-        return FAILED if session.select(words) & inquiry.causes.own.keys() else 0
+            print(inquiry.answer(word))
+        return 0 if all(map(inquiry.settled, session.select(words))) else FAILED
 
 
 class Plan(NewCommand):
     name = "plan"
-    doc_usage = "[RUN | RUN:TARGET | FILE]..."
+    doc_usage = NAMES
     doc_purpose = "say what a build would do, in which order, and how long it would take; run nothing"
     doc_description = (
         "run: it would be executed. recalled: its result is in the store. maybe: it would be executed only if what it"
-        " reads comes out different from the last time. held: it, or what it needs, is ignored. Times are those of the"
-        " last runs. Nothing is written but the cache of the plan."
+        " reads comes out different from the last time. ignored: it, or what it is made from, is left out of builds."
+        " Times are those of the last runs. Nothing is written but the cache of the plan."
     )
     cmd_options = (
         opt_jobs,
@@ -76,7 +78,7 @@ class Plan(NewCommand):
 
 class GraphCommand(NewCommand):
     name = "graph"
-    doc_usage = "[RUN | RUN:TARGET | FILE]... [--svg FILE [--full]]"
+    doc_usage = f"{NAMES} [--svg FILE [--full]]"
     doc_purpose = "show the steps of a run, what they read from, and how many of their targets are fresh"
     cmd_options = (
         {"name": "svg", "long": "svg", "type": str, "default": "", "metavar": "FILE", "help": "draw it into FILE"},
@@ -90,6 +92,9 @@ class GraphCommand(NewCommand):
         from pipeline.views.graph_svg import as_svg
         from pipeline.views.graph_text import as_text
 
+        if params["svg"] and not params["svg"].endswith(".svg"):
+            wanted = f"--svg wants the file to draw into, a name that ends in .svg, not '{params['svg']}'"
+            raise InvalidCommand(f"graph: {wanted}; for instance `coppice graph demo --svg demo.svg`")
         chart = charted(plans_for(args), args, params["full"])
         if not params["svg"]:
             print(as_text(chart))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pipeline.build.session import Session
 from pipeline.core import recipe as recipes
 from pipeline.core.forecast import HELD, MAYBE, RUN, Forecast
-from pipeline.core.freshness import Reason, Receipt, intact, reasons
+from pipeline.core.freshness import FAILED_BEFORE, FORGOTTEN, NEVER_BUILT, Reason, Receipt, intact, reasons
 from pipeline.core.graph import Target
-from pipeline.core.outcome import FRESH, RECALLED
+from pipeline.core.outcome import FRESH, IGNORED, RECALLED
 
 
 def rehearse(session: Session, todo: Iterable[int]) -> dict[int, Forecast]:
@@ -29,32 +29,44 @@ class _Rehearsal:
         self.seen: dict[int, Forecast] = {}
 
     def target(self, i: int) -> None:
-        target = self.session.graph.targets[i]
-        if i not in self.session.suspects and self.after.keys().isdisjoint(target.inputs) and not self._above(i):
-            self.seen[i] = Forecast(FRESH)
-            return
+        above = [self.seen[j] for j in self.session.graph.above(i) if j in self.seen]
+        self.seen[i] = self._foreseen(self.session.graph.targets[i], i in self.session.suspects, above)
+
+    def _foreseen(self, target: Target, in_doubt: bool, above: Sequence[Forecast]) -> Forecast:
+        ignored_by = self._ignored_by(target, above)
+        held_by = next((seen.held_by for seen in above if seen.held_by), "")
+        if not in_doubt and not held_by and not ignored_by and self.after.keys().isdisjoint(target.inputs):
+            return Forecast(FRESH)
         recipe = self.maker.recipe(target)
         receipt = self.maker.receipts[target.run].receipt(target.name)
-        found = self._reasons(target, receipt, recipe) if i in self.session.suspects else ()
+        found = self._reasons(target, receipt, recipe) if in_doubt else ()
+        if ignored_by:
+            return Forecast(IGNORED, found, ignored_by)
         inputs = {p: self.after[p] if p in self.after else self.maker.files.content(p) for p in target.inputs}
-        held_by = self._above(i) or self._held(target, inputs)
+        held_by = held_by or self._missing(inputs)
         action = (self._held_back if held_by else self._action)(target, receipt, recipe, inputs)
-        self.seen[i] = Forecast(action, found, held_by)
+        return Forecast(action, found, held_by)
 
     def _reasons(self, target: Target, receipt: Receipt | None, recipe: Mapping[str, Any]) -> tuple[Reason, ...]:
         content = self.maker.files.content
         inputs = {path: content(path) for path in target.inputs} if receipt else {}
         outputs = {path: content(path) for path in target.outputs} if receipt else {}
-        return tuple(reasons(receipt, recipe, inputs, outputs))
+        return tuple(reasons(receipt, recipe, inputs, outputs, "" if receipt else self._lacking(target)))
 
-    def _above(self, i: int) -> str:
-        """What holds a target above, if something does."""
-        above = (self.seen[j] for j in self.session.graph.above(i) if j in self.seen)
-        return next((seen.held_by for seen in above if seen.held_by), "")
+    def _lacking(self, target: Target) -> str:
+        """Why there may be no receipt."""
+        receipts = self.maker.receipts[target.run]
+        if receipts.failure(target.name):
+            return FAILED_BEFORE
+        return FORGOTTEN if receipts.forgotten(target.name) else NEVER_BUILT
 
-    def _held(self, target: Target, inputs: Mapping[str, str | None]) -> str:
+    def _ignored_by(self, target: Target, above: Iterable[Forecast]) -> str:
+        """The target because of which this one is left out, if it is: itself or one above."""
         if self.maker.receipts[target.run].ignored(target.name):
             return target.name
+        return next((seen.held_by for seen in above if seen.action == IGNORED), "")
+
+    def _missing(self, inputs: Mapping[str, str | None]) -> str:
         return next((path for path, content in inputs.items() if content is None and path not in self.after), "")
 
     def _held_back(

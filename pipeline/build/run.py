@@ -7,8 +7,8 @@ from typing import Any
 
 from doit.cmd_run import Run as StockRun
 
-from pipeline.build.asked import refuse
-from pipeline.build.command import SpecCommand, opt_jobs
+from pipeline.build.command import NAMES, SpecCommand, opt_jobs
+from pipeline.build.exits import refuse
 from pipeline.cli import noop
 
 opt_junit = {
@@ -19,7 +19,7 @@ opt_junit = {
 
 class Run(SpecCommand, StockRun):  # type: ignore[misc]
     name = "run"
-    doc_usage = "[RUN | RUN:TARGET | FILE]..."
+    doc_usage = NAMES
     cmd_options = (*(opt for opt in StockRun.cmd_options if opt["name"] != "num_process"), opt_jobs, opt_junit)
 
     def on_specs(self, params: Any, args: list[str]) -> int:

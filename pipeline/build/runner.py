@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from doit.runner import FAILURE, Runner
 
 from pipeline.build.board import Board
+from pipeline.build.inflight import Busy
 from pipeline.build.session import Session
 from pipeline.build.tasks import Records
 from pipeline.core.outcome import FAILED
@@ -93,6 +94,8 @@ class RoomRunner(Runner):  # type: ignore[misc]
         news = self._board.news()
         if news:
             self._sync()
+        for store in self._session.maker.stores.values():
+            store.rest()
         for target, outcome in news:
             if outcome is None:
                 self.reporter.started(target)
@@ -100,25 +103,33 @@ class RoomRunner(Runner):  # type: ignore[misc]
                 self.reporter.ended(target, outcome)
 
     def _sync(self) -> None:
-        for run, receipts in self._session.maker.receipts.items():
+        for receipts in self._session.maker.receipts.values():
             receipts.sync()
-            self._session.maker.stores[run].rest()
 
     def _work(self) -> None:
         """What each thread does."""
-        make, targets = self._session.maker.make, self._session.graph.targets
-        while (i := self._board.take()) is not None:
-            try:
-                outcome = make(targets[i])
-                self._board.hand_in(i, outcome)
-                if outcome.fault is not None:
-                    self._stop(outcome.fault)
-            except Stopping:
-                self._board.give_up(i)
-            except BaseException as error:  # noqa: BLE001 - raised by the main thread
+        try:
+            while (i := self._board.take()) is not None:
+                self._made(i)
+        except BaseException as error:  # noqa: BLE001 - raised by the main thread
+            self._stop(error)
+        finally:
+            self._board.leave()
+
+    def _made(self, i: int) -> None:
+        try:
+            outcome = self._session.maker.make(self._session.graph.targets[i])
+            self._board.hand_in(i, outcome)
+        except Busy as busy:
+            self._board.set_aside(i, busy.key)
+            return
+        except BaseException as error:  # noqa: BLE001 - raised by the main thread
+            if not isinstance(error, Stopping):
                 self._stop(error)
-                self._board.give_up(i)
-        self._board.leave()
+            self._board.give_up(i)
+            return
+        if outcome.fault is not None:
+            self._stop(outcome.fault)
 
     def _stop(self, fault: BaseException) -> None:
         """Start nothing more and end what runs; the fault is raised once all is quiet."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,6 +18,7 @@ from pipeline.edge.job import Stage
 from pipeline.edge.receipts import Receipts
 from pipeline.edge.store import Store
 from pipeline.errors import SpecError, clipped, instead
+from pipeline.views.eta import step_of
 
 
 class Session:
@@ -55,7 +57,7 @@ class Session:
             rows = zip(seen.files, seen.signatures, more.contents, strict=True)
             known |= {path: (sign, content) for path, sign, content in rows if content and path not in changed}
             self.watched |= more.watched
-            if changed.isdisjoint(self._deciding(plan)) and {*plan.sources}.issubset(seen.files):
+            if self._decided_alike(plan, seen):
                 self._doubt(changed, more)
                 self.listed[run] = seen.files[len(plan.sources) + 1 :]
             else:
@@ -67,6 +69,12 @@ class Session:
         """Files that decide on every target of a run: what makes its plan, and what is recorded."""
         return [*plan.sources, Receipts.path_of(plan.run)]
 
+    def _decided_alike(self, plan: project.RunPlan, seen: state.Seen) -> bool:
+        """Compared anew: the look that led here may be older than the plan, and than our lock."""
+        deciding = self._deciding(plan)
+        now = [*plan.signatures, state.signature(deciding[-1])]
+        return (deciding, now) == (seen.files[: len(now)], seen.signatures[: len(now)])
+
     def _doubt_run(self, run: str) -> None:
         self.suspects.update(i for i, t in enumerate(self.graph.targets) if t.run == run)
 
@@ -76,7 +84,8 @@ class Session:
         self.suspects.update(self.graph.index[name] for name in more.suspects if name in self.graph.index)
 
     def select(self, words: Iterable[str]) -> set[int]:
-        """Targets by name (`run:target`), by run, or by the path of an output; all of them for no words."""
+        """Targets by name (`run:target`), by run or step, by the path of an output, or by a pattern of names or paths;
+        all of them for no words."""
         wanted: set[int] = set()
         words = list(words)
         for word in words:
@@ -91,8 +100,13 @@ class Session:
         path = os.path.normpath(word)
         if path in self.graph.writer:
             return {self.graph.writer[path]}
-        known = self.graph.writer if "/" in word else self.graph.index
-        raise SpecError(f"there is no target '{word}'{instead(word, known)}; `coppice list --all` shows all")
+        named = self.graph.writer if "/" in word else self.graph.index
+        of_step = {i for name, i in self.graph.index.items() if step_of(name) == word}
+        if found := of_step or {named[name] for name in fnmatch.filter(named, word)}:
+            return found
+        steps = dict.fromkeys(map(step_of, self.graph.index))
+        closest = instead(word, [*steps, *named], steps)
+        raise SpecError(f"there is no target '{word}'{closest}; `coppice list --all` shows all")
 
     def stale(self, wanted: Iterable[int]) -> set[int]:
         """Of what `wanted` needs, the targets that are in doubt or made from such."""

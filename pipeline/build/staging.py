@@ -9,9 +9,13 @@ import stat
 from contextlib import suppress
 
 from pipeline.core.graph import Ports, Target
+from pipeline.core.recipe import suffix
 from pipeline.edge import state
 from pipeline.edge.job import StageFailed
 from pipeline.edge.store import Written, written
+
+# What file systems allow for a name, in bytes.
+LONGEST = 255
 
 
 class Staging:
@@ -25,7 +29,7 @@ class Staging:
         own = len(f"runs/{target.run}/")
         self.folder = f"{top}/{name}" if own_folder else ""
         if not own_folder:
-            self.paths = [f"{top}/{name}~{n}~{os.path.basename(p)}" for n, p in enumerate(target.outputs)]
+            self.paths = [f"{top}/{_flat(name, n, path)}" for n, path in enumerate(target.outputs)]
         elif len(target.outputs) == 1:
             self.paths = [f"{self.folder}/{os.path.basename(target.outputs[0])}"]
         else:
@@ -51,6 +55,12 @@ class Staging:
     def by_port(self, ports: Ports) -> dict[str, list[str]]:
         left = iter(self.paths)
         return {port: [next(left) for _ in group] for port, group in ports}
+
+
+def _flat(name: str, n: int, path: str) -> str:
+    """A name of its own, without a folder of its own; the end of it may matter to who writes there."""
+    whole = f"{name}~{n}~{os.path.basename(path)}"
+    return whole if len(whole.encode()) <= LONGEST else f"{name}~{n}{suffix(path)[-40:]}"
 
 
 def settled(staged: str, final: str) -> Written:

@@ -37,8 +37,6 @@ def charted(plans: Mapping[str, project.RunPlan], words: list[str], full: bool) 
 
 
 def _status(session: Session, target: Target, forecast: Forecast) -> str:
-    if forecast.held_by == target.name:
-        return IGNORED
-    if forecast.action == FRESH:
-        return FRESH
+    if forecast.action in (FRESH, IGNORED):
+        return forecast.action
     return FAILED if session.maker.receipts[target.run].failure(target.name) else STALE

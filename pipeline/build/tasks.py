@@ -15,7 +15,7 @@ from pipeline.core.graph import Target
 from pipeline.core.outcome import FRESH, IGNORED
 from pipeline.edge.receipts import FORGOTTEN, entry
 from pipeline.edge.receipts import IGNORED as IGNORED_LINE
-from pipeline.views.why import listed
+from pipeline.views.why import count, listed
 
 
 class TargetTask(Task):  # type: ignore[misc]
@@ -40,7 +40,7 @@ def tasks(session: Session) -> list[Task]:
     out: list[Task] = []
     for run, plan in session.plans.items():
         own = [t for t in session.graph.targets if t.run == run]
-        doc = f"{plan.kind}, {len(own)} targets ({plan.spec})"
+        doc = f"{plan.kind}, {count(len(own))} ({plan.spec})"
         group = Task(run, None, task_dep=[t.name for t in own], has_subtask=True, doc=doc)
         out += [group, *(task(session, session.graph.index[t.name]) for t in own)]
     return out
@@ -72,7 +72,8 @@ class Records:
         return standings(self.session, range(len(self.session.graph.targets)))
 
     def status_is_ignore(self, task: Task) -> bool:
-        return isinstance(task, TargetTask) and self.session.maker.receipts[task.target.run].ignored(task.name)
+        """Also of what lies below: that is left out too."""
+        return isinstance(task, TargetTask) and self._standings[self.session.graph.index[task.name]].status == IGNORED
 
     def ignore(self, task: Task) -> None:
         if isinstance(task, TargetTask):

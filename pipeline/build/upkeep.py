@@ -35,9 +35,14 @@ steps:
     reads: [{step: greeting}]           # every output of the step above
     writes: all.txt
 """
+OWN_DODO = (
+    "left dodo.py as it is: `coppice` needs none. For `doit` to do the same, add the line"
+    " `from pipeline.dodo import DOIT_CONFIG, task_runs` and put its own tasks in another file, for `doit -f FILE`"
+)
 # What git is to leave alone, each with the other ways to say so.
 IGNORED = {
     "/runs/": {"/runs", "runs/", "runs"},
+    ".doit.db*": {"/.doit.db*", ".doit.db.*", ".doit.*"},  # left by a doit that has not our plugins
     "__pycache__/": {"__pycache__", "**/__pycache__/", "**/__pycache__", "*.pyc", "*.py[co]", "*.py[cod]"},
 }
 
@@ -58,30 +63,30 @@ class Init(NewCommand):
         folder = args[0] if args else "."
         written = {"dodo.py": DODO, "specs/hello.yaml": HELLO}
         files = {os.path.normpath(f"{folder}/{name}"): text for name, text in written.items()}
-        missing = {path: text for path, text in files.items() if not _is_there(path, text)}
+        missing = {path: text for path, text in files.items() if not _is_there(path)}
+        note = _of_dodo(f"{folder}/dodo.py")
         for path, text in missing.items():
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
             with open(path, "x", encoding="utf-8") as file:
                 file.write(text)
         changed = [*missing, *_git_ignores(folder)]
-        print("\n".join([*(f"wrote {path}" for path in changed), *_next_steps(folder, bool(changed))]))
+        print("\n".join([*(f"wrote {path}" for path in changed), *note, *_next_steps(folder, bool(changed))]))
         return 0
 
 
-def _is_there(path: str, text: str) -> bool:
+def _is_there(path: str) -> bool:
     folder = os.path.dirname(path) or "."
     if os.path.lexists(folder) and not os.path.isdir(folder):
         raise SpecError(f"{folder} is no folder; nothing was written")
-    if not os.path.lexists(path):
-        return False
-    try:
-        with open(path, "rb") as file:
-            same = file.read() == text.encode()
-    except (FileNotFoundError, IsADirectoryError):
-        same = False
-    if not same:
-        raise SpecError(f"{path} is there already, with something else in it; nothing was written")
-    return True
+    return os.path.lexists(path)
+
+
+def _of_dodo(path: str) -> list[str]:
+    """What there is to say of a dodo.py that was there before."""
+    if not os.path.isfile(path):
+        return []
+    with open(path, "rb") as file:
+        return [] if b"pipeline.dodo" in file.read() else [OWN_DODO]
 
 
 def _git_ignores(folder: str) -> list[str]:

@@ -9,15 +9,16 @@ from typing import NamedTuple
 from pipeline.core.freshness import Reason
 from pipeline.core.schedule import Schedule
 
-# Or FRESH or RECALLED, as an outcome.
+# Or FRESH, RECALLED or IGNORED, as an outcome.
 RUN, MAYBE, HELD = "run", "maybe", "held"
 
 
 class Forecast(NamedTuple):
     """What would become of a target, and what is different now from what was recorded of it.
 
-    MAYBE: it is redone only if what it reads comes out different.  HELD: it is stale, and `held_by` keeps it so, an
-    ignored target or a missing file.  What is FRESH may be held too, without harm."""
+    MAYBE: it is redone only if what it reads comes out different.  HELD: it is stale, and the missing file `held_by`
+    keeps it so; what is FRESH may be held too, without harm.  IGNORED: it is left out, fresh or not, since the user
+    told so of `held_by`: of itself, or of one that it is made from."""
 
     action: str
     reasons: tuple[Reason, ...] = ()

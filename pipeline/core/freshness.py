@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
+
+from pipeline.core.recipe import compact
+
+NEVER_BUILT, FAILED_BEFORE, FORGOTTEN = "never built", "failed", "forgotten"
+OTHER_FILES, REGROUPED = "reads other files", "reads the same files by other names or in another order"
+PATHS_COUNT = "the paths of what it reads count now, or no longer"
+# What the kind keeps under these words is called something else in a spec.
+SPOKEN = {"argv": "run", "shell": "run", "pass": "env passed through"}
 
 
 class Receipt(NamedTuple):
@@ -22,7 +31,7 @@ class Receipt(NamedTuple):
 
 
 class Reason(NamedTuple):
-    """One difference between what was recorded and what is."""
+    """One difference between what was recorded and what is.  Hashable: alike targets are told together."""
 
     what: str
     where: str
@@ -35,15 +44,17 @@ def reasons(
     recipe: Mapping[str, Any],
     inputs: Mapping[str, str | None],
     outputs: Mapping[str, str | None],
+    lacking: str = NEVER_BUILT,
 ) -> Iterator[Reason]:
-    """Nothing, when the target is fresh.  A content of None stands for a missing file."""
+    """Nothing, when the target is fresh.  A content of None stands for a missing file.
+
+    `lacking` says why there is no receipt."""
     if receipt is None:
-        yield Reason("never built", "")
+        yield Reason(lacking, "")
         return
     for path in receipt.unsettled:
         yield Reason("input changed while it ran", path)
-    yield from _recipe(receipt.recipe, recipe)
-    yield from _inputs(receipt.inputs, inputs)
+    yield from _made_by(receipt, recipe, inputs)
     for path, now in outputs.items():
         old = receipt.outputs.get(path)
         if now is None:
@@ -57,34 +68,68 @@ def intact(receipt: Receipt, outputs: Mapping[str, str | None]) -> bool:
     return all(now is not None and receipt.outputs.get(path) == now for path, now in outputs.items())
 
 
-def _recipe(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Reason]:
-    """What the kind put in is told without the word it stands under."""
-    yield from _differences("recipe", {**old, "params": {}}, {**new, "params": {}})
-    yield from _differences("recipe", old.get("params", {}), new.get("params", {}))
+def _made_by(receipt: Receipt, recipe: Mapping[str, Any], inputs: Mapping[str, str | None]) -> Iterator[Reason]:
+    """Recipe and inputs.  Which files are read is in both, and is told once."""
+    old, new = _Parts.of(receipt.recipe), _Parts.of(recipe)
+    found = [*_differences(old.others, new.others), *_inputs(receipt.inputs, inputs, old.grouped(new))]
+    if not found and compact(receipt.recipe) != compact(recipe):
+        found = [Reason(PATHS_COUNT, "")]
+    yield from found
 
 
-def _inputs(old: Mapping[str, str], new: Mapping[str, str | None]) -> Iterator[Reason]:
-    """Inputs count by place in the list, so that a renamed run or a moved slot is no difference."""
-    if list(old.values()) == list(new.values()):
+class _Parts(NamedTuple):
+    """A recipe: the files it reads, by ports and by the paths that a command sees; and all else, as it is spoken of."""
+
+    reads: Any
+    by_port: Any
+    others: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, recipe: Mapping[str, Any]) -> _Parts:
+        """What the kind put in is told without the word it stands under."""
+        params = recipe.get("params", {})
+        params = {SPOKEN.get(word, word): value for word, value in params.items() if word != "paths"}
+        others = {word: value for word, value in recipe.items() if word not in ("reads", "params")}
+        return cls(recipe.get("reads"), recipe.get("params", {}).get("paths"), {**others, **params})
+
+    def grouped(self, new: _Parts) -> bool:
+        """Are files read by other ports or paths now?  Not when they are only named in the command now, or no more."""
+        named = None not in (self.by_port, new.by_port) and {*self.by_port} == {*new.by_port}
+        return compact(self.reads) != compact(new.reads) or (named and compact(self.by_port) != compact(new.by_port))
+
+
+def _inputs(old: Mapping[str, str], new: Mapping[str, str | None], grouped: bool) -> Iterator[Reason]:
+    """Inputs count by place in the list, so that a renamed run or a moved slot is no difference.
+
+    What is newly read may well be missing yet: its name is told, and that is enough."""
+    if not grouped and list(old.values()) == list(new.values()):
         return
-    for path in old:
-        if path not in new:
-            yield Reason("input no longer read", path, old[path])
+    gone, added = (tuple(path for path in a if path not in b) for a, b in ((old, new), (new, old)))
+    if gone or added:
+        yield Reason(OTHER_FILES, "", gone, added)
+    elif grouped or list(old) != list(new):
+        yield Reason(REGROUPED, "")
     for path, now in new.items():
-        if path not in old:
-            yield Reason("input newly read", path, None, now)
-        elif old[path] != now:
+        if old.get(path, now) != now:
             yield Reason("input missing" if now is None else "input changed", path, old[path], now)
-    if dict(old) == dict(new):
-        yield Reason("inputs reordered", "", list(old), list(new))
 
 
-def _differences(what: str, old: Any, new: Any, where: str = "") -> Iterator[Reason]:
+def _differences(old: Any, new: Any, where: str = "") -> Iterator[Reason]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for name in sorted({*old, *new}):
-            yield from _differences(what, old.get(name), new.get(name), f"{where}.{name}" if where else name)
+            inner = f"{where}.{name}" if where else name
+            if name in old and name in new:
+                yield from _differences(old[name], new[name], inner)
+            else:
+                before, after = (_plain(side[name]) if name in side else None for side in (old, new))
+                yield Reason("recipe changed", inner, before, after)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for i, (a, b) in enumerate(zip(old, new, strict=True)):
-            yield from _differences(what, a, b, f"{where}[{i}]")
-    elif old != new:
-        yield Reason(f"{what} changed", where, old, new)
+            yield from _differences(a, b, f"{where}[{i}]")
+    elif compact(old) != compact(new):  # 1, 1.0 and true are equal, but not the same
+        yield Reason("recipe changed", where, _plain(old), _plain(new))
+
+
+def _plain(value: Any) -> Any:
+    """Lists and mappings as a spec may spell them; None is kept for what is not there."""
+    return value if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False, default=str)

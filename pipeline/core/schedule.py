@@ -47,6 +47,14 @@ class Schedule:
             self.free[best] -= 1
         return heappop(self.ready[best])
 
+    def again(self, index: int) -> None:
+        """It was started, has left, and may start anew."""
+        self._make_ready(index)
+
+    def waiting(self) -> int:
+        """How many could start if there were threads and places enough."""
+        return sum(map(len, self.ready.values()))
+
     def leave(self, index: int) -> None:
         """The target no longer needs its place in the room."""
         room = self.room_of.get(index, "")

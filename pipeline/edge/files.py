@@ -7,7 +7,9 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
+from stat import S_ISREG
 
 from pipeline.edge.noop import NOTHING
 from pipeline.edge.state import signature
@@ -60,16 +62,20 @@ class Files:
             before, seen_at = signature(path), time.time_ns()
             if before == NOTHING:
                 return None
-            if not os.path.isfile(path):  # a pipe would be waited for without end
-                raise OSError(errno.EINVAL, "not a plain file", path)
-            content = sha_of(path)
-            if signature(path) == before:
-                break
+            with suppress(FileNotFoundError):  # gone meanwhile, as an editor's own files go: look again
+                if not S_ISREG(os.stat(path).st_mode):  # a pipe would be waited for without end
+                    raise OSError(errno.EINVAL, "not a plain file", path)
+                content, written = sha_of(path), os.stat(path).st_ctime_ns
+                if signature(path) == before:
+                    break
         if self._known.get(path, (0, content))[1] != content:
             self.moved.add(path)
-        self._known[path] = (before, content)
-        young = os.stat(path).st_ctime_ns > seen_at - TICK_NS
-        (self._unsure.add if young else self._unsure.discard)(path)
+        if written > seen_at - TICK_NS:
+            self._unsure.add(path)  # before it is known: another thread must not take it for certain
+            self._known[path] = (before, content)
+        else:
+            self._known[path] = (before, content)
+            self._unsure.discard(path)
         return content
 
     def _content_of_many(self, path: str) -> str | None:
@@ -78,10 +84,10 @@ class Files:
         found = not is_pattern(path)  # an empty folder is something; a pattern without a match is a typo
         for name, is_file in _walk(path):
             watched.append(name)
-            if is_file:
+            if is_file and (inside := self._unchanged(name) or self._read(name)):
                 found = True
-                digest.update(entry(name, self._unchanged(name) or self._read(name)))
-            else:
+                digest.update(entry(name, inside))
+            elif not is_file:
                 self._watch(name)
         self.watched[path] = watched
         content = digest.hexdigest() if watched and found else None
@@ -97,14 +103,15 @@ class Files:
 
     def marks(self, contents: Mapping[str, str | None]) -> dict[str, Mark]:
         """What to compare with later, of inputs whose contents were just asked for."""
-        return {
-            path: self._group_mark(path, content, self.watched[path])
-            if path in self.watched
-            else known[0]
-            if (known := self._known.get(path)) and known[1] == content and path not in self._unsure
-            else content  # another thread has read it anew, or its signature is not certain yet
-            for path, content in contents.items()
-        }
+        return {path: self._mark(path, content) for path, content in contents.items()}
+
+    def _mark(self, path: str, content: str | None) -> Mark:
+        if path in self.watched:
+            return self._group_mark(path, content, self.watched[path])
+        known = self._known.get(path)
+        if known is None or known[1] != content:
+            return ""  # another thread has read it anew: it was edited, and nothing matches
+        return (content, (path, known[0])) if path in self._unsure else known[0]
 
     def _group_mark(self, path: str, content: str | None, behind: Sequence[str]) -> Mark:
         """Files and their signatures; not those of folders, which change when Python leaves compiled files there."""
@@ -117,7 +124,7 @@ class Files:
             return mark != signature(path)
         content = self.content(path)
         if isinstance(mark, tuple):
-            return mark != self._group_mark(path, content, self.watched.get(path, ()))
+            return mark != self._group_mark(path, content, self.watched.get(path, [path]))
         return mark != content
 
     def wrote(self, path: str, content: str, was: Version | None = None) -> None:

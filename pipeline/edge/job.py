@@ -29,9 +29,14 @@ class StageFailed(Exception):
         self.status = status
 
 
+def nothing(_target: Target) -> Sequence[str]:
+    return ()
+
+
 class Stage(NamedTuple):
     """`code` stands for what the stage does in every recipe: change it when results change."""
 
     code: str
     do: Callable[[Job], None]
     own_folder: bool = False  # a command may leave scratch files beside its outputs
+    passed: Callable[[Target], Sequence[str]] = nothing  # names of variables that it gets from whoever builds

@@ -41,13 +41,16 @@ FEW = 50
 
 
 class Receipts:
-    """What was recorded of the targets of one run.  Lines are found when asked for: most builds ask for few."""
+    """What was recorded of the targets of one run.  Lines are found when asked for: most builds ask for few.
+
+    Many threads may ask, but of each target first the one that holds the board's lock."""
 
     def __init__(self, run: str) -> None:
         self.path = self.path_of(run)
         self._fd: int | None = None
         self._at: dict[str, dict[str, tuple[int, int]]] = {}
         self._indexed = False
+        self._torn = False  # the file may end within a line
         try:
             with open(self.path, "rb") as file:
                 self._content = file.read()
@@ -139,10 +142,14 @@ class Receipts:
         """Write them: from here on they survive a kill; after the next `sync` a power cut too."""
         if self._fd is None:
             self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._torn = True
+        if self._torn:
             self._size = self._after_torn_tail(self._fd)
         for target, event, raw in entries:
             self._events(target)
+            self._torn = True
             append_all(self._fd, raw)
+            self._torn = False
             self._place(target, event, self._size, len(raw) - 1)
             self._size += len(raw)
 
@@ -160,7 +167,7 @@ class Receipts:
         return size
 
     def live(self) -> Iterator[Line]:
-        """The lines that still hold, in the order in which they were written."""
+        """The lines that still hold."""
         for target in self.names():
             for event in self._at[target]:
                 if line := self._last(target, event):

@@ -23,7 +23,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from pipeline.core.recipe import compact
-from pipeline.edge.files import Version, sha_of, sync, version, write_all
+from pipeline.edge.files import Version, append_all, sha_of, sync, version, write_all
 
 SMALL = 2048
 _ME = f"{socket.gethostname()}.{os.getpid()}"
@@ -169,7 +169,7 @@ class Store:
 
     def _refer(self, key: str) -> None:
         """Note that this checkout uses `key`, before it is there: gc in another checkout then leaves it."""
-        os.write(self._root(), f"{key}\n".encode())
+        append_all(self._root(), f"{key}\n".encode())
 
     def _root(self) -> int:
         with self._mutex:
@@ -194,11 +194,14 @@ class Store:
                 self._users -= 1
 
     def rest(self) -> None:
-        """Let go of the lock while nobody puts or takes: to be called now and then."""
-        with self._mutex:
-            if self._shared_fd is not None and not self._users:
-                os.close(self._shared_fd)
-                self._shared_fd = None
+        """Let go of the lock while nobody puts or takes: to be called now and then.  Does not wait for those who do."""
+        if self._mutex.acquire(blocking=False):
+            try:
+                if self._shared_fd is not None and not self._users:
+                    os.close(self._shared_fd)
+                    self._shared_fd = None
+            finally:
+                self._mutex.release()
 
     @contextmanager
     def alone(self) -> Iterator[None]:

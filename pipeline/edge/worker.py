@@ -23,37 +23,62 @@ HOME = os.getcwd()
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from io import TextIOWrapper
     from types import CodeType
     from typing import Any
 
     Sources = dict[str, tuple[tuple[int, ...], dict[str, Any]]]
 
 
+# Modules of the project that were imported: from which file, and its mark at that time.
+IMPORTED: dict[str, tuple[str, tuple[int, ...]]] = {}
+
+
+def mark_of(file: str) -> tuple[int, ...]:
+    try:
+        stat = os.stat(file)
+    except FileNotFoundError:
+        return ()
+    return stat.st_mtime_ns, stat.st_size, stat.st_ctime_ns, stat.st_ino
+
+
+def forget_edited(sources: Sources) -> None:
+    """One module was edited: all are imported anew, since others hold what they took from it."""
+    if any(mark_of(file) != mark for file, mark in IMPORTED.values()):
+        for name in IMPORTED:
+            sys.modules.pop(name, None)
+            package, _, own = name.rpartition(".")
+            if package in sys.modules:  # a folder; `from folder import own` takes what it has by that name
+                vars(sys.modules[package]).pop(own, None)
+        IMPORTED.clear()
+        sources.clear()
+
+
 def namespace(file: str, sources: Sources) -> dict[str, Any]:
     """What the file now defines; it is read again when it has changed."""
-    stat = os.stat(file)
-    mark = (stat.st_mtime_ns, stat.st_size, stat.st_ctime_ns, stat.st_ino)
+    forget_edited(sources)
+    mark = mark_of(file)
     if file not in sources or sources[file][0] != mark:
-        names: dict[str, Any] = {"__name__": "coppice_step", "__file__": file}
+        package = os.path.dirname(file).replace("/", ".")  # relative imports start from there
+        names: dict[str, Any] = {"__name__": "coppice_step", "__package__": package, "__file__": file}
         with open(file, "rb") as source:
             exec(compile(source.read(), file, "exec"), names)
         sources[file] = (mark, names)
     return sources[file][1]
 
 
-def called(request: dict[str, Any], sources: Sources) -> str:
-    """What went wrong, or nothing."""
+def called(request: dict[str, Any], sources: Sources) -> tuple[str, str]:
+    """What went wrong, or nothing; and the traceback, if there is one."""
     try:
         names = namespace(request["file"], sources)
         if request["function"] not in names:
-            return f"{request['file']} has no function {request['function']}"
+            return f"{request['file']} has no function {request['function']}", ""
         names[request["function"]](request["reads"], request["writes"], **request["with"])
     except Exception as error:  # noqa: BLE001 - whatever the user's code raises is its failure
-        print_traceback()
-        return repr(error) if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
+        return repr(error) if isinstance(error, KeyError) else f"{type(error).__name__}: {error}", traceback_of(error)
     except SystemExit as error:
-        return f"the function called sys.exit({error.code!r})" if error.code else ""
-    return ""
+        return f"the function called sys.exit({error.code!r})" if error.code else "", ""
+    return "", ""
 
 
 class FromSource(SourceFileLoader):
@@ -61,6 +86,7 @@ class FromSource(SourceFileLoader):
 
     def get_code(self, name: str) -> CodeType:
         path = self.get_filename(name)
+        IMPORTED[name] = path, mark_of(path)
         code: CodeType = self.source_to_code(self.get_data(path), path)
         return code
 
@@ -73,10 +99,17 @@ def finder(folder: str) -> FileFinder:
     return FileFinder(folder, extensions, sources, (SourcelessFileLoader, BYTECODE_SUFFIXES))
 
 
-def print_traceback() -> None:
+def traceback_of(error: Exception) -> str:
+    """From the user's own code on: how it came to be called is of no interest."""
     import traceback  # most calls go well
 
-    traceback.print_exc()
+    told = traceback.TracebackException.from_exception(error)
+    told.stack[:] = [frame for frame in told.stack if not frame.filename.startswith((__file__, "<frozen importlib"))]
+    return "".join(told.format())
+
+
+def lines_to(number: int, errors: str) -> TextIOWrapper:
+    return open(number, "w", buffering=1, errors=errors, closefd=False)
 
 
 class Streams:
@@ -103,8 +136,9 @@ class Streams:
             self._renew()
 
     def _renew(self) -> None:
-        sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)  # type: ignore[misc]  # noqa: SIM115
-        sys.stderr = sys.__stderr__ = open(2, "w", closefd=False, buffering=1)  # type: ignore[misc]  # noqa: SIM115
+        """By lines: what was printed is in its place, also when a command prints between, and stays if we are ended."""
+        sys.stdout = sys.__stdout__ = lines_to(1, "strict")  # type: ignore[misc]
+        sys.stderr = sys.__stderr__ = lines_to(2, "backslashreplace")  # type: ignore[misc]
         self._ours = (sys.stdout, sys.stderr)
 
 
@@ -115,14 +149,20 @@ def main() -> None:
     for pipe in (requests, answers):  # a fork would answer too, and who waits for an answer would wait for its end
         os.register_at_fork(after_in_child=pipe.close)
     streams = Streams()
+    environ, path = dict(os.environ), [*sys.path]
     sources: Sources = {}
     while size := requests.read(4):
         request = marshal.loads(requests.read(int.from_bytes(size, "little")))
-        error = called(request, sources)
+        error, traceback = called(request, sources)
         streams.restore()
+        sys.stderr.write(traceback)
         if answers.closed:
             return  # a fork that the function did not end
         os.chdir(HOME)
+        if os.environ != environ:  # results must not depend on who ran before
+            os.environ.clear()
+            os.environ.update(environ)
+        sys.path[:] = path
         answer = error.encode(errors="replace")
         answers.write(len(answer).to_bytes(4, "little") + answer)
         answers.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from pipeline.core.graph import Limits
 from pipeline.edge.files import pattern_error
@@ -11,7 +12,7 @@ from pipeline.spec import Item
 from pipeline.steps.matrix import matrix
 from pipeline.steps.model import NO_MATRIX, Env, File, Gather, Matrix, Step, StepsSpec
 from pipeline.steps.names import check_names, checked_name, checked_variable
-from pipeline.steps.templates import Template, TemplateError, template
+from pipeline.steps.templates import Template, TemplateError, shell_template, template
 
 KEYS = ("kind", "store", "max_targets", "rooms", "env", "steps")
 STEP_KEYS = (
@@ -56,7 +57,7 @@ def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int, see
         keys=keys,
         matrix=_shared_matrix(keys["for"], what, most, seen) if "for" in keys else NO_MATRIX,
         argv=tuple(_template(w, f"{what}: run") for w in run.items(f"{what}: run")) if run and run.is_list else None,
-        shell=_template(run, f"{what}: run") if run and not run.is_list else None,
+        shell=_template(run, f"{what}: run", shell_template) if run and not run.is_list else None,
         call=_call(keys["call"], what) if "call" in keys else None,
         arguments=keys["with"].plain() if "with" in keys else {},
         reads=_ports(keys["reads"], f"{what}: reads", "in") if "reads" in keys else {},
@@ -78,7 +79,7 @@ def _shared_matrix(item: Item, what: str, most: int, seen: dict[int, Matrix]) ->
 
 def _ports(item: Item, what: str, default: str) -> dict[str, tuple[File | Gather, ...]]:
     """A path, a list, or a map of ports; `{step: s}` stands for all outputs of another step."""
-    if item.is_map and not _is_gather(item):
+    if item.is_map and not item.is_bare_name and not _is_gather(item):
         return {checked_name(n, v, what): _sources(v, f"{what}: {n}") for n, v in item.pairs(what)}
     return {default: _sources(item, what)}
 
@@ -86,7 +87,7 @@ def _ports(item: Item, what: str, default: str) -> dict[str, tuple[File | Gather
 def _sources(item: Item, what: str) -> tuple[File | Gather, ...]:
     if item.is_list:
         return tuple(source for entry in item.items(what) for source in _sources(entry, what))
-    if not item.is_map:
+    if not item.is_map or item.is_bare_name:
         path = _template(item, what)
         if error := pattern_error(item.text(what)):
             item.wrong(f"{what}: '{item.text(what)}' is not a pattern: {error}")
@@ -101,7 +102,7 @@ def _is_gather(item: Item) -> bool:
 
 
 def _writes(item: Item, what: str) -> dict[str, tuple[File, ...]]:
-    groups = item.pairs(what) if item.is_map else [("out", item)]
+    groups = item.pairs(what) if item.is_map and not item.is_bare_name else [("out", item)]
     out: dict[str, tuple[File, ...]] = {}
     for name, value in groups:
         files = value.items(what) if value.is_list else [value]
@@ -155,8 +156,8 @@ def _flag(item: Item, what: str) -> bool:
     return value
 
 
-def _template(item: Item, what: str) -> Template:
+def _template(item: Item, what: str, parse: Callable[[str], Template] = template) -> Template:
     try:
-        return template(item.text(what))
+        return parse(item.text(what))
     except TemplateError as error:
         item.wrong(f"{what}: {error}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pipeline.core.graph import Target
 from pipeline.edge.job import Job, Stage, StageFailed
 from pipeline.edge.process import Exit
 from pipeline.steps.templates import argv, shell_line
@@ -13,7 +14,7 @@ def run_command(job: Job) -> None:
     params = job.target.params
     files = _files(job.reads, job.writes)
     command = argv(params["argv"], files) if "argv" in params else ["/bin/sh", "-c", shell_line(params["shell"], files)]
-    env, secrets = job.processes.environment(job.target.run, params.get("env", {}), params.get("pass", ()))
+    env, secrets = job.processes.environment(job.target.run, params.get("env", {}), passed(job.target))
     try:
         ended = job.processes.run(command, env, job.log, job.target.limits.timeout, secrets)
     except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
@@ -28,7 +29,7 @@ def run_command(job: Job) -> None:
 
 def call_function(job: Job) -> None:
     params = job.target.params
-    env, secrets = job.processes.environment(job.target.run, params.get("env", {}), params.get("pass", ()))
+    env, secrets = job.processes.environment(job.target.run, params.get("env", {}), passed(job.target))
     (file,) = job.reads["code"]
     request = {
         "file": file,
@@ -66,4 +67,12 @@ def _verdict(ended: Exit, timeout: float | None) -> tuple[str, int]:
     return f"exit status {ended.code}", ended.code
 
 
-STAGES: dict[str, Stage] = {"run": Stage("run/1", run_command, own_folder=True), "call": Stage("call/1", call_function)}
+def passed(target: Target) -> Sequence[str]:
+    names: Sequence[str] = target.params.get("pass", ())
+    return names
+
+
+STAGES: dict[str, Stage] = {
+    "run": Stage("run/1", run_command, own_folder=True, passed=passed),
+    "call": Stage("call/1", call_function, passed=passed),
+}

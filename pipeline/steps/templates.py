@@ -13,6 +13,10 @@ Spell = Callable[[str, int], str]
 
 # What matters for quotes in a shell line; NUL stands where a name in braces is.
 _SHELL = re.compile(r"""\\[^\0]|['"`()\n\0]|\$\(|(?<![^\s;&|()])#""")
+# A here-document: how it ends, the rest of the line it starts on, and its lines, in which quotes are but characters.
+_HERE = re.compile(r"""<<-?[ \t]*\\?(['"]?)(\w+)\1([^\n]*\n)(.*?)(?=^\t*\2$)""", re.DOTALL | re.MULTILINE)
+_EATS = re.compile(r"(?<!\\)(?:\\\\)*\\$")
+_CASE = re.compile(r"(?:\$\(|`).*\bcase\b", re.DOTALL)
 _CLOSED_BY = {"'": "'", '"': '"', "`": "`", "(": ")", "#": "\n"}
 _OPENS = {"": ("'", '"', "`", "$(", "(", "#"), '"': ("`", "$(")}
 
@@ -94,6 +98,16 @@ def argv(words: Sequence[str], files: Mapping[str, Sequence[str]]) -> list[str]:
     return out
 
 
+def shell_template(text: str) -> Template:
+    """Refuses what would have to be understood better than is done here to put values in as just themselves."""
+    parsed = template(text)
+    if any(name is not None and _EATS.search(literal) for literal, name in parsed.parts):
+        raise TemplateError("a backslash before a name in braces would eat a quote; values are quoted by themselves")
+    if parsed.names and _CASE.search(text):
+        raise TemplateError("`case` inside $() or `` is not understood here; put it into a script of its own")
+    return parsed
+
+
 def shell_line(line: str, files: Mapping[str, Sequence[str]]) -> str:
     parsed = template(line)
     parts = zip(parsed.parts, _open_quotes(parsed), strict=True)
@@ -112,7 +126,8 @@ def _open_quotes(line: Template) -> list[str]:
     """At the end of each literal of a shell line: the quotes that are open there, if any."""
     marks: list[str] = []
     inside: list[str] = []
-    for token in _SHELL.findall("".join(f"{literal}\0" for literal, _ in line.parts)):
+    text = "".join(f"{literal}\0" for literal, _ in line.parts)
+    for token in _SHELL.findall(_HERE.sub(lambda found: found[3] + "\0" * found[4].count("\0"), text)):
         if token == "\0":
             marks.append(inside[-1] if inside and inside[-1] in "'\"" else "")
         else:

@@ -20,7 +20,7 @@ class Details(NamedTuple):
 
     name: str
     status: Sequence[str]
-    does: Mapping[str, str]
+    does: Mapping[str, Sequence[str]]
     reads: Mapping[str, str]  # path -> the target that writes it, or nothing
     writes: Sequence[str]
     receipt: Receipt | None
@@ -32,8 +32,7 @@ def target_text(seen: Details) -> str:
     reads = [f"{path:{width}}  <- {maker}" if maker else path for path, maker in seen.reads.items()]
     made = [_made(seen.receipt)] if seen.receipt else []
     failed = [failure_text(seen.failure)] if seen.failure else []
-    does = [(word, text.splitlines()) for word, text in seen.does.items()]
-    rows = [("status", seen.status), *does, ("reads", reads), ("writes", seen.writes)]
+    rows = [("status", seen.status), *seen.does.items(), ("reads", reads), ("writes", seen.writes)]
     rows += [("made", made), ("failed", failed)]
     return "\n".join([seen.name, *_table(rows)])
 

@@ -16,7 +16,8 @@ SIBLINGS = 20
 
 
 def step_of(name: str) -> str:
-    return name.partition(".")[0]
+    run, colon, target = name.partition(":")
+    return f"{run}{colon}{target.partition('.')[0]}"
 
 
 class Expected(NamedTuple):

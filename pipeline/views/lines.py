@@ -10,7 +10,7 @@ from typing import Any
 from pipeline.core.outcome import BUILT, FAILED, IGNORED, RECALLED, SKIPPED, Outcome
 
 SAID = {
-    BUILT: "built {name}  {time}",
+    BUILT: "built {name}  {time}{again}",
     RECALLED: "recalled {name}",
     FAILED: "failed {name} ({how})",
     SKIPPED: "skipped {name} ({why})",
@@ -35,7 +35,9 @@ def duration(seconds: float, digits: int = 1) -> str:
 def said(name: str, outcome: Outcome) -> str:
     """`built demo:a.1  0.3 s`."""
     how = ", ".join(_circumstances(outcome)) if outcome.status == FAILED else ""
-    return SAID[outcome.status].format(name=name, time=duration(outcome.seconds), why=outcome.why, how=how)
+    again = f" ({outcome.attempts} attempts)" if outcome.attempts > 1 else ""
+    time = duration(outcome.seconds)
+    return SAID[outcome.status].format(name=name, time=time, why=outcome.why, how=how, again=again)
 
 
 def _circumstances(failed: Outcome) -> list[str]:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from pipeline.core.forecast import HELD, MAYBE, RUN, Forecast
-from pipeline.core.outcome import FRESH, RECALLED
+from pipeline.core.outcome import FRESH, IGNORED, RECALLED
 from pipeline.views.eta import step_of
 from pipeline.views.lines import duration
-from pipeline.views.why import count
+from pipeline.views.why import LEFT_OUT, count, difference
 
 MANY = 40
 FIRST = 10
@@ -19,7 +19,10 @@ WITHOUT_REASON = {
     MAYBE: "if what it reads comes out different",
     RECALLED: "what it reads changes",
     HELD: "waits for {}",
+    IGNORED: LEFT_OUT,
 }
+# In this order they are counted.
+NAMED = {RUN: "to run", MAYBE: "to run maybe", RECALLED: "recalled", HELD: "held back", IGNORED: "ignored"}
 
 
 class Item(NamedTuple):
@@ -42,11 +45,10 @@ class Plan(NamedTuple):
     jobs: int
 
 
-def why(name: str, forecast: Forecast) -> tuple[str, ...]:
-    if forecast.action == HELD and forecast.held_by == name:
-        return ("ignored",)
-    found = tuple(f"{r.what} {r.where}".rstrip() for r in forecast.reasons)
-    return found if found and forecast.action != HELD else (WITHOUT_REASON[forecast.action].format(forecast.held_by),)
+def why(forecast: Forecast) -> tuple[str, ...]:
+    found = tuple(map(difference, forecast.reasons))
+    kept = forecast.action in (HELD, IGNORED)
+    return found if found and not kept else (WITHOUT_REASON[forecast.action].format(forecast.held_by),)
 
 
 def as_text(plan: Plan, everything: bool) -> str:
@@ -66,10 +68,9 @@ def _some(items: Sequence[Item], short: bool) -> Sequence[Item]:
 
 
 def _head(plan: Plan) -> str:
-    numbers = {action: sum(item.action == action for item in plan.items) for action in (RUN, MAYBE, RECALLED, HELD)}
+    numbers = {word: sum(item.action == action for item in plan.items) for action, word in NAMED.items()}
     numbers[FRESH] = plan.targets - len(plan.items)
-    named = {RUN: "to run", MAYBE: "to run maybe", RECALLED: "recalled", HELD: "held back", FRESH: "fresh"}
-    return f"{count(plan.targets)}: {', '.join(f'{n} {named[action]}' for action, n in numbers.items() if n)}"
+    return f"{count(plan.targets)}: {', '.join(f'{n} {word}' for word, n in numbers.items() if n)}"
 
 
 def _table(rows: Iterable[tuple[str, str, str, str]]) -> Iterator[str]:

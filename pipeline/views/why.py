@@ -8,22 +8,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipeline.core.forecast import HELD, MAYBE, RUN, Forecast
-from pipeline.core.freshness import Reason
-from pipeline.core.outcome import FRESH, RECALLED
+from pipeline.core.freshness import FAILED_BEFORE, FORGOTTEN, NEVER_BUILT, OTHER_FILES, Reason
+from pipeline.core.outcome import FRESH, IGNORED, RECALLED
 from pipeline.views.eta import step_of
 
 _SHA = re.compile(r"[0-9a-f]{64}")
 _CHANGES = ("recipe changed", "input changed", "output changed")
+_ENDED = {
+    NEVER_BUILT: ("it was never built", "they were never built"),
+    FORGOTTEN: ("it was forgotten", "they were forgotten"),
+    FAILED_BEFORE: ("it failed", "they failed"),
+}
 _WIDE = 60
 _CAUSES = 5
 _NAMES = 3
-IGNORED = "it is ignored: builds leave it alone until `coppice forget {}`"
+LEFT_OUT = "left out: {} is ignored"
 OUTLOOK = {
     FRESH: "nothing is to be redone once the targets above are as they were",
     RECALLED: "its result is in the store: it would be recalled",
     RUN: "it would run",
     MAYBE: "it is redone only if the outputs above come out different",
+    HELD: "it waits for {}",
+    IGNORED: f"{LEFT_OUT} until `coppice forget {{}}`",
 }
+
+Failures = Sequence[tuple[str, Mapping[str, Any]]]  # targets that failed when they ran last, with what was recorded
 
 
 class Cause(NamedTuple):
@@ -33,7 +42,6 @@ class Cause(NamedTuple):
     way: tuple[tuple[str, str], ...]
     reasons: tuple[tuple[Reason, str], ...]  # each with a remark
     alike: int = 0
-    failure: Mapping[str, Any] | None = None
     example: bool = False  # of the first of many
 
 
@@ -41,48 +49,63 @@ Group = tuple[Sequence[str], Cause]  # targets that are stale for the same reaso
 
 
 class Answer(NamedTuple):
-    """All there is to say of one target."""
+    """All there is to say of one target; `failures` are those of it and of what it is made from."""
 
     target: str
+    forecast: Forecast
     causes: tuple[Cause, ...] = ()
-    outlook: str = ""
+    failures: Failures = ()
 
 
-def outlook(target: str, forecast: Forecast) -> str:
-    if forecast.action != HELD:
-        return OUTLOOK[forecast.action]
-    if forecast.held_by == target:
-        return IGNORED.format(target)
-    return f"it waits for {forecast.held_by}"
+class Numbers(NamedTuple):
+    """Of many targets: how many there are, how many of them are stale, and how many of these because of others."""
+
+    total: int
+    stale: int = 0
+    below: int = 0
+    left_out: Sequence[tuple[str, int]] = ()  # an ignored target, and how many are left out because of it
+
+
+def outlook(forecast: Forecast) -> str:
+    return OUTLOOK[forecast.action].format(forecast.held_by, forecast.held_by)
 
 
 def answered(answer: Answer) -> str:
     if not answer.causes:
-        return "\n".join([f"{answer.target} is fresh", *([f"  {answer.outlook}"] if answer.outlook else [])])
+        left_out = answer.forecast.action == IGNORED
+        return f"{answer.target} is {outlook(answer.forecast) if left_out else 'fresh'}"
     lines = [f"{answer.target} is stale"]
     for number, cause in enumerate(answer.causes[:_CAUSES]):
         lines += (f"  {line}" for line in _cause(cause, "also because" if number else "because"))
     if (more := len(answer.causes) - _CAUSES) > 0:
         lines.append(f"  and for {more} more reasons of that kind")
-    return "\n".join([*lines, f"  {answer.outlook}"])
+    return "\n".join([*lines, *_failed(answer.failures), f"  {outlook(answer.forecast)}"])
 
 
-def summed_up(run: str, total: int, groups: Sequence[Group], below: int) -> str:
-    """A whole run: the targets that are stale by themselves, alike ones in one; and how many are so because of them."""
-    if not groups:
-        return f"{run} is fresh: {count(total)}"
-    by_themselves = sum(len(names) for names, _ in groups)
-    if len(groups) > _CAUSES:
-        groups = _merged(groups)
-    lines = [f"{run} is stale: {by_themselves + below} of {count(total)}"]
+def summed_up(title: str, numbers: Numbers, groups: Sequence[Group], failures: Failures = ()) -> str:
+    """What makes targets stale, alike ones in one; and how many are so because of others."""
+    left_out = sum(number for _, number in numbers.left_out)
+    if not numbers.stale and not left_out:
+        return f"{title} is fresh: {count(numbers.total)}"
+    head = f"{title} is stale: {numbers.stale} of {count(numbers.total)}"
+    lines = [head if numbers.stale else f"{title}: {numbers.total - left_out} of {count(numbers.total)} fresh"]
+    groups = _merged(groups) if len(groups) > _CAUSES else groups
     for names, cause in groups[:_CAUSES]:
         lines.append(f"  {listed(names)} {'is' if len(names) == 1 else 'are'} stale")
         lines += (f"    {line}" for line in _cause(cause, "because", len(names) > 1))
-    if left := [name for names, _ in groups[_CAUSES:] for name in names]:
-        lines.append(f"  {listed(left)} {'is' if len(left) == 1 else 'are'} stale for other reasons")
-    if below:
-        lines.append(f"  {count(below)} below, redone only if what they read comes out different")
-    return "\n".join(lines)
+    if others := [name for names, _ in groups[_CAUSES:] for name in names]:
+        lines.append(f"  {listed(others)} {'is' if len(others) == 1 else 'are'} stale for other reasons")
+    if numbers.below:
+        lines.append(f"  {count(numbers.below)} below, redone only if what they read comes out different")
+    lines += (f"  {count(number)} {LEFT_OUT.format(name)}" for name, number in numbers.left_out)
+    return "\n".join([*lines, *_failed(failures)])
+
+
+def _failed(failures: Failures) -> Iterator[str]:
+    for name, failure in failures[:_CAUSES]:
+        yield f"  {name} failed last at {failure_text(failure)}"
+    if (more := len(failures) - _CAUSES) > 0:
+        yield f"  and {more} more failed"
 
 
 def _merged(groups: Sequence[Group]) -> list[Group]:
@@ -104,9 +127,9 @@ def plural(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what[:-1]}ies" if what[-1] == "y" else f"{number} {what}s"
 
 
-def listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return ", ".join(names[:_NAMES]) + more
+def listed(names: Sequence[str], most: int = _NAMES) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _cause(cause: Cause, because: str, several: bool = False) -> Iterator[str]:
@@ -120,15 +143,21 @@ def _cause(cause: Cause, because: str, several: bool = False) -> Iterator[str]:
         yield "(that is the first of them; the others are stale in the same way)"
     if cause.alike:
         yield f"(so are {cause.alike} more of the targets above, for the same reason)"
-    if cause.failure:
-        yield f"{cause.target} failed last at {failure_text(cause.failure)}"
 
 
 def reason_line(reason: Reason, remark: str = "", several: bool = False) -> str:
-    if reason.what == "never built":
-        return "they were never built, or were forgotten" if several else "it was never built, or was forgotten"
+    if reason.what in _ENDED:
+        return _ENDED[reason.what][several]
     change = _change(reason.old, reason.new) if reason.what in _CHANGES else ""
-    return f"{reason.what} {reason.where}".rstrip() + change + (f" ({remark})" if remark else "")
+    return difference(reason) + change + (f" ({remark})" if remark else "")
+
+
+def difference(reason: Reason) -> str:
+    """What differs, without the old and the new value."""
+    if reason.what == OTHER_FILES:
+        pairs = (("-", reason.old), ("+", reason.new))
+        return f"{reason.what}: {', '.join(f'{sign} {listed(names, 1)}' for sign, names in pairs if names)}"
+    return f"{reason.what} {reason.where}".rstrip()
 
 
 def _change(old: Any, new: Any) -> str:

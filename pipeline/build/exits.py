@@ -1,0 +1,53 @@
+"""How a command ends: its exit code, and what is wrong in one line.  Imports next to nothing: so does a no-op."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+from pipeline.errors import Locked, SpecError
+
+FAILED, BAD_INPUT, BROKEN, LOCKED = 1, 2, 3, 75
+UNREAD = 128 + 13  # as if SIGPIPE had ended us
+
+
+def told(answer: Callable[[], int], bad_input: tuple[type[Exception], ...] = (SpecError,)) -> int:
+    """The exit code of `answer`; what is wrong is said in one line, unless it is wrong with us."""
+    try:
+        code = answer()
+        sys.stdout.flush()  # in here, while it can still be answered that nobody reads it
+    except BrokenPipeError:
+        return unread()
+    except bad_input as error:
+        return refuse(str(error), BAD_INPUT)
+    except Locked as error:
+        return refuse(str(error), LOCKED)
+    except OSError as error:
+        return refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error), FAILED)
+    except Exception:  # noqa: BLE001 - the whole trace is printed
+        from traceback import format_exc
+
+        with suppress(OSError):
+            sys.stderr.write(format_exc())
+        return refuse("this is a mistake in Coppice itself, please report it", BROKEN)
+    return code
+
+
+def unread() -> int:
+    """Nobody reads what we print any more, as with `| head`: the rest goes nowhere, and no word is said of it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return UNREAD
+
+
+def refuse(message: str, code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        unread()
+    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
+    with suppress(OSError):  # nor that; the exit code still tells
+        sys.stderr.write(f"coppice: {line}\n")
+        sys.stderr.flush()
+    return code
