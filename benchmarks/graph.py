@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import shutil
 import signal
 import sys
 import tempfile
@@ -88,6 +89,8 @@ def _measure_all(args: argparse.Namespace, work: Path) -> dict[str, Any]:
         ]
         for name in args.scenario:
             results += compare(name, projects, args.rounds, args.warmups, _say)
+    for project in projects:
+        shutil.rmtree(project.aside, ignore_errors=True)
     return {"machine": machine, "rounds": args.rounds, "missing": missing, "results": results}
 
 
