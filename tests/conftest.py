@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
@@ -14,6 +15,10 @@ import pytest
 from pipeline.build.main import main
 
 ROOT = Path(__file__).parent.parent
+# Who starts the tests in the background may ignore Ctrl-C, and what we start would too.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 
 class Said(NamedTuple):
