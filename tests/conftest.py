@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from pipeline.build.main import main
+from pipeline.edge.process import Processes
 
 ROOT = Path(__file__).parent.parent
 # Who starts the tests in the background may ignore Ctrl-C, and what we start would too.
@@ -82,3 +84,11 @@ def environment(more: dict[str, str]) -> dict[str, str]:
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     return Project(tmp_path / "project")
+
+
+@pytest.fixture
+def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Processes]:
+    monkeypatch.chdir(tmp_path)
+    made = Processes(["x"])
+    yield made
+    made.close()

@@ -3,7 +3,6 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from subprocess import Popen
@@ -19,14 +18,6 @@ from hypothesis import strategies as st
 from pipeline.edge.child import await_end, has_ended
 from pipeline.edge.process import GRACE, Exit, Processes, Stopping
 from pipeline.edge.redact import Redactor, copy_redacted, redacted
-
-
-@pytest.fixture
-def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Processes]:
-    monkeypatch.chdir(tmp_path)
-    made = Processes(["x"])
-    yield made
-    made.close()
 
 
 def shell(processes: Processes, line: str, timeout: float | None = None, **env: str) -> Exit:

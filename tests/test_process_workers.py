@@ -4,7 +4,6 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 
@@ -65,14 +64,6 @@ def prints(reads, writes):
     for _ in range(50_000):
         print("x" * 99)
 """
-
-
-@pytest.fixture
-def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Processes]:
-    monkeypatch.chdir(tmp_path)
-    made = Processes(["x"])
-    yield made
-    made.close()
 
 
 def call(workers: Workers, function: str, timeout: float | None = None, **env: str) -> Reply:

@@ -174,3 +174,16 @@ def test_a_variable_to_pass_through_that_is_not_set_is_told_once_for_a_build(pro
     for words, expected in (([], note), (["-a"], note), (["--reporter", "zero", "-a"], note), (["-a", "x:b"], "")):
         assert project.call("run", *words).err == expected
     assert project.coppice("-a", UNSET="1").stderr == ""
+
+
+def test_the_log_says_where_one_attempt_ends_and_the_next_begins(project: Project) -> None:
+    project.spec("x", steps("s: {run: 'printf cut; exit 3; touch {out}', retries: 2, writes: s}"))
+    assert "(exit status 3, 3 attempts" in failed(project)
+    lines = [
+        "cut",
+        "---- attempt 1 failed: exit status 3 ----",
+        "cut",
+        "---- attempt 2 failed: exit status 3 ----",
+        "cut",
+    ]
+    assert log_of(project, "x:s") == "\n".join(lines)

@@ -165,8 +165,9 @@ def log_path(target: Target) -> str:
 def note(log: str, text: str) -> None:
     """A line of ours between the attempts, whose output is all in one log."""
     with open(log, "a+b") as file:
-        ends = file.seek(0, os.SEEK_END) and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n"
-        file.write(f"{chr(10) if ends else ''}---- {text} ----\n".encode())
+        file.seek(max(0, file.tell() - 1))
+        broken_off = file.read(1) not in (b"", b"\n")
+        file.write(b"\n" * broken_off + f"---- {text} ----\n".encode(errors="backslashreplace"))
 
 
 def kept_log(path: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pipeline import kinds
 from pipeline.build import project
 from pipeline.build.make import Maker
-from pipeline.core.graph import Graph, Target
+from pipeline.core.graph import Graph, Target, step_of
 from pipeline.core.outcome import FAILED
 from pipeline.edge import state
 from pipeline.edge.files import Files, is_pattern, write_whole
@@ -18,7 +18,6 @@ from pipeline.edge.job import Stage
 from pipeline.edge.receipts import Receipts
 from pipeline.edge.store import Store
 from pipeline.errors import SpecError, clipped, instead
-from pipeline.views.eta import step_of
 
 
 class Session:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from pipeline.build.session import Session
-from pipeline.core.graph import Target
+from pipeline.core.graph import Target, step_of
 from pipeline.core.outcome import BUILT
-from pipeline.views.eta import step_of
 
 # Of a step that nothing is known of below, so many others are asked: enough for a mean.
 SIBLINGS = 20

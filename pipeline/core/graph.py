@@ -104,6 +104,12 @@ class Graph:
         return _closure(changed, self.below)
 
 
+def step_of(name: str) -> str:
+    """`run:step` of a target's name."""
+    run, colon, target = name.partition(":")
+    return f"{run}{colon}{target.partition('.')[0]}"
+
+
 def paths(ports: Ports) -> tuple[str, ...]:
     if not ports:
         return ()

@@ -12,11 +12,11 @@ from hashlib import sha256
 from stat import S_ISREG
 
 from pipeline.edge.noop import NOTHING
-from pipeline.edge.state import signature
+from pipeline.edge.state import signature, signed
 
 # A file written this recently may be written again within the same tick of the file system's clock.
 TICK_NS = 50_000_000
-_PATTERN = re.compile(r"[*?\[]")
+PATTERN = re.compile(r"[*?\[]")
 _SKIPPED = {".git", "__pycache__", ".coppice"}
 _CHUNK = 1 << 20
 FOLDER = "folder"  # stands where a file has its sha256
@@ -132,7 +132,7 @@ class Files:
         stat = os.stat(path)
         if was is not None and was != version(stat):
             return  # written to since it was read
-        self._known[path] = (hash((stat.st_ctime_ns, stat.st_ino, stat.st_size)), content)
+        self._known[path] = (signed(stat), content)
         self._unsure.discard(path)
         self._own[path] = stat.st_ctime_ns
 
@@ -157,7 +157,7 @@ def entry(name: str, content: str | None) -> bytes:
 
 def is_pattern(path: str) -> bool:
     """A file that is there is meant, even if its name has characters of patterns."""
-    return _PATTERN.search(path) is not None and not os.path.lexists(path)
+    return PATTERN.search(path) is not None and not os.path.lexists(path)
 
 
 def matches(path: str) -> list[str]:
@@ -169,7 +169,7 @@ def matches(path: str) -> list[str]:
 
 def _walk(path: str) -> Iterator[tuple[str, bool]]:
     """Folders (False) to watch and files (True) meant, in a fixed order."""
-    match = _PATTERN.search(path) if is_pattern(path) else None
+    match = PATTERN.search(path) if is_pattern(path) else None
     top = os.path.dirname(path[: match.start()]) if match else path.rstrip("/") or "/"
     top = "" if top == "." else top
     wanted = re.compile(_regex(path)) if match else None
@@ -213,7 +213,7 @@ def _one_of(inside: str) -> str:
 def pattern_error(path: str) -> str:
     """What is wrong with a pattern, or nothing."""
     try:
-        re.compile(_regex(path) if _PATTERN.search(path) else "")
+        re.compile(_regex(path) if PATTERN.search(path) else "")
     except re.error as error:
         return str(error)
     return ""

@@ -10,7 +10,7 @@ from zlib import crc32
 from pipeline.edge import noop
 from pipeline.edge.noop import FORMAT, NOTHING, folder
 
-__all__ = ["FORMAT", "Known", "Seen", "changed", "dump", "folder", "load", "signature"]
+__all__ = ["FORMAT", "Known", "Seen", "changed", "dump", "folder", "load", "signature", "signed"]
 
 
 class Seen(NamedTuple):
@@ -35,9 +35,13 @@ class Known(NamedTuple):
 def signature(path: str) -> int:
     """Differs when the file was written or replaced; NOTHING when there is none."""
     try:
-        s = os.stat(path)
+        return signed(os.stat(path))
     except (OSError, ValueError):  # ValueError: a NUL in it, out of damaged bytes
         return NOTHING
+
+
+def signed(s: os.stat_result) -> int:
+    """As `noop.changed` has it, where a call would cost."""
     return hash((s.st_ctime_ns, s.st_ino, s.st_size))
 
 

@@ -111,29 +111,31 @@ class Store:
 
     def get(self, key: str) -> Result | None:
         """The result, if it is there and undamaged as far as it can be seen before its objects are copied."""
-        place = self.place("results", key)
-        if not os.path.exists(place):  # the usual case, and much cheaper than an exception
-            return None
-        try:
-            with open(place, "rb", buffering=0) as file:
-                raw = file.read()
-        except FileNotFoundError:  # dropped meanwhile
+        raw = self._read(key)
+        if raw is None:
             return None
         stored = parsed(raw)
         if stored is None:
             with self._shared():
-                self._set_aside(place)
+                self._set_aside(self.place("results", key))
             return None
         return stored.result
 
     def look(self, key: str) -> Stored | None:
         """What would be taken, if nothing of it is damaged that is not seen before it is copied.  Changes nothing."""
-        try:
-            with open(self.place("results", key), "rb", buffering=0) as file:
-                stored = parsed(file.read())
-        except FileNotFoundError:
-            return None
+        raw = self._read(key)
+        stored = parsed(raw) if raw is not None else None
         return stored if stored and all(map(os.path.exists, map(self.object, stored.objects))) else None
+
+    def _read(self, key: str) -> bytes | None:
+        place = self.place("results", key)
+        if not os.path.exists(place):  # the usual case, and much cheaper than an exception
+            return None
+        try:
+            with open(place, "rb", buffering=0) as file:
+                return file.read()
+        except FileNotFoundError:  # dropped meanwhile
+            return None
 
     def object(self, content: str) -> str:
         """Where a larger output of these contents is, if it is stored."""

@@ -9,11 +9,11 @@ from itertools import repeat
 from typing import NamedTuple, NoReturn
 
 from pipeline.core.graph import Ports
+from pipeline.edge.files import PATTERN
 from pipeline.errors import clipped
 from pipeline.steps.model import File, Matrix, Step
 from pipeline.steps.templates import filled
 
-PATTERN = re.compile(r"[*?\[]")
 _NAME = "[A-Za-z0-9_+-][A-Za-z0-9_.+-]*+"
 _SAFE = re.compile(f"{_NAME}(?:/{_NAME})*+")
 _SHORT = 200

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from pipeline.core.graph import Graph, Target
+from pipeline.core.graph import Graph, Target, step_of
 from pipeline.core.outcome import FAILED, FRESH, IGNORED
-from pipeline.views.eta import step_of
 from pipeline.views.why import count, listed
 
 STALE = "stale"

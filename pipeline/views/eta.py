@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from pipeline.core.freshness import Receipt
+from pipeline.core.graph import step_of
 from pipeline.core.outcome import BUILT
 from pipeline.core.rooms import room_of
 from pipeline.views.events import Build
@@ -13,11 +14,6 @@ from pipeline.views.events import Build
 # Receipts looked up for it: enough for good means, few enough to be read within some hundredths of a second.
 SAMPLES = 1000
 SIBLINGS = 20
-
-
-def step_of(name: str) -> str:
-    run, colon, target = name.partition(":")
-    return f"{run}{colon}{target.partition('.')[0]}"
 
 
 class Expected(NamedTuple):

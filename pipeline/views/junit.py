@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from pipeline.core.graph import step_of
 from pipeline.core.outcome import BUILT, FAILED, IGNORED, SKIPPED, Outcome
 from pipeline.edge.files import write_whole
-from pipeline.views.eta import step_of
 from pipeline.views.lines import tail
 from pipeline.views.recorder import Recorder
 

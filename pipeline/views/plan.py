@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from pipeline.core.forecast import HELD, MAYBE, RUN, Forecast
+from pipeline.core.graph import step_of
 from pipeline.core.outcome import FRESH, IGNORED, RECALLED
-from pipeline.views.eta import step_of
 from pipeline.views.lines import duration
 from pipeline.views.why import LEFT_OUT, count, difference
 

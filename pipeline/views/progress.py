@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pipeline.core.graph import Target
+from pipeline.core.graph import Target, step_of
 from pipeline.core.outcome import BUILT, FAILED, Outcome
 from pipeline.core.rooms import room_of
-from pipeline.views.eta import eta, step_of
+from pipeline.views.eta import eta
 from pipeline.views.events import Build
 
 # With more targets than this only what is out of the ordinary is worth a line.

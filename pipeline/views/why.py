@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from pipeline.core.forecast import HELD, MAYBE, RUN, Forecast
 from pipeline.core.freshness import FAILED_BEFORE, FORGOTTEN, NEVER_BUILT, OTHER_FILES, Reason
+from pipeline.core.graph import step_of
 from pipeline.core.outcome import FRESH, IGNORED, RECALLED
-from pipeline.views.eta import step_of
 
 _SHA = re.compile(r"[0-9a-f]{64}")
 _CHANGES = ("recipe changed", "input changed", "output changed")
