@@ -89,8 +89,7 @@ def _measure_all(args: argparse.Namespace, work: Path) -> dict[str, Any]:
         ]
         for name in args.scenario:
             results += compare(name, projects, args.rounds, args.warmups, _say)
-    for project in projects:
-        shutil.rmtree(project.aside, ignore_errors=True)
+    shutil.rmtree(work / "aside", ignore_errors=True)
     return {"machine": machine, "rounds": args.rounds, "missing": missing, "results": results}
 
 

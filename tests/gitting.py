@@ -110,7 +110,7 @@ def hostile_user(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """Every file, link and folder, with mode and time of its last write."""
+    """Every file, link and folder: its mode and what is in it."""
     found = {}
     for path in sorted(folder.rglob("*")):
         stat = path.lstat()

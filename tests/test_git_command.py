@@ -19,7 +19,7 @@ def instead_of_git(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> 
 
 
 def test_a_git_that_hangs_is_ended_with_all_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    instead_of_git(tmp_path, monkeypatch, f"sleep 600 & echo $! $$ > {tmp_path}/pids; wait")
+    instead_of_git(tmp_path, monkeypatch, f"(trap '' TERM; exec sleep 600) & echo $! $$ > {tmp_path}/pids; wait")
     with pytest.raises(GitProblem, match=r"^git fetch did not end within 1 s$"):
         git("fetch", timeout=1)
     pids = map(int, (tmp_path / "pids").read_text().split())

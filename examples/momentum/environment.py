@@ -43,7 +43,7 @@ def definition() -> str:
 
 
 def install(folder: Path) -> None:
-    """With the pip of this Python, which takes three seconds less than putting one into the environment."""
+    """With the pip of this Python: the environment needs none of its own."""
     if find_spec("pip") is None:
         sys.exit(f"{sys.executable} has no pip; put a Python that has one first on PATH (scripts/run does)")
     pip = [sys.executable, "-m", "pip", "--python", str(folder), "--quiet", "--disable-pip-version-check"]

@@ -15,7 +15,7 @@ from pipeline.core.freshness import Receipt, intact
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, RECALLED, Outcome
 from pipeline.edge import state
-from pipeline.edge.files import Files, Mark, Version, matches
+from pipeline.edge.files import Files, Mark, Version, matched
 from pipeline.edge.job import Job, Stage, StageFailed
 from pipeline.edge.process import Processes, Stopping
 from pipeline.edge.receipts import Receipts
@@ -132,8 +132,7 @@ class Maker:
         return None
 
     def _job(self, target: Target, staged: Staging, log: str) -> Job:
-        reads = {port: [m for path in group for m in matches(path)] for port, group in target.reads}
-        return Job(target, reads, staged.by_port(target.writes), log, self.processes, self.workers)
+        return Job(target, matched(target.reads), staged.by_port(target.writes), log, self.processes, self.workers)
 
     def _publish(
         self, target: Target, staged: Sequence[str], contents: Sequence[str], versions: Sequence[Version] = ()

@@ -12,6 +12,7 @@ from pipeline.build.exits import FAILED
 
 if TYPE_CHECKING:
     from pipeline.build.project import RunPlan
+    from pipeline.views.chart import Chart
     from pipeline.views.plan import Plan as Planned
 
 MOST_DRAWN = 300
@@ -87,7 +88,6 @@ class GraphCommand(NewCommand):
     )  # fmt: skip
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        from pipeline.build.statuses import charted
         from pipeline.edge.files import write_whole
         from pipeline.views.graph_svg import as_svg
         from pipeline.views.graph_text import as_text
@@ -95,7 +95,7 @@ class GraphCommand(NewCommand):
         if params["svg"] and not params["svg"].endswith(".svg"):
             wanted = f"--svg wants the file to draw into, a name that ends in .svg, not '{params['svg']}'"
             raise InvalidCommand(f"graph: {wanted}; for instance `coppice graph demo --svg demo.svg`")
-        chart = charted(plans_for(args), args, params["full"])
+        chart = self.chart(plans_for(args), args, params["full"])
         if not params["svg"]:
             print(as_text(chart))
             return 0
@@ -104,3 +104,14 @@ class GraphCommand(NewCommand):
         write_whole(params["svg"], as_svg(chart).encode(), durable=False)
         print(f"drawn: {params['svg']}")
         return 0
+
+    @staticmethod
+    def chart(plans: dict[str, RunPlan], words: list[str], full: bool) -> Chart:
+        """What `words` ask for, and all it is made from."""
+        from pipeline.build.session import Session
+        from pipeline.build.statuses import standings
+        from pipeline.views.chart import chart
+
+        session = Session(plans)
+        status = {i: seen.status for i, seen in standings(session, session.select(words)).items()}
+        return chart(" ".join(words or session.plans), session.graph, status, status, full)

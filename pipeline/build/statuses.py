@@ -1,17 +1,15 @@
-"""How each target stands: fresh, stale, failed or ignored; and a chart of them."""
+"""How each target stands: fresh, stale, failed or ignored."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from pipeline.build import project
 from pipeline.build.rehearsal import rehearse
 from pipeline.build.session import Session
 from pipeline.core.forecast import Forecast
 from pipeline.core.graph import Target
-from pipeline.core.outcome import FAILED, FRESH, IGNORED
-from pipeline.views.chart import STALE, Chart, chart
+from pipeline.core.outcome import FAILED, FRESH, IGNORED, STALE
 
 
 class Standing(NamedTuple):
@@ -27,13 +25,6 @@ def standings(session: Session, wanted: Iterable[int]) -> dict[int, Standing]:
     forecasts = rehearse(session, session.stale(wanted))
     seen = {i: forecasts.get(i, Forecast(FRESH)) for i in sorted(session.graph.needed(wanted))}
     return {i: Standing(_status(session, session.graph.targets[i], each), each) for i, each in seen.items()}
-
-
-def charted(plans: Mapping[str, project.RunPlan], words: list[str], full: bool) -> Chart:
-    """What `words` ask for, and all it is made from."""
-    session = Session(plans)
-    status = {i: seen.status for i, seen in standings(session, session.select(words)).items()}
-    return chart(" ".join(words or session.plans), session.graph, status, status, full)
 
 
 def _status(session: Session, target: Target, forecast: Forecast) -> str:

@@ -13,9 +13,9 @@ from pipeline.build.session import Session
 from pipeline.build.statuses import Standing, standings
 from pipeline.core.graph import Target
 from pipeline.core.outcome import FRESH, IGNORED
+from pipeline.core.words import count, listed
 from pipeline.edge.receipts import FORGOTTEN, entry
 from pipeline.edge.receipts import IGNORED as IGNORED_LINE
-from pipeline.views.why import count, listed
 
 
 class TargetTask(Task):  # type: ignore[misc]

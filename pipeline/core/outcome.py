@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pipeline.core.freshness import Receipt
+from pipeline.core.words import listed
 
 FRESH, RECALLED, BUILT, FAILED = "fresh", "recalled", "built", "failed"
 SKIPPED, IGNORED = "skipped", "ignored"  # these were not even looked at
-
-# A step may read from ten thousand others; so many of them are named.
-NAMED = 3
+STALE = "stale"  # of one that no build has looked at
 
 
 class Outcome(NamedTuple):
@@ -34,5 +33,4 @@ class Outcome(NamedTuple):
 
 def needs(names: Sequence[str]) -> str:
     """Why a target cannot run: these above it did not succeed."""
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"needs {', '.join(names[:NAMED])}{more}"
+    return f"needs {listed(names)}"

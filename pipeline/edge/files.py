@@ -11,6 +11,7 @@ from contextlib import suppress
 from hashlib import sha256
 from stat import S_ISREG
 
+from pipeline.core.graph import Ports
 from pipeline.edge.noop import NOTHING
 from pipeline.edge.state import signature, signed
 
@@ -165,6 +166,11 @@ def matches(path: str) -> list[str]:
     if not is_pattern(path):
         return [path]
     return [name for name, is_file in _walk(path) if is_file]
+
+
+def matched(ports: Ports) -> dict[str, list[str]]:
+    """The files behind each port."""
+    return {port: [match for path in group for match in matches(path)] for port, group in ports}
 
 
 def _walk(path: str) -> Iterator[tuple[str, bool]]:

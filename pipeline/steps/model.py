@@ -71,7 +71,6 @@ class Step(NamedTuple):
 
 class StepsSpec(NamedTuple):
     name: str
-    file: str
     steps: tuple[Step, ...]
     rooms: dict[str, int]
     store: str | None

@@ -5,7 +5,7 @@ It works by columns, with an entry for each target of a step: a `zip` of columns
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any
 
 from pipeline.core.graph import Target
@@ -13,7 +13,7 @@ from pipeline.edge.files import PATTERN
 from pipeline.steps.model import Matrix, Step, StepsSpec
 from pipeline.steps.reads import Reads
 from pipeline.steps.slots import Group, Slots, ports, slots, written
-from pipeline.steps.templates import Template, filled, half_filled, half_filled_line, mentioned
+from pipeline.steps.templates import Template, filled, half_filled, half_filled_line, mentioned, template
 
 
 def plan(spec: StepsSpec) -> Iterator[Target]:
@@ -92,27 +92,23 @@ def _neutral(column: Sequence[Group], folder: str) -> Iterable[list[str]]:
 
 
 def _arguments(value: Any, matrix: Matrix) -> Iterable[Any]:
-    """`with:` with the values of each row put in."""
-    return (_argument(value, matrix, i) for i in range(matrix.size)) if _has_names(value) else repeat(value)
+    """`with:` with the values of each row put in.  A text that is just {name} keeps the value's type."""
+    if not _has_names(value):
+        return repeat(value)  # one for all
+    if isinstance(value, dict):
+        return _records({name: _arguments(inner, matrix) for name, inner in value.items()}, matrix.size)
+    if isinstance(value, list):
+        return islice(map(list, zip(*[_arguments(inner, matrix) for inner in value], strict=False)), matrix.size)
+    name = value[1:-1]
+    if name in matrix.columns and value == f"{{{name}}}":
+        return [matrix.plain(name, i) for i in range(matrix.size)]
+    return filled(template(value), matrix)
 
 
 def _has_names(value: Any) -> bool:
     if isinstance(value, str):
         return bool(mentioned([value]))
     return any(map(_has_names, value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()))
-
-
-def _argument(value: Any, matrix: Matrix, i: int) -> Any:
-    """A text that is just {name} keeps the value's type."""
-    if isinstance(value, dict):
-        return {name: _argument(inner, matrix, i) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [_argument(inner, matrix, i) for inner in value]
-    if not isinstance(value, str) or not mentioned([value]):
-        return value
-    if value[1:-1] in matrix.columns and value == f"{{{value[1:-1]}}}":
-        return matrix.plain(value[1:-1], i)
-    return value.format_map(matrix.row(i))
 
 
 def _check_words(step: Step, words: Sequence[Template], targets: Iterable[Target]) -> None:

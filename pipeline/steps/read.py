@@ -37,7 +37,7 @@ def read(item: Item, name: str) -> StepsSpec:
     for step in steps:
         if (own := step.limits.room).startswith("step "):
             rooms[own] = int(own.rpartition(" ")[2])
-    return StepsSpec(name, item.file, steps, rooms, store, most)
+    return StepsSpec(name, steps, rooms, store, most)
 
 
 def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int, seen: dict[int, Matrix]) -> Step:

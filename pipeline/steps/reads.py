@@ -67,12 +67,13 @@ class Reads:
         if key not in self.gathered:
             self.gathered[key] = _by_values(others, gather.port, common)
         index = self.gathered[key]
-        for i, values in enumerate(_rows(slots, common)):
+        rows = _rows(slots, common)
+        for i, values in enumerate(rows):
             if not index.get(values):
                 asked = shown(dict(zip(common, values, strict=True)))
                 name = slots.names[i]
                 gather.item.wrong(f"reads: step {gather.step} has no target with {asked}, which {name} asks for")
-        return [*map(index.__getitem__, _rows(slots, common))]
+        return [*map(index.__getitem__, rows)]
 
 
 def _joined(groups: Sequence[Group]) -> Group:

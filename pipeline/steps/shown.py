@@ -6,9 +6,9 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
-from pipeline.core.graph import Ports, Target
-from pipeline.edge.files import matches
-from pipeline.steps.templates import argv, shell_line
+from pipeline.core.graph import Target
+from pipeline.edge.files import matched
+from pipeline.steps.templates import argv, files, shell_line
 
 
 def shown(target: Target) -> Mapping[str, Sequence[str]]:
@@ -21,20 +21,9 @@ def shown(target: Target) -> Mapping[str, Sequence[str]]:
 
 def _command(target: Target) -> Iterator[str]:
     if "argv" in target.params:
-        yield shlex.join(argv(target.params["argv"], _files(target)))
+        yield shlex.join(argv(target.params["argv"], files(matched(target.reads), matched(target.writes))))
     elif "shell" in target.params:
-        yield from shell_line(target.params["shell"], _files(target)).splitlines()
-
-
-def _files(target: Target) -> dict[str, Sequence[str]]:
-    """As they are once the outputs are in place."""
-    reads, writes = _paths(target.reads), _paths(target.writes)
-    every = {"in": [path for group in reads.values() for path in group], "out": target.outputs}
-    return {**every, **reads, **writes}
-
-
-def _paths(ports: Ports) -> dict[str, list[str]]:
-    return {port: [match for path in group for match in matches(path)] for port, group in ports}
+        yield from shell_line(target.params["shell"], files(matched(target.reads), matched(target.writes))).splitlines()
 
 
 def _env(target: Target) -> Iterator[str]:

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from pipeline.core.graph import Target
 from pipeline.edge.job import Job, Stage, StageFailed
 from pipeline.edge.process import Exit
-from pipeline.steps.templates import argv, shell_line
+from pipeline.steps.templates import argv, files, shell_line
 
 
 def run_command(job: Job) -> None:
     params = job.target.params
-    files = _files(job.reads, job.writes)
-    command = argv(params["argv"], files) if "argv" in params else ["/bin/sh", "-c", shell_line(params["shell"], files)]
+    paths = files(job.reads, job.writes)
+    command = argv(params["argv"], paths) if "argv" in params else ["/bin/sh", "-c", shell_line(params["shell"], paths)]
     env, secrets = job.processes.environment(job.target.run, params.get("env", {}), passed(job.target))
     try:
         ended = job.processes.run(command, env, job.log, job.target.limits.timeout, secrets)
@@ -43,14 +43,6 @@ def call_function(job: Job) -> None:
         raise StageFailed(*_verdict(Exit(reply.dead or 0, reply.timed_out), job.target.limits.timeout))
     if reply.error:
         raise StageFailed(reply.error, 1)
-
-
-def _files(reads: Mapping[str, Sequence[str]], writes: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-    everything = {
-        "in": [path for group in reads.values() for path in group],
-        "out": [path for group in writes.values() for path in group],
-    }
-    return {**everything, **reads, **writes}
 
 
 def _plain(ports: Mapping[str, Sequence[str]], only: str) -> dict[str, list[str]] | list[str]:

@@ -86,6 +86,15 @@ def _escaped(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}") if "{" in text or "}" in text else text
 
 
+def files(reads: Mapping[str, Sequence[str]], writes: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """What the names in braces stand for when a command runs."""
+    everything = {
+        "in": [path for group in reads.values() for path in group],
+        "out": [path for group in writes.values() for path in group],
+    }
+    return {**everything, **reads, **writes}
+
+
 def argv(words: Sequence[str], files: Mapping[str, Sequence[str]]) -> list[str]:
     """A word that is just {name} becomes as many words as there are files."""
     out: list[str] = []

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pipeline.core.graph import Graph, Target, step_of
-from pipeline.core.outcome import FAILED, FRESH, IGNORED
-from pipeline.views.why import count, listed
+from pipeline.core.outcome import FAILED, FRESH, IGNORED, STALE
+from pipeline.core.words import count, listed
 
-STALE = "stale"
 STATUSES = (FRESH, STALE, FAILED, IGNORED)
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED
 from pipeline.core.rooms import spoken
+from pipeline.core.words import count
 from pipeline.views.lines import duration
 from pipeline.views.progress import Progress, Running
 
@@ -68,9 +69,7 @@ def frame(progress: Progress, now: float, width: int, height: int, look: Look) -
 
 
 def _stopping(progress: Progress) -> list[Span]:
-    count = len(progress.running)
-    waiting = "1 target" if count == 1 else f"{count} targets"
-    return [(RED, f"{progress.stopping}: waiting for {waiting} to end")]
+    return [(RED, f"{progress.stopping}: waiting for {count(len(progress.running))} to end")]
 
 
 def _bar(progress: Progress, now: float, width: int, look: Look) -> list[Span]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from html import escape
 
 from pipeline.core.layout import Layout, Point, Spacing, layout
-from pipeline.core.outcome import FAILED, FRESH, IGNORED
-from pipeline.views.chart import STALE, STATUSES, Box, Chart, counts
-from pipeline.views.why import count
+from pipeline.core.outcome import FAILED, FRESH, IGNORED, STALE
+from pipeline.core.words import count
+from pipeline.views.chart import STATUSES, Box, Chart, counts
 
 MARGIN = 28
 HEAD = 64  # title and legend

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pipeline.core.words import count, listed
 from pipeline.views.chart import STATUSES, Chart, counts
-from pipeline.views.why import count, listed
 
 
 def as_text(chart: Chart) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.core.outcome import BUILT, FAILED, IGNORED, RECALLED, SKIPPED, Outcome
+from pipeline.core.words import count
 
 SAID = {
     BUILT: "built {name}  {time}{again}",
@@ -57,7 +58,7 @@ def summary(total: int, counts: Mapping[str, int], seconds: float) -> str:
     """`9 targets: 3 built, 1 recalled, 5 fresh, 0 failed in 1.3 s`.  Those not asked about any more are `not run`."""
     built, recalled, failed, ignored = (counts.get(s, 0) for s in (BUILT, RECALLED, FAILED, IGNORED))
     left = counts.get(SKIPPED, 0)
-    targets = "1 target" if total == 1 else f"{total} targets"
+    targets = count(total)
     if not (built or recalled or failed or ignored or left):
         return f"up to date: {targets}"
     fresh = total - built - recalled - failed - ignored - left

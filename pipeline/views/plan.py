@@ -9,8 +9,9 @@ from typing import NamedTuple
 from pipeline.core.forecast import HELD, MAYBE, RUN, Forecast
 from pipeline.core.graph import step_of
 from pipeline.core.outcome import FRESH, IGNORED, RECALLED
+from pipeline.core.words import count
 from pipeline.views.lines import duration
-from pipeline.views.why import LEFT_OUT, count, difference
+from pipeline.views.why import LEFT_OUT, difference
 
 MANY = 40
 FIRST = 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pipeline.core.swept import Swept, Tally
-from pipeline.views.why import plural
+from pipeline.core.words import plural
 
 
 def as_text(swept: Swept, dry: bool) -> str:

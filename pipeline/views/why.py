@@ -11,6 +11,7 @@ from pipeline.core.forecast import HELD, MAYBE, RUN, Forecast
 from pipeline.core.freshness import FAILED_BEFORE, FORGOTTEN, NEVER_BUILT, OTHER_FILES, Reason
 from pipeline.core.graph import step_of
 from pipeline.core.outcome import FRESH, IGNORED, RECALLED
+from pipeline.core.words import count, listed
 
 _SHA = re.compile(r"[0-9a-f]{64}")
 _CHANGES = ("recipe changed", "input changed", "output changed")
@@ -21,7 +22,6 @@ _ENDED = {
 }
 _WIDE = 60
 _CAUSES = 5
-_NAMES = 3
 LEFT_OUT = "left out: {} is ignored"
 OUTLOOK = {
     FRESH: "nothing is to be redone once the targets above are as they were",
@@ -117,19 +117,6 @@ def _merged(groups: Sequence[Group]) -> list[Group]:
         ([name for names, _ in alike for name in names], alike[0][1]._replace(example=len(alike) > 1))
         for alike in merged.values()
     ]
-
-
-def count(targets: int) -> str:
-    return plural(targets, "target")
-
-
-def plural(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what[:-1]}ies" if what[-1] == "y" else f"{number} {what}s"
-
-
-def listed(names: Sequence[str], most: int = _NAMES) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
 
 
 def _cause(cause: Cause, because: str, several: bool = False) -> Iterator[str]:

@@ -6,10 +6,10 @@ import os
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Sequence
-from contextlib import suppress
 
-from pipeline.edge.child import signal_group
+from pipeline.edge.child import has_ended, signal_group
 from pipeline.errors import clipped
 
 TIMEOUT = 600.0
@@ -129,12 +129,14 @@ def _ended(
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """Politely first: git then takes its lock files away."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        if child.returncode is None:
-            signal_group(child.pid, number)
-            with suppress(subprocess.TimeoutExpired):
-                child.wait(GRACE)
+    """Politely first: git then takes its lock files away.  Then whatever of its group did not listen."""
+    if child.returncode is None:
+        signal_group(child.pid, signal.SIGTERM)
+        last = time.monotonic() + GRACE
+        while not has_ended(child) and time.monotonic() < last:
+            time.sleep(0.01)
+        signal_group(child.pid, signal.SIGKILL)
+        child.wait()
     for stream in (child.stdin, child.stdout, child.stderr):
         if stream is not None:
             stream.close()

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pipeline.edge.git.command import GitProblem
 from pipeline.edge.git.home import prepared
-from pipeline.edge.git.objects import commit_in, opened, tree_hash
+from pipeline.edge.git.objects import opened, tree_hash
 from pipeline.edge.git.place import Place, check_attributes, check_clean, check_whole, place_of
 from pipeline.edge.git.refs import pin
 from pipeline.edge.git.snapshot import snapshot
@@ -48,7 +48,7 @@ def _commit(place: Place) -> str:
     with opened(place.git_dir) as found:
         if not found.head.is_valid():
             raise GitProblem(f"{place.folder}: has no commit yet; a search starts from a commit")
-        commit = commit_in(found, found.head.commit.hexsha)
+        commit = found.head.commit
         for item in commit.tree.traverse(ignore_self=True):
             _check(place, item)
         return commit.hexsha
