@@ -1,6 +1,6 @@
 """The kinds of run.  A new one is a package with four modules and a line in KINDS.
 
-    read.read(item, run) -> the spec, checked: it has `rooms` and `store`, the rest is the kind's own
+    read.read(item, run) -> the spec, checked: it has `rooms`, `store` and `at_once`, the rest is the kind's own
     plan.plan(spec)      -> its targets, a pure function
     stages.STAGES        -> what the targets do, by the name of the stage
     shown.shown(target)  -> the same of one of them for people: words of the spec, and the lines beside each
@@ -30,6 +30,8 @@ class Spec(Protocol):
     def rooms(self) -> dict[str, int]: ...
     @property
     def store(self) -> str | None: ...
+    @property
+    def at_once(self) -> int: ...
 
 
 def kind_of(item: Item) -> str:

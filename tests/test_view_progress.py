@@ -18,7 +18,7 @@ ROOMS = {"demo:gpu": 1, "demo:step sweep 4": 4}
 
 
 def target(name: str, room: str = "") -> Target:
-    return Target(f"demo:{name}", "run", (), (), {}, Limits(room=room))
+    return Target(f"demo:{name}", "run", (), (), {}, Limits(rooms=(room,) if room else ()))
 
 
 def receipt(seconds: float, how: str = BUILT) -> Receipt:
@@ -113,7 +113,7 @@ def test_more_jobs_never_take_longer_and_none_beats_the_longest(times: list[floa
     def seconds(number: int) -> float:
         made = Eta(number, {})
         for n, time in enumerate(times):
-            made.expect(f"demo:s.{n}", "", time)
+            made.expect(f"demo:s.{n}", (), time)
         made.above["demo:s"] = set()
         return made.seconds({}) or 0.0
 

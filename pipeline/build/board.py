@@ -10,7 +10,7 @@ from threading import Condition, Event
 from pipeline.build.session import Session
 from pipeline.core.graph import Target
 from pipeline.core.outcome import FAILED, IGNORED, SKIPPED, Outcome, needs
-from pipeline.core.rooms import room_of, rooms
+from pipeline.core.rooms import rooms, rooms_of
 from pipeline.core.schedule import Blocked, Schedule
 from pipeline.edge import receipts
 from pipeline.edge.receipts import Entry
@@ -134,8 +134,8 @@ class Board:
 
 def _schedule(session: Session, todo: set[int]) -> Schedule:
     graph = session.graph
-    room = {i: named for i in todo if (named := room_of(graph.targets[i]))}
-    return Schedule({i: graph.above(i) for i in sorted(todo)}, room, rooms(session.plans.values()))
+    own = {i: named for i in todo if (named := rooms_of(graph.targets[i]))}
+    return Schedule({i: graph.above(i) for i in sorted(todo)}, own, rooms(session.plans.values()))
 
 
 def _entries(name: str, outcome: Outcome) -> Iterator[Entry]:

@@ -35,7 +35,7 @@ def _built(session: Session, wanted: set[int], params: Mapping[str, Any], report
     session.check_sources(todo)
     session.prepare()
     _tell_unset(session, todo)
-    at_once = jobs(params["num_process"])
+    at_once = jobs(params["num_process"], session.plans)
     with _output(params["outfile"]) as stream:
         reporter = _reporter(session, stream, params, reporters)
         reporter.begin(_announced(session, wanted, todo, at_once))

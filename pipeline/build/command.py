@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Mapping
 from getopt import GetoptError, gnu_getopt
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from doit.cmd_base import DoitCmdBase
 from doit.cmd_run import Run as StockRun
@@ -19,6 +19,9 @@ from doit.exceptions import InvalidCommand
 from pipeline.build.exits import BAD_INPUT, refuse, told, unread
 from pipeline.dodo import unseen
 from pipeline.errors import SpecError
+
+if TYPE_CHECKING:
+    from pipeline.build.project import RunPlan
 
 OTHER_FILE = "with Coppice in it, `doit` builds specs/ alone; put tasks in another file, for `doit -f FILE`"
 NEW_NAMES = {"why", "plan", "graph", "init", "gc"}
@@ -134,10 +137,11 @@ class NewCommand(SpecCommand):
         return int(run.parse_execute([self.name, *self.words]) or 0)
 
 
-def jobs(asked: int) -> int:
-    """How many targets at once: as many as asked for, or as there are CPUs for us."""
+def jobs(asked: int, plans: Mapping[str, RunPlan]) -> int:
+    """How many targets at once: as many as asked for; or as there are CPUs for us, and no less than a run wants."""
     if asked < 0:
         raise InvalidCommand(f"-n {asked}: give 1 or more, or 0 for as many as there are CPUs")
     if asked:
         return asked
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(cpus, *(plan.at_once for plan in plans.values()))

@@ -52,12 +52,12 @@ def of_several(session: Session, word: str, own: Collection[int], with_status: b
 
 
 def _limits(session: Session, target: Target) -> dict[str, list[str]]:
-    timeout, retries, room = target.limits
+    timeout, retries, rooms = target.limits
     places = session.plans[target.run].rooms
     return {
         "timeout": [] if timeout is None else [duration(timeout)],
         "retries": [str(retries)] if retries else [],
-        "room": [f"{spoken(room)}, {places[room]} at once"] if room else [],
+        "room": [f"{spoken(room)}, {places[room]} at once" for room in rooms],
     }
 
 

@@ -9,7 +9,7 @@ from pipeline.build.session import Session
 from pipeline.build.times import expected
 from pipeline.core.forecast import MAYBE, RUN, wall
 from pipeline.core.outcome import FRESH
-from pipeline.core.rooms import room_of, rooms
+from pipeline.core.rooms import rooms, rooms_of
 from pipeline.views.plan import Item, Plan, why
 
 
@@ -23,6 +23,6 @@ def outlined(session: Session, wanted: Iterable[int], todo: Iterable[int], jobs:
         name = graph.targets[i].name
         items.append(Item(name, seen.action, why(seen), *times.get(i, (None, False))))
     seconds = {i: s or 0.0 for i, (s, _) in times.items()}
-    room = {i: room_of(graph.targets[i]) for i in seconds}
-    at_once = wall(seconds, {i: graph.above(i) for i in seconds}, room, rooms(session.plans.values()), jobs)
+    own = {i: rooms_of(graph.targets[i]) for i in seconds}
+    at_once = wall(seconds, {i: graph.above(i) for i in seconds}, own, rooms(session.plans.values()), jobs)
     return Plan(items, len(graph.needed(wanted)), sum(seconds.values()), at_once, jobs)

@@ -17,7 +17,7 @@ from pipeline.edge.files import write_whole
 from pipeline.errors import SpecError, instead
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-FORMAT = "coppice-graph-1 " + sys.version
+FORMAT = "coppice-graph-2 " + sys.version
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
@@ -29,6 +29,7 @@ class RunPlan(NamedTuple):
     spec: str
     store: str
     rooms: dict[str, int]
+    at_once: int  # targets that may run at the same time however few CPUs there are
     needs: tuple[str, ...]
     sources: tuple[str, ...]  # the files that decide the plan: the spec and this package
     signatures: tuple[int, ...]  # of the sources, before they were read
@@ -149,7 +150,7 @@ def _planned(run: str, spec: str, sources: Sequence[str], signatures: list[int])
     except RecursionError:
         item.wrong("nested too deeply, or an alias inside what it stands for")
     store = declared.store or "runs/.store"
-    facts = (run, kind, spec, store, declared.rooms, _needs(run, targets))
+    facts = (run, kind, spec, store, declared.rooms, declared.at_once, _needs(run, targets))
     _freeze(run, [FORMAT, list(sources), signatures, facts], targets)
     return RunPlan(*facts, tuple(sources), tuple(signatures), targets)
 

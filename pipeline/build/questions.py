@@ -62,7 +62,8 @@ class Plan(NewCommand):
             return count_targets(args)
         from pipeline.views.plan import as_json, as_text
 
-        plan = self.plan(plans_for(args), args, jobs(params["num_process"]))
+        plans = plans_for(args)
+        plan = self.plan(plans, args, jobs(params["num_process"], plans))
         print(as_json(plan) if params["json"] else as_text(plan, params["all"]))
         return 0
 

@@ -28,12 +28,12 @@ class Forecast(NamedTuple):
 def wall(
     seconds: Mapping[int, float],
     above: Mapping[int, Iterable[int]],
-    room_of: Mapping[int, str],
+    rooms_of: Mapping[int, tuple[str, ...]],
     rooms: Mapping[str, int],
     jobs: int,
 ) -> float:
     """From the first start to the last end, `jobs` at once as far as their rooms allow."""
-    schedule = Schedule(above, room_of, rooms)
+    schedule = Schedule(above, rooms_of, rooms)
     running: list[tuple[float, int]] = []
     now = 0.0
     while True:

@@ -16,7 +16,7 @@ class Limits(NamedTuple):
 
     timeout: float | None = None
     retries: int = 0
-    room: str = ""
+    rooms: tuple[str, ...] = ()
 
 
 class Target(NamedTuple):

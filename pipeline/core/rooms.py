@@ -23,9 +23,9 @@ def rooms(plans: Iterable[Plan]) -> dict[str, int]:
     return {f"{plan.run}:{room}": places for plan in plans for room, places in plan.rooms.items()}
 
 
-def room_of(target: Target) -> str:
-    """Empty for a target that may run anywhere."""
-    return f"{target.run}:{target.limits.room}" if target.limits.room else ""
+def rooms_of(target: Target) -> tuple[str, ...]:
+    """Those that it needs a place in, each; none for a target that may run anywhere."""
+    return tuple(f"{target.run}:{room}" for room in target.limits.rooms)
 
 
 def spoken(room: str) -> str:

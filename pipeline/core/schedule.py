@@ -1,4 +1,4 @@
-"""What may start now: after all it needs, in plan order, as far as its room has a place."""
+"""What may start now: after all it needs, in plan order, as far as its rooms have a place."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Schedule:
     """Pure bookkeeping: tell it what ended, ask it what may start.  A waiting target never holds a place in a room."""
 
     def __init__(
-        self, above: Mapping[int, Iterable[int]], room_of: Mapping[int, str], rooms: Mapping[str, int]
+        self, above: Mapping[int, Iterable[int]], rooms_of: Mapping[int, tuple[str, ...]], rooms: Mapping[str, int]
     ) -> None:
         self.waits: dict[int, int] = {}
         self.readers: dict[int, list[int]] = {}
-        self.room_of = room_of
+        self.rooms_of = rooms_of
         self.free = dict(rooms)
-        self.ready: dict[str, list[int]] = {}
+        self.ready: dict[tuple[str, ...], list[int]] = {}
         self.failed_above: dict[int, list[int]] = {}
         for i, needs in above.items():
             inside = [j for j in needs if j in above]
@@ -36,16 +36,23 @@ class Schedule:
                 self._make_ready(i)
 
     def start(self) -> int | None:
-        """The next target to start, its place in the room taken; None when none may start now."""
-        best: str | None = None
-        for room, queue in self.ready.items():
-            if queue and self.free.get(room, 1) > 0 and (best is None or queue[0] < self.ready[best][0]):
-                best = room
+        """The next target to start, its places in rooms taken; None when none may start now."""
+        best: tuple[str, ...] | None = None
+        for rooms, queue in self.ready.items():
+            if queue and self._has_place(rooms) and (best is None or queue[0] < self.ready[best][0]):
+                best = rooms
         if best is None:
             return None
-        if best in self.free:
-            self.free[best] -= 1
+        self._change(best, -1)
         return heappop(self.ready[best])
+
+    def _has_place(self, rooms: tuple[str, ...]) -> bool:
+        return all(self.free.get(room, 1) > 0 for room in rooms)
+
+    def _change(self, rooms: tuple[str, ...], by: int) -> None:
+        for room in rooms:
+            if room in self.free:
+                self.free[room] += by
 
     def again(self, index: int) -> None:
         """It was started, has left, and may start anew."""
@@ -56,10 +63,8 @@ class Schedule:
         return sum(map(len, self.ready.values()))
 
     def leave(self, index: int) -> None:
-        """The target no longer needs its place in the room."""
-        room = self.room_of.get(index, "")
-        if room in self.free:
-            self.free[room] += 1
+        """The target no longer needs its places."""
+        self._change(self.rooms_of.get(index, ()), 1)
 
     def ended(self, index: int, ok: bool) -> list[Blocked]:
         """Free those that waited for this one; the ones that can never run are returned, nearest first."""
@@ -81,4 +86,4 @@ class Schedule:
         return blocked
 
     def _make_ready(self, index: int) -> None:
-        heappush(self.ready.setdefault(self.room_of.get(index, ""), []), index)
+        heappush(self.ready.setdefault(self.rooms_of.get(index, ()), []), index)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipeline.core.graph import Limits
+from pipeline.core.templates import Template
 from pipeline.spec import Item
-from pipeline.steps.templates import Template
 
 
 class Gather(NamedTuple):
@@ -75,3 +75,4 @@ class StepsSpec(NamedTuple):
     rooms: dict[str, int]
     store: str | None
     max_targets: int
+    at_once: int = 1  # as many as there are CPUs, or as `-n` says

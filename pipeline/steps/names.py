@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from pipeline.core.templates import Template, TemplateError, mentioned
 from pipeline.errors import clipped, instead
 from pipeline.spec import Item
 from pipeline.steps.model import File, Step
-from pipeline.steps.templates import Template, TemplateError, mentioned
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

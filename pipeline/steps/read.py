@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable
 
 from pipeline.core.graph import Limits
+from pipeline.core.templates import Template, TemplateError, shell_template, template
 from pipeline.edge.files import pattern_error
 from pipeline.errors import instead
 from pipeline.spec import Item
 from pipeline.steps.matrix import matrix
 from pipeline.steps.model import NO_MATRIX, Env, File, Gather, Matrix, Step, StepsSpec
 from pipeline.steps.names import check_names, checked_name, checked_variable
-from pipeline.steps.templates import Template, TemplateError, shell_template, template
 
 KEYS = ("kind", "store", "max_targets", "rooms", "env", "steps")
 STEP_KEYS = (
@@ -35,7 +35,7 @@ def read(item: Item, name: str) -> StepsSpec:
     if store == "":
         top["store"].wrong("store: expected the path of a folder, found ''")
     for step in steps:
-        if (own := step.limits.room).startswith("step "):
+        for own in filter(lambda room: room.startswith("step "), step.limits.rooms):
             rooms[own] = int(own.rpartition(" ")[2])
     return StepsSpec(name, steps, rooms, store, most)
 
@@ -129,7 +129,7 @@ def _merged(outer: Env, inner: Env) -> Env:
 def _limits(keys: dict[str, Item], what: str, rooms: dict[str, int]) -> Limits:
     timeout = keys["timeout"].seconds(f"{what}: timeout") if "timeout" in keys else None
     retries = keys["retries"].count(f"{what}: retries", 0, 1000) if "retries" in keys else 0
-    return Limits(timeout, retries, _room(keys["room"], what, rooms) if "room" in keys else "")
+    return Limits(timeout, retries, (_room(keys["room"], what, rooms),) if "room" in keys else ())
 
 
 def _room(item: Item, what: str, rooms: dict[str, int]) -> str:

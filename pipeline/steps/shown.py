@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from pipeline.core.graph import Target
+from pipeline.core.templates import argv, files, shell_line
 from pipeline.edge.files import matched
-from pipeline.steps.templates import argv, files, shell_line
 
 
 def shown(target: Target) -> Mapping[str, Sequence[str]]:

@@ -9,10 +9,10 @@ from itertools import repeat
 from typing import NamedTuple, NoReturn
 
 from pipeline.core.graph import Ports
+from pipeline.core.templates import filled
 from pipeline.edge.files import PATTERN
 from pipeline.errors import clipped
 from pipeline.steps.model import File, Matrix, Step
-from pipeline.steps.templates import filled
 
 _NAME = "[A-Za-z0-9_+-][A-Za-z0-9_.+-]*+"
 _SAFE = re.compile(f"{_NAME}(?:/{_NAME})*+")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pipeline.core.graph import Target
+from pipeline.core.templates import argv, files, shell_line
 from pipeline.edge.job import Job, Stage, StageFailed
 from pipeline.edge.process import Exit
-from pipeline.steps.templates import argv, files, shell_line
 
 
 def run_command(job: Job) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pipeline.core.freshness import Receipt
 from pipeline.core.graph import step_of
 from pipeline.core.outcome import BUILT
-from pipeline.core.rooms import room_of
+from pipeline.core.rooms import rooms_of
 from pipeline.views.events import Build
 
 # Receipts looked up for it: enough for good means, few enough to be read within some hundredths of a second.
@@ -20,7 +20,7 @@ class Expected(NamedTuple):
     """A target that has not ended yet; `seconds` if it has a time of its own."""
 
     step: str
-    room: str
+    rooms: tuple[str, ...]
     seconds: float | None
 
 
@@ -33,8 +33,8 @@ class Eta:
         self.above: dict[str, set[str]] = {}  # step -> the steps it reads from; in an order that has those first
         self._took: dict[str, tuple[float, int]] = {}  # step -> sum and number of the times seen
 
-    def expect(self, name: str, room: str, seconds: float | None) -> None:
-        self.left[name] = Expected(step_of(name), room, seconds)
+    def expect(self, name: str, rooms: tuple[str, ...], seconds: float | None) -> None:
+        self.left[name] = Expected(step_of(name), rooms, seconds)
         if seconds is not None:
             self.learn(name, seconds)
 
@@ -55,16 +55,19 @@ class Eta:
         A step nothing is known of counts like the mean of the others; None as long as nothing is known at all."""
         if not self._took:
             return None
+        alone = 0.0  # one after another
         work: dict[str, float] = {}
         longest: dict[str, float] = {}
         usual = {step: took / count for step, (took, count) in self._took.items()}
         overall = sum(usual.values()) / len(usual)
-        for name, (step, room, own) in self.left.items():
+        for name, (step, rooms, own) in self.left.items():
             rest = max(0.0, (usual.get(step, overall) if own is None else own) - running.get(name, 0.0))
-            work[room] = work.get(room, 0.0) + rest
+            alone += rest
+            for room in rooms:
+                work[room] = work.get(room, 0.0) + rest
             longest[step] = max(longest.get(step, 0.0), rest)
         in_rooms = (work.get(room, 0.0) / places for room, places in self.rooms.items())
-        return max(sum(work.values()) / self.jobs, self._in_line(longest), *in_rooms)
+        return max(alone / self.jobs, self._in_line(longest), *in_rooms)
 
     def _in_line(self, longest: Mapping[str, float]) -> float:
         """Steps that wait for each other take their times one after the other, whatever the number of jobs."""
@@ -86,7 +89,7 @@ def eta(build: Build) -> Eta:
         sampled = {*own[:: -(-len(own) // each)]}
         for i in own:
             target = build.targets[i]
-            made.expect(target.name, room_of(target), _took(build.receipt(target)) if i in sampled else None)
+            made.expect(target.name, rooms_of(target), _took(build.receipt(target)) if i in sampled else None)
     _learn_from_siblings(made, build)
     return made
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pipeline.core.graph import Target, step_of
 from pipeline.core.outcome import BUILT, FAILED, Outcome
-from pipeline.core.rooms import room_of
+from pipeline.core.rooms import rooms_of
 from pipeline.views.eta import eta
 from pipeline.views.events import Build
 
@@ -17,7 +17,7 @@ LONG, OUTLIER, NOTICED = 60.0, 3.0, 1.0
 
 class Running(NamedTuple):
     name: str
-    room: str
+    rooms: tuple[str, ...]
     since: float
 
 
@@ -26,7 +26,7 @@ class Progress:
 
     def __init__(self, build: Build, now: float) -> None:
         self.begun, self.total, self.jobs = now, len(build.todo), build.jobs
-        used = {room_of(build.targets[i]) for i in build.todo}
+        used = {room for i in build.todo for room in rooms_of(build.targets[i])}
         self.rooms = {room: places for room, places in build.rooms.items() if room in used}
         self.counts: dict[str, int] = {}
         self.running: dict[str, Running] = {}
@@ -39,7 +39,7 @@ class Progress:
         return sum(self.counts.values())
 
     def started(self, target: Target, now: float) -> None:
-        self.running[target.name] = Running(target.name, room_of(target), now)
+        self.running[target.name] = Running(target.name, rooms_of(target), now)
 
     def ended(self, target: Target, outcome: Outcome) -> None:
         self.counts[outcome.status] = self.counts.get(outcome.status, 0) + 1
@@ -59,9 +59,8 @@ class Progress:
     def taken(self) -> dict[str, int]:
         """room -> places taken.  What has ended is told a moment late, so there may seem to be more than there are."""
         taken = dict.fromkeys(self.rooms, 0)
-        for target in self.running.values():
-            if target.room in taken:
-                taken[target.room] = min(taken[target.room] + 1, self.rooms[target.room])
+        for room in (room for target in self.running.values() for room in target.rooms if room in taken):
+            taken[room] = min(taken[room] + 1, self.rooms[room])
         return taken
 
     def rest(self, now: float) -> float | None:
