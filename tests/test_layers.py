@@ -17,8 +17,9 @@ MAY_IMPORT = {
     "errors": [],
     "edge": ["core", "errors"],
     "spec": ["errors"],
+    "declared": ["core", "errors", "spec", "edge.process"],
     "kinds": ["core", "errors", "edge.job", "spec"],
-    "steps": ["core", "errors", "edge.files", "edge.job", "edge.process", "spec"],
+    "steps": ["core", "errors", "declared", "edge.files", "edge.job", "edge.process", "spec"],
     "tree": ["core"],
     "views": ["core"],
     "views.junit": ["core", "views", "edge.files"],  # its file appears whole, like an output

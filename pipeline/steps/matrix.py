@@ -8,9 +8,9 @@ from itertools import product
 from math import prod
 from typing import Any, NamedTuple, NoReturn, Protocol
 
+from pipeline.declared import checked_name
 from pipeline.spec import Item
 from pipeline.steps.model import Matrix
-from pipeline.steps.names import checked_name
 
 
 class _Value(Protocol):

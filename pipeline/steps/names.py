@@ -2,33 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from pipeline.core.templates import Template, TemplateError, mentioned
-from pipeline.errors import clipped, instead
-from pipeline.spec import Item
+from pipeline.errors import instead
 from pipeline.steps.model import File, Step
 
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 FILES = ("in", "out")
-
-
-def checked_name(name: str, item: Item, what: str) -> str:
-    if not NAME.fullmatch(name):
-        item.wrong(f"{what}: '{clipped(name)}' is not a name; use letters, digits, _ and -, a letter first")
-    return name
-
-
-def checked_variable(name: str, item: Item, what: str) -> str:
-    from pipeline.edge.process import MARK  # here: most specs plan without all that starting processes takes
-
-    if name == MARK:
-        item.wrong(f"{what}: {MARK} is set by Coppice itself, to find what a build leaves behind; choose another name")
-    if not VARIABLE.fullmatch(name):
-        item.wrong(f"{what}: '{name}' is not the name of an environment variable")
-    return name
 
 
 def check_names(step: Step, what: str) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from pipeline.core.graph import Limits
-from pipeline.core.templates import Template, TemplateError, shell_template, template
+from pipeline.core.templates import shell_template
+from pipeline.declared import checked_name, checked_variable, flag, with_braces
 from pipeline.edge.files import pattern_error
 from pipeline.errors import instead
 from pipeline.spec import Item
 from pipeline.steps.matrix import matrix
 from pipeline.steps.model import NO_MATRIX, Env, File, Gather, Matrix, Step, StepsSpec
-from pipeline.steps.names import check_names, checked_name, checked_variable
+from pipeline.steps.names import check_names
 
 KEYS = ("kind", "store", "max_targets", "rooms", "env", "steps")
 STEP_KEYS = (
@@ -56,15 +56,15 @@ def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int, see
         item=item,
         keys=keys,
         matrix=_shared_matrix(keys["for"], what, most, seen) if "for" in keys else NO_MATRIX,
-        argv=tuple(_template(w, f"{what}: run") for w in run.items(f"{what}: run")) if run and run.is_list else None,
-        shell=_template(run, f"{what}: run", shell_template) if run and not run.is_list else None,
+        argv=tuple(with_braces(w, f"{what}: run") for w in run.items(f"{what}: run")) if run and run.is_list else None,
+        shell=with_braces(run, f"{what}: run", shell_template) if run and not run.is_list else None,
         call=_call(keys["call"], what) if "call" in keys else None,
         arguments=keys["with"].plain() if "with" in keys else {},
         reads=_ports(keys["reads"], f"{what}: reads", "in") if "reads" in keys else {},
         writes=_writes(keys["writes"], f"{what}: writes"),
         env=_merged(env, _env(keys["env"], f"{what}: env")) if "env" in keys else env,
         limits=_limits(keys, what, rooms),
-        by_content=_flag(keys["by_content"], f"{what}: by_content") if "by_content" in keys else False,
+        by_content=flag(keys["by_content"], f"{what}: by_content") if "by_content" in keys else False,
     )
     check_names(step, what)
     return step
@@ -88,7 +88,7 @@ def _sources(item: Item, what: str) -> tuple[File | Gather, ...]:
     if item.is_list:
         return tuple(source for entry in item.items(what) for source in _sources(entry, what))
     if not item.is_map or item.is_bare_name:
-        path = _template(item, what)
+        path = with_braces(item, what)
         if error := pattern_error(item.text(what)):
             item.wrong(f"{what}: '{item.text(what)}' is not a pattern: {error}")
         return (File(item, path),)
@@ -106,7 +106,7 @@ def _writes(item: Item, what: str) -> dict[str, tuple[File, ...]]:
     out: dict[str, tuple[File, ...]] = {}
     for name, value in groups:
         files = value.items(what) if value.is_list else [value]
-        out[checked_name(name, value, what)] = tuple(File(f, _template(f, what)) for f in files)
+        out[checked_name(name, value, what)] = tuple(File(f, with_braces(f, what)) for f in files)
     if not any(out.values()):
         item.wrong(f"{what}: nothing; a step without an output can never be up to date")
     return out
@@ -117,7 +117,7 @@ def _env(item: Item, what: str) -> Env:
         return Env({}, tuple(checked_variable(v.text(what), v, what) for v in item.items(what)))
     pairs = [(checked_variable(n, v, what), v) for n, v in item.pairs(what)]
     return Env(
-        {n: _template(v, f"{what}: {n}") for n, v in pairs if not v.is_null}, tuple(n for n, v in pairs if v.is_null)
+        {n: with_braces(v, f"{what}: {n}") for n, v in pairs if not v.is_null}, tuple(n for n, v in pairs if v.is_null)
     )
 
 
@@ -147,17 +147,3 @@ def _call(item: Item, what: str) -> str:
     if not re.fullmatch(r"[^:\0]+\.py:[A-Za-z_][A-Za-z0-9_]*", text):
         item.wrong(f"{what}: call: '{text}' is not FILE.py:FUNCTION")
     return text
-
-
-def _flag(item: Item, what: str) -> bool:
-    value = item.plain()
-    if not isinstance(value, bool):
-        item.wrong(f"{what}: expected true or false, found {item.found()}")
-    return value
-
-
-def _template(item: Item, what: str, parse: Callable[[str], Template] = template) -> Template:
-    try:
-        return parse(item.text(what))
-    except TemplateError as error:
-        item.wrong(f"{what}: {error}")

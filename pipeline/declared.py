@@ -1,0 +1,59 @@
+"""What specs of several kinds declare alike: names, variables, flags, numbers, texts with braces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pipeline.core.templates import Template, TemplateError, template
+from pipeline.errors import clipped, instead
+from pipeline.spec import Item
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def checked_name(name: str, item: Item, what: str) -> str:
+    if not NAME.fullmatch(name):
+        item.wrong(f"{what}: '{clipped(name)}' is not a name; use letters, digits, _ and -, a letter first")
+    return name
+
+
+def checked_variable(name: str, item: Item, what: str) -> str:
+    from pipeline.edge.process import MARK  # here: most specs plan without all that starting processes takes
+
+    if name == MARK:
+        item.wrong(f"{what}: {MARK} is set by Coppice itself, to find what a build leaves behind; choose another name")
+    if not VARIABLE.fullmatch(name):
+        item.wrong(f"{what}: '{name}' is not the name of an environment variable")
+    return name
+
+
+def flag(item: Item, what: str) -> bool:
+    value = item.plain()
+    if not isinstance(value, bool):
+        item.wrong(f"{what}: expected true or false, found {item.found()}")
+    return value
+
+
+def number(item: Item, what: str, least: float | None = None) -> float:
+    value: Any = item.plain()
+    if isinstance(value, bool) or not isinstance(value, int | float) or (least is not None and value < least):
+        range_ = "" if least is None else f", {least:g} or more"
+        item.wrong(f"{what}: expected a number{range_}, found {item.found()}")
+    return float(value)
+
+
+def choice(item: Item, what: str, allowed: Iterable[str]) -> str:
+    value = item.text(what)
+    if value not in allowed:
+        item.wrong(f"{what}: '{clipped(value)}' is unknown{instead(value, allowed)}")
+    return value
+
+
+def with_braces(item: Item, what: str, parse: Callable[[str], Template] = template) -> Template:
+    try:
+        return parse(item.text(what))
+    except TemplateError as error:
+        item.wrong(f"{what}: {error}")

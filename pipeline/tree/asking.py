@@ -1,0 +1,86 @@
+"""Asks a role, once: an answer that was paid for before the work was broken off is not asked for again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from pipeline.edge.job import Job, StageFailed
+from pipeline.edge.roles.asking import ask
+from pipeline.edge.roles.calls import Call, Calls, answered, call_key, failed, told
+from pipeline.edge.roles.contract import Answer, Desk, Failed, Question, Unavailable
+from pipeline.edge.state import folder
+from pipeline.tree.prompting import mistakes, rendered
+from pipeline.tree.records import read_bytes, read_text
+
+PROMPTS = os.path.join(os.path.dirname(__file__), "prompts")
+
+
+class Asking(NamedTuple):
+    """All that is asked in the course of one target.  `published`: where its calls are once it has ended."""
+
+    job: Job
+    roles: Mapping[str, Mapping[str, Any]]
+    calls: Calls
+
+    @classmethod
+    def of(cls, job: Job, roles: Mapping[str, Mapping[str, Any]], published: str) -> Asking:
+        """What an earlier time has asked is forgotten if that came to its end: then it is wanted anew."""
+        name = job.target.name.partition(":")[2]
+        journal = f"{folder(job.target.run)}/calls/{name}"
+        calls = Calls(journal)
+        if os.path.exists(calls.path) and os.path.exists(published) and read_bytes(calls.path) == read_bytes(published):
+            shutil.rmtree(journal)
+        return cls(job, _whole(job, roles), calls)
+
+    def prompt(self, role: str, values: Mapping[str, str]) -> str:
+        path = self.job.reads.get(f"{role}_prompt", [f"{PROMPTS}/{role}.md"])[0]
+        template = read_text(path)
+        if wrong := mistakes(role, template):
+            raise StageFailed(f"{path}: {wrong[0]}", 2)
+        return rendered(template, values)
+
+    def before(self, role: str, prompt: str) -> Call | None:
+        return self.calls.find(call_key(role, prompt))
+
+    def ask(self, role: str, prompt: str, where: str) -> Answer:
+        """For roles that only answer; a coder's work is more than its words."""
+        if known := self.before(role, prompt):
+            return told(known)
+        question = self.question(role, prompt, where)
+        answer = self.asked(question)
+        self.calls.keep(answered(self.roles[role], question, answer))
+        return answer
+
+    def question(self, role: str, prompt: str, where: str) -> Question:
+        return Question(role, prompt, where, self.job.log, self.job.target.name.partition(":")[2])
+
+    def asked(self, question: Question, again: Callable[[], object] = lambda: None) -> Answer:
+        """A failure is kept too: it may have cost money.  It is asked again as often as the spec allows, after `again`."""
+        backend = self.roles[question.role]
+        for left in range(self.job.target.limits.retries, -1, -1):
+            try:
+                return ask(backend, question, Desk(self.job.processes, self.job.target.run))
+            except Unavailable as problem:
+                raise StageFailed(str(problem), 1) from problem
+            except Failed as failure:
+                self.calls.keep(failed(backend, question, failure))
+                if not left or self.job.processes.stopping:
+                    raise
+                again()
+        raise AssertionError("unreachable")
+
+    def recorded(self) -> bytes:
+        return read_bytes(self.calls.path) if os.path.exists(self.calls.path) else b""
+
+
+def _whole(job: Job, roles: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """As they stand in the spec: what the recipe leaves out is beside it, files are where the job has them."""
+    aside = job.target.params.get("limits", {})
+    found = {name: {**role, **aside.get(name, {})} for name, role in roles.items()}
+    for name, role in found.items():
+        if own := job.reads.get(f"{name}_folder"):
+            role["folder"] = dict(job.target.reads)[f"{name}_folder"][0] if own else ""
+    return found

@@ -1,0 +1,152 @@
+"""Runs a command of the spec in a clean checkout, as often as it may fail, and tells how that went."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pipeline.core.templates import argv, shell_line
+from pipeline.edge.job import Job
+from pipeline.edge.process import Exit
+from pipeline.tree.bench import Bench
+from pipeline.tree.records import write
+from pipeline.tree.slots import Place, Slot
+
+LARGEST = 256 << 20  # of a file that a command leaves for us
+NOT_FOUND, NOT_STARTED = 127, 126
+
+
+class Ran(NamedTuple):
+    """The last attempt.  `why` is empty when it ended well; `results` is what it wrote, if it did."""
+
+    why: str
+    exit: int
+    results: bytes
+    seconds: float
+    attempts: int
+
+    @property
+    def ok(self) -> bool:
+        return not self.why
+
+    def cost(self) -> dict[str, Any]:
+        return {"seconds": round(self.seconds, 3), "attempts": self.attempts, "exit": self.exit}
+
+
+NOTHING_RAN = Ran("", 0, b"", 0.0, 0)
+
+
+class Errand(NamedTuple):
+    """What is to be run where.  `values` stand for names in braces, `configs` is for a file; `wants`: it must write its results."""
+
+    where: Slot | Place
+    checkout: str
+    output: str
+    values: Mapping[str, str]
+    log: str
+    wants: bool
+    keep_checkout: bool = False
+    configs: bytes = b""
+
+
+def ran(job: Job, errand: Errand) -> Ran:
+    bench = Bench(job.target.run)
+    commit = bench.commit(errand.where)
+    begun, attempt = time.time(), 0
+    while True:
+        attempt += 1
+        with bench.checkout(errand.checkout, commit, errand.keep_checkout) as worktree:
+            once = _once(job, errand, worktree.path)
+        if once.ok or attempt > job.target.limits.retries or job.processes.stopping:
+            return once._replace(seconds=time.time() - begun, attempts=attempt)
+        _note(errand.log, f"attempt {attempt} failed: {once.why}")
+
+
+def _once(job: Job, errand: Errand, folder: str) -> Ran:
+    output = os.path.abspath(errand.output)
+    shutil.rmtree(output, ignore_errors=True)
+    os.makedirs(output)
+    results = f"{output}/results.csv"
+    names = _names(job, errand.values) | {"tree": [folder], "output": [output], "results": [results]}
+    if errand.configs:
+        names["configs"] = [f"{output}/configs.json"]
+        write(f"{output}/configs.json", errand.configs)
+    fixed = {name: "".join(argv([text], names)) for name, text in job.target.params["env"].items()}
+    fixed |= {"AGENTIC_OUTPUT_DIR": output, "AGENTIC_RESULTS_CSV": results}
+    env, secrets = job.processes.environment(job.target.run, fixed, job.target.params["pass"])
+    exit_, why = _started(job, _words(job.target.params, names), env, secrets, folder, errand.log)
+    found = b""
+    if errand.wants:
+        found, lacking = collected(results)
+        why = why or lacking
+    _tidy(output, results)
+    return Ran(why, exit_.code, found, 0.0, 0)
+
+
+def _names(job: Job, values: Mapping[str, str]) -> dict[str, Sequence[str]]:
+    ports = {name.removeprefix("in."): group for name, group in job.reads.items() if name.startswith("in.")}
+    absolute = {name: [os.path.abspath(path) for path in group] for name, group in ports.items()}
+    return {**absolute, "project": [os.getcwd()], **{name: [value] for name, value in values.items()}}
+
+
+def _words(params: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> list[str]:
+    if "argv" in params:
+        return argv(params["argv"], names)
+    return ["/bin/sh", "-c", shell_line(params["shell"], names)]
+
+
+def _started(
+    job: Job, words: list[str], env: Mapping[str, str], secrets: Mapping[str, str], folder: str, log: str
+) -> tuple[Exit, str]:
+    timeout = job.target.limits.timeout
+    try:
+        ended = job.processes.run(words, env, log, timeout, secrets, cwd=folder)
+    except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
+        return Exit(NOT_FOUND), f"cannot start '{words[0]}': {error.strerror}"
+    except OSError as error:
+        if error.errno not in (7, 8):  # argument list too long, not an executable
+            raise
+        return Exit(NOT_STARTED), f"cannot start '{words[0]}': {error.strerror}"
+    return ended, verdict(ended, timeout)
+
+
+def verdict(ended: Exit, timeout: float | None) -> str:
+    if ended.timed_out:
+        return f"timed out after {timeout:g} s"
+    if ended.code < 0:
+        return f"killed by signal {-ended.code}"
+    return f"exit status {ended.code}" if ended.code else ""
+
+
+def collected(path: str) -> tuple[bytes, str]:
+    """What a candidate's program left there, and what is wrong with it: it may be anything."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b"", "it ended without writing its results to {results}, $AGENTIC_RESULTS_CSV"
+    except OSError as error:
+        return b"", f"its results cannot be read: {error.strerror}"
+    with open(fd, "rb") as file:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
+            return b"", f"its results are no plain file of at most {LARGEST >> 20} MB"
+        return file.read(), ""
+
+
+def _tidy(output: str, results: str) -> None:
+    """The results are an artifact now.  What else the command left stays; an empty folder does not."""
+    if os.path.isfile(results) or os.path.islink(results):
+        os.unlink(results)
+    if not os.listdir(output):
+        os.rmdir(output)
+
+
+def _note(log: str, text: str) -> None:
+    with open(log, "ab") as file:
+        file.write(f"---- {text} ----\n".encode(errors="backslashreplace"))
+
+

@@ -1,0 +1,212 @@
+"""The stage that makes an idea real: planner, coder and reviewer, until there is a commit or it is given up.
+
+The commit exists before anything is measured.  What counts is the difference in files, whatever anybody said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from pipeline.edge.git.command import CandidateProblem
+from pipeline.edge.git.commits import Candidate, apply, commit_of, commit_patch, patch
+from pipeline.edge.git.refs import pin
+from pipeline.edge.git.worktrees import Worktree
+from pipeline.edge.job import Job, StageFailed
+from pipeline.edge.roles.calls import answered, told
+from pipeline.edge.roles.contract import Answer, Failed
+from pipeline.tree import dry
+from pipeline.tree.asking import Asking
+from pipeline.tree.bench import CANDIDATE, Bench, position
+from pipeline.tree.gate import COMPLETED, FAILED, SKIPPED
+from pipeline.tree.ideas import identity, parse
+from pipeline.tree.prompting import diff_in, verdict
+from pipeline.tree.records import Record, load, read_bytes, save, write
+from pipeline.tree.slots import Slot
+from pipeline.tree.telling import told as context_told
+
+NOTHING_CHANGED = "nothing was changed"
+NOT_APPROVED = "the reviewer did not approve it"
+SUBJECT = 72
+
+
+class GivenUp(Exception):
+    """The candidate's failure: recorded, not raised any further."""
+
+
+class Made(NamedTuple):
+    """`why` is empty when there is a candidate that may be measured."""
+
+    why: str = ""
+    candidate: Candidate | None = None
+    patch: bytes = b""
+    approved: bool = False
+    reviews: tuple[str, ...] = ()
+
+
+def implement(job: Job) -> None:
+    task = load(job.reads["task"][0])
+    asking = Asking.of(job, job.target.params["roles"], dict(job.target.writes)["calls"][0])
+    made = Made(task["why"]) if task["empty"] else _Work(job, task["idea"], asking).made()
+    save(job.writes["candidate"][0], _record(made, SKIPPED if task["empty"] else FAILED))
+    write(job.writes["patch"][0], made.patch)
+    write(job.writes["tree"][0], f"{made.candidate.tree}\n" if made.candidate and not made.why else "")
+    write(job.writes["calls"][0], asking.recorded())
+    for n, path in enumerate(job.writes.get("reviews", ())):
+        write(path, made.reviews[n] if n < len(made.reviews) else "This round was not held.\n")
+
+
+def _record(made: Made, otherwise: str) -> Record:
+    fields = made.candidate._asdict() if made.candidate else dict.fromkeys(CANDIDATE)
+    status = otherwise if made.why else COMPLETED
+    names = {name: fields[name] or ("" if name in ("commit", "tree", "parent", "message") else 0) for name in CANDIDATE}
+    return {"status": status, "why": made.why, "approved": made.approved, "rounds": len(made.reviews), **names}
+
+
+class _Work:
+    """One idea on one node.  `at` is where it stands between the rounds."""
+
+    def __init__(self, job: Job, idea: str, asking: Asking) -> None:
+        self.job, self.idea, self.asking = job, idea, asking
+        self.bench = Bench(job.target.run)
+        where = position(job.target.name)
+        assert isinstance(where, Slot)
+        self.slot = where
+        self.parent = self.bench.chain(load(job.reads["code"][0]))
+        self.roles = job.target.params["roles"]
+
+    def made(self) -> Made:
+        coder = RECORDED.get(self.roles["coder"]["backend"])
+        try:
+            made = self._reviewed(self._taken(coder(self))) if coder else self._looped()
+        except (Failed, CandidateProblem, GivenUp) as failure:
+            return Made(str(failure))
+        if made.candidate:
+            pin(self.bench.repo, self.job.target.run, str(self.slot), made.candidate.commit)
+        return made
+
+    def _taken(self, change: bytes) -> Made:
+        """A change that is there already needs no worktree."""
+        made = commit_patch(self.bench.repo, self.parent, change, self._subject())
+        return self._checked(Made("", made, change))
+
+    def _subject(self) -> str:
+        parsed = parse(self.idea).idea
+        text = parsed.idea if parsed else self.idea
+        first = next((line.strip() for line in text.splitlines() if line.strip()), "An idea")
+        return first if len(first) <= SUBJECT else f"{first[: SUBJECT - 1]}…"
+
+    def _checked(self, made: Made) -> Made:
+        if made.candidate is None or made.candidate.empty:
+            raise GivenUp(NOTHING_CHANGED)
+        return made
+
+    def _reviewed(self, made: Made) -> Made:
+        """Nobody can answer to a review here: there is one round."""
+        assert made.candidate is not None
+        if self.roles["reviewer"]["backend"] == "none":
+            return made._replace(approved=True)
+        with self.bench.checkout(str(self.slot), made.candidate.commit) as worktree:
+            approved, review = self._review(made, "", "", worktree.path)
+        return self._judged(made._replace(approved=approved, reviews=(review,) if review else ()))
+
+    def _looped(self) -> Made:
+        """A coder writes, a reviewer objects, the coder goes on from there."""
+        rounds = int(self.job.target.params["max_review_rounds"]) + 1
+        reviews: list[str] = []
+        made, objection = Made(), ""
+        with self.bench.checkout(str(self.slot), self.parent) as worktree:
+            plan = self._plan(worktree.path)
+            for _ in range(rounds):
+                made, objection, approved = self._round(worktree, plan, objection)
+                reviews += [objection] if objection or approved else []
+                if approved:
+                    break
+        return self._judged(made._replace(approved=approved, reviews=tuple(reviews)))
+
+    def _round(self, worktree: Worktree, plan: str, review: str) -> tuple[Made, str, bool]:
+        """What is there now, what the reviewer says to it, whether that is good."""
+        prompt = self.asking.prompt("coder", {"idea": self.idea, "plan": plan, "review": review or "Nothing."})
+        try:
+            answer, change = self._coded(worktree, prompt)
+        except CandidateProblem as problem:
+            return Made(), str(problem), False
+        candidate = commit_of(worktree, self.parent, self._subject())
+        made = Made("", candidate, change)
+        if candidate.empty:
+            return made, NOTHING_CHANGED, False
+        approved, objection = self._review(made, plan, answer.text, worktree.path)
+        return made, objection, approved
+
+    def _judged(self, made: Made) -> Made:
+        """Code that nobody approved is kept for people to look at, and goes no further."""
+        made = self._checked(made)
+        if not made.approved and self.job.target.params["proceed_on_max_review_rounds"]:
+            return made._replace(approved=True)
+        return made if made.approved else made._replace(why=NOT_APPROVED)
+
+    def _plan(self, folder: str) -> str:
+        if self.roles["planner"]["backend"] == "none":
+            return "None."
+        context = context_told(load(self.job.reads["context"][0]), ())
+        prompt = self.asking.prompt("planner", {"idea": self.idea, "context": context})
+        return self.asking.ask("planner", prompt, folder).text
+
+    def _review(self, made: Made, plan: str, report: str, folder: str) -> tuple[bool, str]:
+        if self.roles["reviewer"]["backend"] == "none":
+            return True, ""
+        shown = made.patch.decode(errors="replace")
+        values = {"idea": self.idea, "plan": plan or "None.", "diff": shown, "report": report or "Nothing."}
+        text = self.asking.ask("reviewer", self.asking.prompt("reviewer", values), folder).text
+        return verdict(text) is True, text
+
+    def _coded(self, worktree: Worktree, prompt: str) -> tuple[Answer, bytes]:
+        """The worktree as the coder leaves it, or has left it the last time it was asked exactly this."""
+        if known := self.asking.before("coder", prompt):
+            answer = told(known)
+            self._reset(worktree, answer.patch)
+            return answer, answer.patch
+        before = self._change(worktree)
+        question = self.asking.question("coder", prompt, worktree.path)
+        answer = self.asking.asked(question, lambda: self._reset(worktree, before))
+        if answer.patch:  # of one that was recorded elsewhere
+            self._reset(worktree, answer.patch)
+        elif (text := diff_in(answer.text)) and self._change(worktree) == before:
+            apply(worktree, text.encode())
+        change = self._change(worktree)
+        self.asking.calls.keep(answered(self.asking.roles["coder"], question, answer, change))
+        return answer, change
+
+    def _change(self, worktree: Worktree) -> bytes:
+        made = commit_of(worktree, self.parent, self._subject())
+        return b"" if made.empty else patch(self.bench.repo, self.parent, made.commit)
+
+    def _reset(self, worktree: Worktree, change: bytes) -> None:
+        self.bench.candidates.add(str(self.slot), self.parent)
+        if change:
+            apply(worktree, change)
+
+
+def _from_folder(work: _Work) -> bytes:
+    change = read_bytes(work.job.reads["patch"][0])
+    if not change:
+        raise GivenUp("no change is recorded with the idea: there is no change.patch beside its idea.md")
+    return change
+
+
+def _by_hand(work: _Work) -> bytes:
+    """A person works in the slot's worktree, or anywhere: what counts is the patch."""
+    folder, slot = dict(work.job.target.reads)["coder_folder"][0], work.job.target.params["slot"]
+    path = f"{folder}/{slot}.patch"
+    try:
+        return read_bytes(path)
+    except FileNotFoundError as error:
+        worktree = work.bench.candidates.add(str(work.slot), work.parent)
+        how = f"change the files in {worktree.path}, `git add -A` there, then `git diff --cached --binary > …/{path}`"
+        raise StageFailed(f"waits for you: {how}, empty to give it up; the idea is in eval/{slot}/task.json", 1) from error
+
+
+def _made_up(work: _Work) -> bytes:
+    return dry.patch(identity(work.idea))
+
+
+RECORDED: Mapping[str, Callable[[_Work], bytes]] = {"patches": _from_folder, "manual": _by_hand, "dry": _made_up}

@@ -1,0 +1,36 @@
+"""Where each record of a search is, below runs/<run>/: its path follows from its position alone."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pipeline.tree.slots import Place, Slot
+
+
+class Layout(NamedTuple):
+    """Paths from the project's folder on."""
+
+    run: str
+
+    def of_run(self, name: str) -> str:
+        return f"runs/{self.run}/{name}"
+
+    def of_depth(self, depth: int, name: str) -> str:
+        return f"runs/{self.run}/depths/{depth}/{name}"
+
+    def of_node(self, place: Place, name: str) -> str:
+        return f"runs/{self.run}/nodes/{place}/{name}"
+
+    def of_eval(self, slot: Slot, name: str) -> str:
+        return f"runs/{self.run}/eval/{slot}/{name}"
+
+    def csv(self, where: Place | Slot) -> str:
+        return f"runs/{self.run}/artifacts/{where}.csv"
+
+    def idea(self, slot: Slot, suffix: str) -> str:
+        """`suffix`: md is the text, json what it cost, patch the recorded change, where there is one."""
+        return f"runs/{self.run}/node_ideas/{slot.place}/idea_{slot.idea:03}.{suffix}"
+
+
+NODES = "wt"
+CANDIDATES = "cand"

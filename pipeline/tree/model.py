@@ -1,0 +1,108 @@
+"""What a `kind: tree` spec says, read and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pipeline.tree.budget import Ceiling, Limits
+from pipeline.tree.scoring import Rules
+
+WHOLE, PER_CONFIG = "whole", "per_config"
+ROLES = ("ideas", "planner", "coder", "reviewer")
+NONE, PATCHES, MANUAL = "none", "patches", "manual"
+# Backends by a folder that a person keeps.
+FOLDERS = (PATCHES, MANUAL)
+
+
+class Shape(NamedTuple):
+    """How far and how wide the search goes."""
+
+    ideas_per_node: int
+    beam_width: int
+    max_depth: int
+    dedupe_scope: str = "node_plus_ancestors"
+    stop_on_empty_frontier: bool = True
+    strict_fail: bool = False
+
+
+class Command(NamedTuple):
+    """A command that runs in a checkout.  `words`: {"argv": […]} or {"shell": …}, with names in braces.
+
+    `reads`: files of the project, or outputs of other runs, by port.  `uses`: all names that stand in braces."""
+
+    words: Mapping[str, Any]
+    reads: Mapping[str, tuple[str, ...]]
+    env: Mapping[str, str]
+    passed: tuple[str, ...]
+    timeout: float | None
+    uses: frozenset[str]
+    line: int
+
+
+class Sweep(NamedTuple):
+    """`configs`: the values of each config by its id; None when only the command knows them."""
+
+    command: Command
+    mode: str
+    configs: tuple[Mapping[str, Any], ...] | None
+    limit: int | None
+
+    @property
+    def grid(self) -> int | None:
+        return None if self.configs is None else len(self.configs)
+
+    @property
+    def ids(self) -> range:
+        """Of the configs that are swept one by one."""
+        assert self.configs is not None
+        return range(len(self.configs) if self.limit is None else min(self.limit, len(self.configs)))
+
+
+class Loop(NamedTuple):
+    """Who has ideas and who makes them real.  A role is a backend and its keys, as plain data."""
+
+    roles: Mapping[str, Mapping[str, Any]]
+    max_review_rounds: int
+    proceed_on_max_review_rounds: bool
+    constraints: str
+
+
+class Keep(NamedTuple):
+    """What is left lying about for people to look at."""
+
+    rejected_worktrees: bool = False
+    failed_artifacts: bool = False
+
+
+class TreeSpec(NamedTuple):
+    """`plain`: `repo` is no repository, its files are what the search starts from."""
+
+    name: str
+    line: int
+    repo: str
+    plain: bool
+    shape: Shape
+    loop: Loop
+    tests: Command | None
+    sweep: Sweep
+    rules: Rules
+    budget: Limits
+    ceiling: Ceiling
+    per_node: int | None
+    parallel: int
+    retries: int
+    keep: Keep
+    dry_run: bool
+    store: str | None
+
+    @property
+    def rooms(self) -> dict[str, int]:
+        nodes = 0 if self.per_node is None else max(1, self.shape.beam_width)
+        return {"evals": self.parallel} | {f"node {n}": self.per_node or 0 for n in range(nodes)}
+
+    @property
+    def at_once(self) -> int:
+        return self.parallel
+
+

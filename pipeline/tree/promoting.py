@@ -1,0 +1,214 @@
+"""The stage that ends a depth: settles what it cost, decides on every evaluation, and makes the next nodes' records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pipeline.edge.git.diff import diff_stat
+from pipeline.edge.job import Job
+from pipeline.edge.roles.calls import calls_in
+from pipeline.tree.assigning import spent_of
+from pipeline.tree.beam import Decision, Progress, Promoted, Promotion, promote, stop_reason
+from pipeline.tree.bench import Bench, link
+from pipeline.tree.budget import Ceiling, Ledger, Limits, Spent, settle, short
+from pipeline.tree.gate import FAILED, Evaluation
+from pipeline.tree.ideation import spent
+from pipeline.tree.layout import Layout
+from pipeline.tree.records import Record, load, read_bytes, save, write
+from pipeline.tree.scoring import Comparison
+from pipeline.tree.slots import Slot, slots_of
+from pipeline.tree.verdicts import evaluation_of
+
+STOPPED = "the search stopped: "
+
+
+class Depth(NamedTuple):
+    """All that is known when the last evaluation of a depth has ended."""
+
+    depth: int
+    assigned: Record
+    nodes: Sequence[Record]  # origins
+    contexts: Sequence[Record]
+    evaluations: Sequence[Evaluation]
+    ideas: Mapping[Slot, str]
+    ledger: Ledger
+
+    def parent(self, slot: Slot) -> Record:
+        return self.nodes[slot.node]
+
+
+def end_depth(job: Job) -> None:
+    params = job.target.params
+    depth = _depth(job)
+    slots = [evaluation.slot for evaluation in depth.evaluations]
+    promotion = promote(depth.evaluations, params["beam_width"], slots)
+    stop = _stop(params, depth, promotion)
+    save(job.writes["promoted"][0], _promoted(depth, promotion, stop))
+    _Nodes(job, depth, promotion, stop).write()
+
+
+def _depth(job: Job) -> Depth:
+    params = job.target.params
+    assigned = load(job.reads["assigned"][0])
+    origins = [load(path) for path in job.reads["node_origin"]]
+    slots = slots_of(params["depth"], len(origins), params["ideas_per_node"])
+    summaries = zip(slots, job.reads["summary"], strict=True)
+    tasks = dict(zip(slots, (load(path) for path in job.reads["task"]), strict=True))
+    return Depth(
+        params["depth"],
+        assigned,
+        origins,
+        [load(path) for path in job.reads["node_context"]],
+        [evaluation_of(slot, load(path)) for slot, path in summaries],
+        {slot: task["idea"] for slot, task in tasks.items()},
+        _settled(job, assigned, slots),
+    )
+
+
+def _settled(job: Job, assigned: Record, slots: Sequence[Slot]) -> Ledger:
+    params = job.target.params
+    ceiling = Ceiling(**params["ceiling"])
+    reserved = dict.fromkeys(assigned["reserved"], ceiling)
+    ledger = Ledger(Limits(**params["budget"]), reserved, spent_of(assigned["spent"]))
+    for n, slot in enumerate(slots):
+        if str(slot) in reserved:
+            ledger = settle(ledger, str(slot), _cost(job, n))
+    return ledger
+
+
+def _cost(job: Job, n: int) -> Spent:
+    calls = spent([*calls_in(job.reads["calls"][n])])
+    commands = [load(job.reads["sweep"][n]), *(load(path) for path in job.reads["test"][n : n + 1])]
+    seconds = calls["seconds"] + sum(cost["seconds"] for cost in commands)
+    return Spent(1, calls["usd"], calls["tokens"], round(seconds, 3))
+
+
+def _stop(params: Mapping[str, Any], depth: Depth, promotion: Promotion) -> str:
+    """A search that has stopped stays so, for the reason that it had."""
+    closed = {node["closed"] for node in depth.nodes if not node["empty"]}
+    carried = {why.removeprefix(STOPPED) for why in closed if why.startswith(STOPPED)}
+    if carried:
+        return min(carried)
+    return stop_reason(
+        Progress(
+            depth.depth,
+            params["max_depth"],
+            promotion.empty,
+            any(evaluation.status == FAILED for evaluation in depth.evaluations),
+            params["strict_fail"],
+            params["stop_on_empty_frontier"],
+            tuple(depth.assigned["cut"]),
+            short(depth.ledger, Ceiling(**params["ceiling"])),
+        )
+    )
+
+
+def _promoted(depth: Depth, promotion: Promotion, stop: str) -> Record:
+    return {
+        "depth": depth.depth,
+        "stop_reason": stop or None,
+        "decisions": {str(decision.slot): _decided(decision) for decision in promotion.decisions},
+        "beam": {str(each.place): _beam(each) for each in promotion.slots},
+        "spent": {name: [*amounts] for name, amounts in depth.ledger.spent.items()},
+        "tried": depth.assigned["tried"],
+    }
+
+
+def _decided(decision: Decision) -> Record:
+    to = str(decision.promoted_to) if decision.promoted_to else None
+    return {"promoted_to_node_id": to, "failed_check": decision.failed, "why": decision.why}
+
+
+def _beam(each: Promoted) -> Record:
+    return {"promoted_from_eval_id": str(each.source) if each.source else None, "commit": each.commit, "why": each.why}
+
+
+class _Nodes:
+    """Writes the records of the next depth's places."""
+
+    def __init__(self, job: Job, depth: Depth, promotion: Promotion, stop: str) -> None:
+        self.job, self.depth, self.promotion, self.stop = job, depth, promotion, stop
+        self.by_slot = {evaluation.slot: n for n, evaluation in enumerate(depth.evaluations)}
+
+    def write(self) -> None:
+        for n, promoted in enumerate(self.promotion.slots):
+            made = self._of(promoted) if promoted.source else _nothing(promoted.why)
+            for name in ("code", "context", "origin"):
+                save(self.job.writes[name][n], made[name])
+            write(self.job.writes["csv"][n], made["csv"])
+
+    def _of(self, promoted: Promoted) -> Record:
+        assert promoted.source is not None
+        slot, n = promoted.source, self.by_slot[promoted.source]
+        code, candidate = self._code(slot, n), load(self.job.reads["candidate"][n])
+        closed = f"{STOPPED}{self.stop}" if self.stop else ""
+        return {
+            "code": {**code, "commit": candidate["commit"], "tree": candidate["tree"]},
+            "context": self._context(slot, code["root"], candidate, closed),
+            "origin": self._origin(slot, closed),
+            "csv": read_bytes(self.job.reads["csv"][n]),
+        }
+
+    def _code(self, slot: Slot, n: int) -> Record:
+        parent = load(self.job.reads["node_code"][slot.node])
+        made = link(load(self.job.reads["candidate"][n]), read_bytes(self.job.reads["change"][n]))
+        return {"root": parent["root"], "chain": [*parent["chain"], made]}
+
+    def _origin(self, slot: Slot, closed: str) -> Record:
+        parent = self.depth.parent(slot)
+        idea = Layout(self.job.target.run).idea(slot, "md")
+        return {
+            "empty": "",
+            "closed": closed,
+            "from_eval": str(slot),
+            "parent_node": str(slot.place),
+            "ancestors": [*parent["ancestors"], str(slot.place)],
+            "idea_chain": [*parent["idea_chain"], idea],
+        }
+
+    def _context(self, slot: Slot, root: str, candidate: Mapping[str, Any], closed: str) -> Record:
+        """Of scores only what does not change with their weights: an edit of these must not cost new ideas."""
+        before = self.depth.contexts[slot.node]
+        siblings = [e for e in self.depth.evaluations if e.slot.place == slot.place and self.depth.ideas[e.slot]]
+        changes = {"the start": (root, candidate["commit"]), "the last step": (candidate["parent"], candidate["commit"])}
+        if candidate["parent"] == root:
+            del changes["the last step"]
+        repo = Bench(self.job.target.run).repo
+        step = _step(next(e for e in siblings if e.slot == slot))
+        return {
+            "closed": closed,
+            "changes": {name: _stat(repo, *commits) for name, commits in changes.items()},
+            "step": step,
+            "tried": [*before["tried"], *(self._tried(e, e.slot == slot) for e in siblings)],
+        }
+
+    def _tried(self, evaluation: Evaluation, kept: bool) -> Record:
+        why = "; ".join(filter(None, [evaluation.why, *evaluation.defects[:1]]))
+        return {"text": self.depth.ideas[evaluation.slot], "kept": kept, "why": why, "step": _step(evaluation)}
+
+
+def _step(evaluation: Evaluation) -> list[Record]:
+    comparison: Comparison | None = evaluation.score.parent if evaluation.score else None
+    names = ("name", "better", "baseline", "candidate", "delta")
+    return [{name: getattr(detail, name) for name in names} for detail in comparison.metrics] if comparison else []
+
+
+def _stat(repo: str, a: str, b: str) -> str:
+    changed = diff_stat(repo, a, b)
+    return "".join(_line(file.path, file.insertions, file.deletions) for file in changed.files)
+
+
+def _line(path: str, insertions: int, deletions: int) -> str:
+    return f"{ascii(path)[1:-1]} | +{insertions} -{deletions}\n"
+
+
+def _nothing(why: str) -> Record:
+    return {
+        "code": {"empty": why},
+        "context": {"closed": why, "changes": {}, "step": [], "tried": []},
+        "origin": {**dict.fromkeys(("from_eval", "parent_node")), "empty": why, "closed": why, "ancestors": [], "idea_chain": []},
+        "csv": b"",
+    }
+
+

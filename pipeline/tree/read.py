@@ -1,0 +1,138 @@
+"""YAML -> TreeSpec: the keys of `kind: tree` and what each may hold."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from pipeline.declared import choice, flag, number
+from pipeline.spec import Item
+from pipeline.tree.budget import Ceiling, Limits
+from pipeline.tree.ideas import SCOPES
+from pipeline.tree.model import MANUAL, PATCHES, Keep, Loop, Shape, TreeSpec
+from pipeline.tree.read_roles import roles
+from pipeline.tree.read_score import rules
+from pipeline.tree.read_sweep import sweep, tests
+
+SHAPE = ("ideas_per_node", "beam_width", "max_depth", "dedupe_scope", "stop_on_empty_frontier", "strict_fail")
+PACE = ("max_parallel_evals", "max_parallel_per_node", "parallel_backend", "eval_retries", "eval_timeout_seconds")
+KEEP = ("keep_rejected_worktrees", "keep_failed_artifacts")
+LOOP = ("roles", "max_review_rounds", "proceed_on_max_review_rounds", "constraints")
+MONEY = ("max_total_idea_evals", "budget")
+MEASURE = ("sweep", "sweep_config_limit", "tests", "metrics", "score")
+KEYS = ("kind", "store", "repo", *SHAPE, *LOOP, *MEASURE, *MONEY, *PACE, *KEEP, "dry_run")
+NEEDED = ("kind", "repo", "ideas_per_node", "max_depth", "roles", "sweep", "metrics")
+BACKENDS = ("threads",)
+MOST = 1000  # of each: a typo must not become a plan of millions of targets
+LARGEST = 50_000  # evaluations
+
+Keys = dict[str, Item]
+
+
+def read(item: Item, name: str) -> TreeSpec:
+    top = item.fields("spec", KEYS, NEEDED)
+    timeout = top["eval_timeout_seconds"].seconds("eval_timeout_seconds") if "eval_timeout_seconds" in top else None
+    repo = _repo(top["repo"])
+    if "parallel_backend" in top:
+        choice(top["parallel_backend"], "parallel_backend", BACKENDS)
+    spec = TreeSpec(
+        name=name,
+        line=item.line,
+        repo=repo,
+        plain=not os.path.lexists(f"{repo}/.git"),
+        shape=_shape(top),
+        loop=_loop(top),
+        tests=tests(top["tests"], timeout) if "tests" in top else None,
+        sweep=sweep(top["sweep"], _count(top, "sweep_config_limit", 1), timeout),
+        rules=rules(top["metrics"], top.get("score")),
+        budget=_budget(top),
+        ceiling=_ceiling(top),
+        per_node=_count(top, "max_parallel_per_node", 1),
+        parallel=_count(top, "max_parallel_evals", 1, MOST) or 1,
+        retries=_count(top, "eval_retries", 0, MOST) or 0,
+        keep=Keep(*(_flag(top, key, False) for key in KEEP)),
+        dry_run=_flag(top, "dry_run", False),
+        store=top["store"].text("store") or top["store"].wrong("store: expected a folder") if "store" in top else None,
+    )
+    _check(spec, top)
+    return spec
+
+
+def _repo(item: Item) -> str:
+    path = os.path.normpath(item.text("repo"))
+    if not os.path.isdir(path):
+        what = "is a file" if os.path.exists(path) else "does not exist"
+        item.wrong(f"repo: {path} {what}; name a folder, the code that the search starts from")
+    return path
+
+
+def _shape(top: Keys) -> Shape:
+    return Shape(
+        top["ideas_per_node"].count("ideas_per_node", 1, MOST),
+        _count(top, "beam_width", 1, MOST) or 1,
+        top["max_depth"].count("max_depth", 1, MOST),
+        choice(top["dedupe_scope"], "dedupe_scope", SCOPES) if "dedupe_scope" in top else Shape._field_defaults[SHAPE[3]],
+        _flag(top, "stop_on_empty_frontier", True),
+        _flag(top, "strict_fail", False),
+    )
+
+
+def _loop(top: Keys) -> Loop:
+    return Loop(
+        roles(top["roles"]),
+        _count(top, "max_review_rounds", 0, 20) or 0,
+        _flag(top, "proceed_on_max_review_rounds", False),
+        top["constraints"].text("constraints") if "constraints" in top else "",
+    )
+
+
+def _budget(top: Keys) -> Limits:
+    given = _money(top["budget"], "budget", (*_AMOUNTS, "per_eval")) if "budget" in top else {}
+    return Limits(evals=_count(top, "max_total_idea_evals", 0), **given)
+
+
+def _ceiling(top: Keys) -> Ceiling:
+    """What an evaluation costs at most.  Without a word of it and without a model to pay, it is free."""
+    inner = top["budget"].fields("budget", (*_AMOUNTS, "per_eval")) if "budget" in top else {}
+    given = _money(inner["per_eval"], "budget: per_eval", _AMOUNTS) if "per_eval" in inner else {}
+    paid = any(role["backend"] in ("command", "openai") for role in roles(top["roles"]).values())
+    free: dict[str, Any] = {} if paid else {"usd": 0.0, "tokens": 0}
+    return Ceiling(1, **{**free, **given})
+
+
+_AMOUNTS: dict[str, tuple[str, Callable[[Item, str], Any]]] = {
+    "usd": ("usd", lambda item, what: number(item, what, 0)),
+    "tokens": ("tokens", lambda item, what: item.count(what, 0)),
+    "time": ("seconds", lambda item, what: item.seconds(what)),
+}
+
+
+def _money(item: Item, what: str, allowed: tuple[str, ...] | dict[str, Any]) -> dict[str, Any]:
+    given = item.fields(what, tuple(allowed))
+    amounts = {name: _AMOUNTS[name] for name in given if name in _AMOUNTS}
+    return {field: read(given[name], f"{what}: {name}") for name, (field, read) in amounts.items()}
+
+
+def _count(top: Keys, key: str, least: int, most: int | None = None) -> int | None:
+    return top[key].count(key, least, most) if key in top else None
+
+
+def _flag(top: Keys, key: str, default: bool) -> bool:
+    return flag(top[key], key) if key in top else default
+
+
+def _check(spec: TreeSpec, top: Keys) -> None:
+    """What only shows when the keys are seen together."""
+    shape, backends = spec.shape, {name: role["backend"] for name, role in spec.loop.roles.items()}
+    evaluations = shape.ideas_per_node * (1 + shape.beam_width * (shape.max_depth - 1))
+    if evaluations > LARGEST:
+        top["max_depth"].wrong(f"ideas_per_node, beam_width and max_depth make {evaluations} evaluations; {LARGEST} is most")
+    if backends["coder"] == PATCHES and backends["ideas"] != PATCHES:
+        top["roles"].wrong("roles: coder: patches applies the recorded changes of `ideas: {backend: patches, …}`")
+    if backends["ideas"] == MANUAL and backends["coder"] == PATCHES:
+        top["roles"].wrong("roles: coder: patches needs recorded ideas; use manual, command or openai")
+    if spec.sweep.limit is not None and spec.sweep.grid is not None and spec.sweep.limit > spec.sweep.grid:
+        top["sweep_config_limit"].wrong(
+            f"sweep_config_limit: {spec.sweep.limit} is more than the {spec.sweep.grid} configs of the sweep"
+        )

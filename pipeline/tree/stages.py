@@ -1,0 +1,40 @@
+"""What the targets of a tree run do, by the name of the stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeline.core.graph import Target
+from pipeline.edge.job import Stage
+from pipeline.tree.assigning import hand_out
+from pipeline.tree.ideation import idea
+from pipeline.tree.implementing import implement
+from pipeline.tree.judging import judge
+from pipeline.tree.promoting import end_depth
+from pipeline.tree.reporting import report, validate
+from pipeline.tree.starting import node, root, start
+from pipeline.tree.sweeping import gather, row, sweep, test
+
+
+def passed(target: Target) -> Sequence[str]:
+    """Names of variables that a command gets from whoever builds."""
+    roles = target.params.get("limits", {}).values()
+    return [*target.params.get("pass", ()), *(name for role in roles if isinstance(role, dict) for name in role.get("pass", ()))]
+
+
+STAGES: dict[str, Stage] = {
+    "root": Stage("tree.root/1", root),
+    "start": Stage("tree.start/1", start),
+    "node": Stage("tree.node/1", node),
+    "idea": Stage("tree.idea/1", idea, passed=passed),
+    "assign": Stage("tree.assign/1", hand_out),
+    "implement": Stage("tree.implement/1", implement, passed=passed),
+    "test": Stage("tree.test/1", test, passed=passed),
+    "sweep": Stage("tree.sweep/1", sweep, passed=passed),
+    "row": Stage("tree.row/1", row, passed=passed),
+    "gather": Stage("tree.gather/1", gather),
+    "score": Stage("tree.score/1", judge),
+    "promote": Stage("tree.promote/1", end_depth),
+    "report": Stage("tree.report/1", report),
+    "validate": Stage("tree.validate/1", validate),
+}

@@ -1,0 +1,79 @@
+"""Stages for nodes: the root from the user's files, its baseline checked; the others from what was promoted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline.edge.git.command import GitProblem
+from pipeline.edge.git.refs import pin
+from pipeline.edge.git.repository import root_of
+from pipeline.edge.job import Job, StageFailed
+from pipeline.tree.bench import Bench, position
+from pipeline.tree.budget import Ceiling, Ledger, Limits, short
+from pipeline.tree.judging import sheet, wanted_of
+from pipeline.tree.layout import NODES
+from pipeline.tree.records import Record, load, read_bytes, save, write
+from pipeline.tree.results import complete, told
+from pipeline.tree.slots import ROOT, Place
+
+
+def root(job: Job) -> None:
+    path = job.target.params["repo"]
+    try:
+        found = root_of(path, job.target.run)
+    except GitProblem as problem:
+        raise StageFailed(str(problem), 2) from problem
+    save(job.writes["root"][0], {"repo": path, "commit": found.commit, "tree": found.tree})
+    write(job.writes["tree"][0], f"{found.tree}\n")
+
+
+def start(job: Job) -> None:
+    """The root as a node.  A search whose baseline is not complete could promote nothing."""
+    _check_baseline(job)
+    params, found = job.target.params, load(job.reads["root"][0])
+    lacking = short(Ledger(Limits(**params["budget"])), Ceiling(**params["ceiling"]))
+    closed = f"the budget has no {', '.join(lacking)} for one evaluation" if lacking else ""
+    save(job.writes["code"][0], {"root": found["commit"], **_state(found), "chain": []})
+    save(job.writes["context"][0], {"closed": closed, "changes": {}, "step": [], "tried": []})
+    save(job.writes["origin"][0], _first_origin(closed))
+    save(job.writes["node"][0], _placed(Bench(job.target.run), ROOT, _state(found)))
+
+
+def _first_origin(closed: str) -> Record:
+    return {"empty": "", "closed": closed, "from_eval": None, "parent_node": None, "ancestors": [], "idea_chain": []}
+
+
+def _check_baseline(job: Job) -> None:
+    params, record, csv = job.target.params, load(job.reads["sweep"][0]), read_bytes(job.reads["csv"][0])
+    what = "the sweep of the root, which all is compared with,"
+    log = os.path.dirname(job.reads["sweep"][0]) + "/sweep.log"
+    if record["why"]:
+        raise StageFailed(f"{what} failed: {record['why']} (log: {log})", 1)
+    found = complete(sheet(params, csv), wanted_of(params, csv))
+    if found.defects:
+        raise StageFailed(f"{what} is not complete: {told(found.defects)} (log: {log})", 1)
+
+
+def node(job: Job) -> None:
+    place = position(job.target.name)
+    assert isinstance(place, Place)
+    code = load(job.reads["code"][0])
+    if "empty" in code:
+        save(job.writes["node"][0], code)
+        return
+    bench = Bench(job.target.run)
+    bench.chain(code)
+    save(job.writes["node"][0], _placed(bench, place, _state(code)))
+
+
+def _state(record: Mapping[str, Any]) -> Record:
+    return {"commit": record["commit"], "tree": record["tree"]}
+
+
+def _placed(bench: Bench, place: Place, state: Record) -> Record:
+    """With a ref that keeps its commit, and a worktree to look at."""
+    pin(bench.repo, bench.at.run, str(place), state["commit"])
+    bench.nodes.add(str(place), state["commit"])
+    return {**state, "worktree": f"{NODES}/{place}"}

@@ -1,0 +1,151 @@
+"""Stages that measure code: its tests, its sweep as one command or a row at a time.
+
+What they make follows from the tree of files that they measure; in which slot that is does not matter."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from pipeline.edge.job import Job
+from pipeline.tree.bench import position
+from pipeline.tree.commands import NOTHING_RAN, Errand, Ran, ran
+from pipeline.tree.layout import Layout
+from pipeline.tree.records import Record, load, read_bytes, read_text, save, write
+from pipeline.tree.results import OK
+from pipeline.tree.slots import Slot
+
+COMPLETED, FAILED, SKIPPED = "completed", "failed", "skipped"
+COLUMNS = ("config_id", "params", "seed", "status", "error")
+NOTHING_TO_SWEEP = "there is no code to measure"
+
+
+def test(job: Job) -> None:
+    """`tree` of what passed goes on to the sweep; of what did not, nothing does."""
+    tree = _tree(job)
+    done = _run(job, "tests", {}, wants=False) if tree else NOTHING_RAN
+    status = SKIPPED if not tree else COMPLETED if done.ok else FAILED
+    save(job.writes["test"][0], {"status": status, "why": done.why, "exit": done.exit})
+    write(job.writes["tree"][0], tree if done.ok else "")
+    _cost(job, done)
+
+
+def sweep(job: Job) -> None:
+    tree = _tree(job)
+    if "dry" in job.target.params:
+        from pipeline.tree.dry import results
+
+        done = NOTHING_RAN._replace(results=results(tree, job.target.params["dry"]) if tree else b"")
+    else:
+        done = _run(job, "sweep", _whole(job), wants=True) if tree else NOTHING_RAN
+    write(job.writes["csv"][0], done.results)
+    save(job.writes["sweep"][0], _record(tree, done.why, done.results, done.exit))
+    _cost(job, done)
+
+
+def row(job: Job) -> None:
+    """One config; a failure is a row that says so."""
+    params, tree = job.target.params, _tree(job)
+    config = str(params["config_id"])
+    values = {name: _text(value) for name, value in params["values"].items()}
+    values |= {"config_id": config, "config": json.dumps(params["values"], sort_keys=True)}
+    done = _run(job, f"rows-{config}", values, wants=True) if tree else NOTHING_RAN
+    write(job.writes["csv"][0], _row(params, done) if tree else b"")
+    _cost(job, done)
+
+
+def gather(job: Job) -> None:
+    tree = _tree(job)
+    rows = [read_text(path) for path in job.reads["csv"]]
+    results = _joined(rows) if tree else b""
+    write(job.writes["csv"][0], results)
+    save(job.writes["sweep"][0], _record(tree, "", results, 0))
+    write(job.writes["log"][0], b"".join(map(read_bytes, job.reads["log"])))
+    costs = [load(path) for path in job.reads["cost"]]
+    seconds, attempts = sum(cost["seconds"] for cost in costs), sum(cost["attempts"] for cost in costs)
+    exit_ = next((cost["exit"] for cost in costs if cost["exit"]), 0)
+    save(job.writes["cost"][0], {"seconds": round(seconds, 3), "attempts": attempts, "exit": exit_})
+
+
+def _tree(job: Job) -> str:
+    return read_text(job.reads["tree"][0]).strip()
+
+
+def _record(tree: str, why: str, results: bytes, exit_: int) -> Record:
+    """What ties code and results together."""
+    status = SKIPPED if not tree else FAILED if why else COMPLETED
+    why = why if tree else NOTHING_TO_SWEEP
+    return {"status": status, "why": why, "exit": exit_, "tree": tree, "csv_sha256": sha256(results).hexdigest()}
+
+
+def _run(job: Job, what: str, values: Mapping[str, str], wants: bool) -> Ran:
+    where, log = position(job.target.name), job.writes["log"][0]
+    at = Layout(job.target.run)
+    folder = at.of_eval(where, "out") if isinstance(where, Slot) else at.of_node(where, "out")
+    output = folder if what == "sweep" else f"{folder}.{what}"
+    checkout = str(where) if what == "sweep" else f"{where}.{what}"
+    done = ran(job, Errand(where, checkout, output, values, log, wants, _keeps_checkout(job), _configs(job)))
+    if not done.ok and not job.target.params.get("limits", {}).get("keep"):
+        shutil.rmtree(output, ignore_errors=True)
+    return done
+
+
+def _keeps_checkout(job: Job) -> bool:
+    return bool(job.target.params.get("limits", {}).get("keep_checkout"))
+
+
+def _whole(job: Job) -> dict[str, str]:
+    params = job.target.params
+    return {"limit": str(params["limit"])} if "limit" in params else {}
+
+
+def _configs(job: Job) -> bytes:
+    configs = job.target.params.get("configs", ())
+    return json.dumps([{"config_id": i, **config} for i, config in enumerate(configs)], sort_keys=True).encode()
+
+
+def _cost(job: Job, done: Ran) -> None:
+    """Apart from what was found, since it is different each time.  A command that prints nothing leaves no log."""
+    save(job.writes["cost"][0], done.cost())
+    if not os.path.exists(job.writes["log"][0]):
+        write(job.writes["log"][0], b"")
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _row(params: Mapping[str, Any], done: Ran) -> bytes:
+    given = _given(done.results) if done.ok else []
+    why = done.why or ("" if len(given) == 1 else f"{len(given)} rows were written for one config")
+    cells = dict(given[0]) if len(given) == 1 else {}
+    fixed = {"config_id": str(params["config_id"]), "params": json.dumps(params["values"], sort_keys=True)}
+    ended = {"status": cells.get("status", OK) if not why else "error", "error": why or cells.get("error", "")}
+    return _csv([{**dict.fromkeys(params["metrics"], ""), **cells, **fixed, **ended}])
+
+
+def _given(results: bytes) -> list[dict[str, str]]:
+    lines = csv.reader(io.StringIO(results.decode("utf-8-sig", errors="replace"), newline=""))
+    table = [cells for cells in lines if any(cells)]
+    return [dict(zip(table[0], cells, strict=False)) for cells in table[1:]]
+
+
+def _joined(rows: Iterable[str]) -> bytes:
+    return _csv([cells for text in rows for cells in _given(text.encode())])
+
+
+def _csv(rows: Sequence[Mapping[str, str]]) -> bytes:
+    """Our columns first, then the others as they come up."""
+    seen = dict.fromkeys(name for row in rows for name in row)
+    header = [*COLUMNS, *(name for name in seen if name not in COLUMNS)]
+    out = io.StringIO()
+    table = csv.DictWriter(out, header, restval="", lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    return out.getvalue().encode()
