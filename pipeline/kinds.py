@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pipeline.edge.job import Stage
     from pipeline.spec import Item
 
-KINDS = {"steps": "pipeline.steps"}
+KINDS = {"steps": "pipeline.steps", "tree": "pipeline.tree"}
 
 
 class Spec(Protocol):

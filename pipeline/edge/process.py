@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from threading import Event, Lock, Timer
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from pipeline.edge.child import await_end, has_ended, signal_group
+from pipeline.edge.guarding import start_guard
 from pipeline.edge.redact import without
 
 # What a step sees of the caller's environment without asking.
@@ -47,6 +47,7 @@ class Processes:
         self._live: dict[int, subprocess.Popen[bytes]] = {}
         self._lock = Lock()
         self._guard: subprocess.Popen[bytes] | None = None
+        self._wakes: list[Callable[[], None]] = []
         self.stopping = False
         # Whoever started us may have had it ignored: then the system forgets how children ended, and all seems well.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -65,10 +66,17 @@ class Processes:
         log: str,
         timeout: float | None = None,
         secrets: Mapping[str, str] | None = None,
+        *,
+        cwd: str | None = None,
+        stdin: IO[bytes] | int = subprocess.DEVNULL,
+        stdout: IO[bytes] | None = None,
     ) -> Exit:
-        """Run to the end or the timeout; what is left of its process group is ended too."""
+        """Run to the end or the timeout; what is left of its process group is ended too.
+
+        Without a `stdout` of its own, all that it prints goes to the log."""
         with open(log, "ab") as output, without(secrets or {}, output) as printed:
-            child = self.start(argv, env, stdout=printed, stderr=subprocess.STDOUT)
+            out = printed if stdout is None else stdout
+            child = self.start(argv, env, cwd=cwd, stdin=stdin, stdout=out, stderr=printed)
             try:
                 with self.deadline(child, timeout) as late:
                     await_end(child)
@@ -102,17 +110,17 @@ class Processes:
             timer.cancel()
             timer.join()
 
-    def start(self, argv: Sequence[str], env: Mapping[str, str], **streams: object) -> subprocess.Popen[bytes]:
+    def start(self, argv: Sequence[str], env: Mapping[str, str], **how: object) -> subprocess.Popen[bytes]:
         with self._lock:
             if self.stopping:
                 raise Stopping
             if self._guard is None:
-                self._guard = _start_guard([*self._marks.values()], self._locks)
+                self._guard = start_guard([*self._marks.values()], self._locks, _unmarked())
             child: subprocess.Popen[bytes] = subprocess.Popen(
                 list(argv),
                 env=dict(env),
                 start_new_session=True,
-                **{"stdin": subprocess.DEVNULL, **streams},  # type: ignore[call-overload]
+                **{"stdin": subprocess.DEVNULL, **how},  # type: ignore[call-overload]
             )
             self._live[child.pid] = child
             self._tell_guard(b"+%d\n" % child.pid)
@@ -133,9 +141,22 @@ class Processes:
                 child.wait()
                 self._tell_guard(b"-%d\n" % child.pid)
 
+    @contextmanager
+    def waking(self, wake: Callable[[], None]) -> Iterator[None]:
+        """For what waits, but not for a command: `wake` is called when the build stops, maybe in a signal handler."""
+        self._wakes.append(wake)
+        try:
+            if self.stopping:  # looked at after `wake` is known: no stop comes between
+                raise Stopping
+            yield
+        finally:
+            self._wakes.remove(wake)
+
     def stop(self) -> None:
         """Interrupt everything: TERM to all, a moment for them, then KILL."""
         self.stopping = True
+        for wake in [*self._wakes]:
+            wake()
         self._signal_all(signal.SIGTERM)
         last_word = Timer(GRACE, self._signal_all, [signal.SIGKILL])
         last_word.daemon = True
@@ -176,16 +197,6 @@ def mark(run: str) -> str:
     return os.path.abspath(f"runs/{run}")
 
 
-def _start_guard(marks: Sequence[str], locks: Sequence[int]) -> subprocess.Popen[bytes]:
+def _unmarked() -> dict[str, str]:
     """Without the mark of a build whose command we may be: if that one is killed, our guard must outlive us."""
-    guard = os.path.join(os.path.dirname(__file__), "guard.py")
-    return subprocess.Popen(
-        [sys.executable, "-I", "-S", guard, os.pathsep.join(sys.path), *marks],
-        env={name: value for name, value in os.environ.items() if name != MARK},
-        bufsize=0,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        pass_fds=locks,
-    )
+    return {name: value for name, value in os.environ.items() if name != MARK}

@@ -12,10 +12,9 @@ from pipeline.edge.roles.asking import ask
 from pipeline.edge.roles.calls import Call, Calls, answered, call_key, failed, told
 from pipeline.edge.roles.contract import Answer, Desk, Failed, Question, Unavailable
 from pipeline.edge.state import folder
+from pipeline.tree.default_prompts import path_of
 from pipeline.tree.prompting import mistakes, rendered
 from pipeline.tree.records import read_bytes, read_text
-
-PROMPTS = os.path.join(os.path.dirname(__file__), "prompts")
 
 
 class Asking(NamedTuple):
@@ -36,7 +35,7 @@ class Asking(NamedTuple):
         return cls(job, _whole(job, roles), calls)
 
     def prompt(self, role: str, values: Mapping[str, str]) -> str:
-        path = self.job.reads.get(f"{role}_prompt", [f"{PROMPTS}/{role}.md"])[0]
+        path = self.job.reads.get(f"{role}_prompt", [path_of(role)])[0]
         template = read_text(path)
         if wrong := mistakes(role, template):
             raise StageFailed(f"{path}: {wrong[0]}", 2)

@@ -82,4 +82,8 @@ def link(candidate: Mapping[str, Any], patch: bytes) -> Record:
 def position(target: str) -> Slot | Place:
     """Of a target's name: `run:d0.n0.i2.sweep` and `run:d0.n0.row.3`."""
     parts = target.partition(":")[2].split(".")
-    return parse_slot(".".join(parts[:3])) if parts[2].startswith("i") and parts[2] != "idea" else parse_place(".".join(parts[:2]))
+    return (
+        parse_slot(".".join(parts[:3]))
+        if parts[2].startswith("i") and parts[2] != "idea"
+        else parse_place(".".join(parts[:2]))
+    )

@@ -148,5 +148,3 @@ def _tidy(output: str, results: str) -> None:
 def _note(log: str, text: str) -> None:
     with open(log, "ab") as file:
         file.write(f"---- {text} ----\n".encode(errors="backslashreplace"))
-
-

@@ -5,7 +5,7 @@ The commit exists before anything is measured.  What counts is the difference in
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pipeline.edge.git.command import CandidateProblem
 from pipeline.edge.git.commits import Candidate, apply, commit_of, commit_patch, patch
@@ -202,7 +202,9 @@ def _by_hand(work: _Work) -> bytes:
     except FileNotFoundError as error:
         worktree = work.bench.candidates.add(str(work.slot), work.parent)
         how = f"change the files in {worktree.path}, `git add -A` there, then `git diff --cached --binary > …/{path}`"
-        raise StageFailed(f"waits for you: {how}, empty to give it up; the idea is in eval/{slot}/task.json", 1) from error
+        raise StageFailed(
+            f"waits for you: {how}, empty to give it up; the idea is in eval/{slot}/task.json", 1
+        ) from error
 
 
 def _made_up(work: _Work) -> bytes:

@@ -104,5 +104,3 @@ class TreeSpec(NamedTuple):
     @property
     def at_once(self) -> int:
         return self.parallel
-
-

@@ -195,7 +195,11 @@ class _Planner:
         if "configs" in command.uses:
             params["configs"] = _plain(sweep.configs or ())[: sweep.limit]
         if self.spec.dry_run:
-            ids = range(min(sweep.limit or sweep.grid or 3, sweep.grid or 3)) if sweep.configs else range(sweep.limit or 3)
+            ids = (
+                range(min(sweep.limit or sweep.grid or 3, sweep.grid or 3))
+                if sweep.configs
+                else range(sweep.limit or 3)
+            )
             params = {"dry": {"configs": len(ids), "metrics": [metric.name for metric in self.spec.rules.metrics]}}
         params["limits"] = {"keep": self.spec.keep.failed_artifacts, "keep_checkout": self.spec.keep.rejected_worktrees}
         limits = self._sweeping(where)
@@ -234,7 +238,9 @@ class _Planner:
             "parent": at.csv(slot.place),
             "root": at.csv(ROOT),
         }
-        return self._target(f"{slot}.score", "score", reads, {"summary": at.of_eval(slot, "summary.json")}, self._measure())
+        return self._target(
+            f"{slot}.score", "score", reads, {"summary": at.of_eval(slot, "summary.json")}, self._measure()
+        )
 
     def _promote(self, depth: int) -> Target:
         at, shape, slots = self.at, self.spec.shape, self._slots(depth)
@@ -247,7 +253,9 @@ class _Planner:
             reads[f"node_{name}"] = [at.of_node(place, f"{name}.json") for place in self._places(depth)]
         after = self._places(depth + 1)
         writes: dict[str, Paths] = {"promoted": at.of_depth(depth, "promoted.json")}
-        writes |= {name: [at.of_node(place, f"{name}.json") for place in after] for name in ("code", "context", "origin")}
+        writes |= {
+            name: [at.of_node(place, f"{name}.json") for place in after] for name in ("code", "context", "origin")
+        }
         writes["csv"] = [at.csv(place) for place in after]
         params = {**shape._asdict(), **self._money(), "depth": depth}
         return self._target(f"d{depth}.promote", "promote", reads, writes, params)
@@ -260,7 +268,9 @@ class _Planner:
 
     def _validate(self) -> Target:
         reads = {"summary": self.at.of_run("TREE_SUMMARY.md")}
-        return self._target("validate", "validate", reads, {"report": self.at.of_run("VALIDATION_REPORT.md")}, self._told())
+        return self._target(
+            "validate", "validate", reads, {"report": self.at.of_run("VALIDATION_REPORT.md")}, self._told()
+        )
 
     def _told(self) -> Params:
         """The run's configuration, as the manifest has it."""
@@ -319,7 +329,9 @@ def _aside(role: Params) -> dict[str, Any]:
 def _files_of(roles: Mapping[str, Params]) -> dict[str, Paths]:
     """Prompts and folders that a person keeps."""
     found = {f"{name}_{key}": role[key] for name, role in roles.items() for key in ("prompt", "folder") if key in role}
-    return {port: path for port, path in found.items() if port != "coder_folder" or roles["coder"]["backend"] != PATCHES}
+    return {
+        port: path for port, path in found.items() if port != "coder_folder" or roles["coder"]["backend"] != PATCHES
+    }
 
 
 def _command(command: Command) -> dict[str, Any]:

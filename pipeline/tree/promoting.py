@@ -171,7 +171,10 @@ class _Nodes:
         """Of scores only what does not change with their weights: an edit of these must not cost new ideas."""
         before = self.depth.contexts[slot.node]
         siblings = [e for e in self.depth.evaluations if e.slot.place == slot.place and self.depth.ideas[e.slot]]
-        changes = {"the start": (root, candidate["commit"]), "the last step": (candidate["parent"], candidate["commit"])}
+        changes = {
+            "the start": (root, candidate["commit"]),
+            "the last step": (candidate["parent"], candidate["commit"]),
+        }
         if candidate["parent"] == root:
             del changes["the last step"]
         repo = Bench(self.job.target.run).repo
@@ -207,8 +210,12 @@ def _nothing(why: str) -> Record:
     return {
         "code": {"empty": why},
         "context": {"closed": why, "changes": {}, "step": [], "tried": []},
-        "origin": {**dict.fromkeys(("from_eval", "parent_node")), "empty": why, "closed": why, "ancestors": [], "idea_chain": []},
+        "origin": {
+            **dict.fromkeys(("from_eval", "parent_node")),
+            "empty": why,
+            "closed": why,
+            "ancestors": [],
+            "idea_chain": [],
+        },
         "csv": b"",
     }
-
-

@@ -72,7 +72,9 @@ def _shape(top: Keys) -> Shape:
         top["ideas_per_node"].count("ideas_per_node", 1, MOST),
         _count(top, "beam_width", 1, MOST) or 1,
         top["max_depth"].count("max_depth", 1, MOST),
-        choice(top["dedupe_scope"], "dedupe_scope", SCOPES) if "dedupe_scope" in top else Shape._field_defaults[SHAPE[3]],
+        choice(top["dedupe_scope"], "dedupe_scope", SCOPES)
+        if "dedupe_scope" in top
+        else Shape._field_defaults[SHAPE[3]],
         _flag(top, "stop_on_empty_frontier", True),
         _flag(top, "strict_fail", False),
     )
@@ -127,7 +129,9 @@ def _check(spec: TreeSpec, top: Keys) -> None:
     shape, backends = spec.shape, {name: role["backend"] for name, role in spec.loop.roles.items()}
     evaluations = shape.ideas_per_node * (1 + shape.beam_width * (shape.max_depth - 1))
     if evaluations > LARGEST:
-        top["max_depth"].wrong(f"ideas_per_node, beam_width and max_depth make {evaluations} evaluations; {LARGEST} is most")
+        top["max_depth"].wrong(
+            f"ideas_per_node, beam_width and max_depth make {evaluations} evaluations; {LARGEST} is most"
+        )
     if backends["coder"] == PATCHES and backends["ideas"] != PATCHES:
         top["roles"].wrong("roles: coder: patches applies the recorded changes of `ideas: {backend: patches, …}`")
     if backends["ideas"] == MANUAL and backends["coder"] == PATCHES:

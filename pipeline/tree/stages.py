@@ -19,7 +19,10 @@ from pipeline.tree.sweeping import gather, row, sweep, test
 def passed(target: Target) -> Sequence[str]:
     """Names of variables that a command gets from whoever builds."""
     roles = target.params.get("limits", {}).values()
-    return [*target.params.get("pass", ()), *(name for role in roles if isinstance(role, dict) for name in role.get("pass", ()))]
+    return [
+        *target.params.get("pass", ()),
+        *(name for role in roles if isinstance(role, dict) for name in role.get("pass", ())),
+    ]
 
 
 STAGES: dict[str, Stage] = {

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 from pipeline.edge.git.command import GitProblem
-from pipeline.edge.git.home import prepared
-from pipeline.edge.git.objects import opened, tree_hash
+from pipeline.edge.git.home import home_of, prepared
+from pipeline.edge.git.objects import has, opened, tree_hash
 from pipeline.edge.git.place import Place, check_attributes, check_clean, check_whole, place_of
 from pipeline.edge.git.refs import pin
 from pipeline.edge.git.snapshot import snapshot
@@ -28,6 +29,21 @@ def root_of(path: str, run: str) -> Root:
     repo, commit = _head(place, run) if place.folder == place.top else _files(place, run)
     pin(repo, run, ROOT, commit)
     return Root(repo, commit, tree_hash(repo, commit))
+
+
+def reopened(path: str, run: str, commit: str) -> str:
+    """The run's repository; made again from `path`, if it is gone, for as long as the commit can be found there."""
+    repo = home_of(run)
+    if not os.path.exists(f"{repo}/objects/pack"):
+        place = place_of(path)
+        if place.folder == place.top:
+            prepared(run, f"{place.common}/objects")
+        else:
+            _files(place, run)
+        if not has(repo, commit):
+            raise GitProblem(f"{path}: the commit {commit}, which run {run} started from, is gone; forget {run}:root")
+        pin(repo, run, ROOT, commit)
+    return repo
 
 
 def _files(place: Place, run: str) -> tuple[str, str]:

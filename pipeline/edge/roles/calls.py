@@ -1,0 +1,137 @@
+"""Calls that have ended, a line of JSON each: what was paid for is not asked again, and can be replayed elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from pipeline.edge.files import append_all, sync
+from pipeline.edge.roles.contract import Answer, Failed, Question, Usage
+
+NAME = "calls.jsonl"
+_TEXTS = ("key", "role", "backend", "model", "prompt_sha256", "prompt", "text", "patch", "error")
+KINDS: dict[str, type] = {**dict.fromkeys(_TEXTS, str), "usage": dict, "seconds": float, "exit": int}
+
+
+class Call(NamedTuple):
+    """`patch` in base64: what a coder changed.  `exit` is 0 for an answer; otherwise `error` says why there is none."""
+
+    key: str
+    role: str
+    backend: str
+    model: str
+    prompt_sha256: str
+    prompt: str
+    text: str
+    patch: str
+    usage: Usage
+    seconds: float
+    exit: int
+    error: str
+
+
+class Damaged(Exception):
+    """A line that is no recorded call, with file and line."""
+
+
+def call_key(role: str, prompt: str) -> str:
+    return sha256(f"{role}\0{prompt}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def answered(backend: Mapping[str, Any], question: Question, answer: Answer, patch: bytes = b"") -> Call:
+    """The call of a question that was answered; `patch`: what that changed in the folder."""
+    written = b64encode(patch).decode()
+    return _call(backend, question, answer.model, answer.text, written, answer.usage, answer.seconds)
+
+
+def failed(backend: Mapping[str, Any], question: Question, failure: Failed) -> Call:
+    model = backend.get("model", "")
+    call = _call(backend, question, model, "", "", failure.usage, failure.seconds)
+    return call._replace(exit=failure.exit, error=str(failure))
+
+
+def _call(
+    backend: Mapping[str, Any], question: Question, model: str, text: str, patch: str, usage: Usage, seconds: float
+) -> Call:
+    role, prompt = question.role, question.prompt
+    content = sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
+    key = call_key(role, prompt)
+    return Call(key, role, backend["backend"], model, content, prompt, text, patch, usage, seconds, 0, "")
+
+
+def told(call: Call) -> Answer:
+    """What was answered then; or the failure again."""
+    if call.exit or call.error:
+        raise Failed(call.error, call.exit, call.usage, call.seconds)
+    return Answer(call.text, call.usage, call.seconds, call.model, b64decode(call.patch))
+
+
+def recorded(call: Call) -> bytes:
+    return (
+        json.dumps({**call._asdict(), "usage": call.usage._asdict(), "seconds": float(call.seconds)}).encode() + b"\n"
+    )
+
+
+def calls_in(path: str, key: str = "") -> Iterator[Call]:
+    """In the order of the file, those of `key` if there is one.  A torn last line was never written."""
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            if key.encode() in line and line.endswith(b"\n"):
+                call = _parsed(line, f"{path}:{number}")
+                if key in ("", call.key):
+                    yield call
+
+
+def _parsed(line: bytes, where: str) -> Call:
+    try:
+        return _read(json.loads(line))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise Damaged(f"{where}: not a recorded call; mend the line or remove it") from error
+
+
+def _read(found: Any) -> Call:
+    if {name: type(value) for name, value in found.items()} != KINDS:
+        raise TypeError("a field is missing or of another kind")
+    b64decode(found["patch"], validate=True)
+    return Call(**{**found, "usage": Usage(**found["usage"])})
+
+
+class Calls:
+    """The calls of one slot while its target is at work: when that is broken off, they are there the next time."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self.path = os.path.join(folder, NAME)
+
+    def find(self, key: str) -> Call | None:
+        """The last one of this key."""
+        return next(reversed([*self._of(key)]), None)
+
+    def every(self) -> list[Call]:
+        """In the order in which they ended."""
+        return [*self._of("")]
+
+    def _of(self, key: str) -> Iterator[Call]:
+        return calls_in(self.path, key) if os.path.exists(self.path) else iter(())
+
+    def keep(self, call: Call) -> None:
+        """On the disk when this returns."""
+        os.makedirs(self._folder, exist_ok=True)
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        try:
+            os.ftruncate(fd, _whole(fd))
+            append_all(fd, recorded(call))
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        sync(self._folder)
+
+
+def _whole(fd: int) -> int:
+    """The length of what is there without a torn last line."""
+    with open(fd, "rb", closefd=False) as file:
+        return file.read().rfind(b"\n") + 1

@@ -1,0 +1,142 @@
+"""Asks a program: the prompt on its standard input or in a file, the answer from its output or a file."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from tempfile import TemporaryDirectory
+from typing import IO, Any, NamedTuple
+
+from pipeline.edge.files import write_all
+from pipeline.edge.process import Exit, Stopping
+from pipeline.edge.redact import copy_redacted, redacted, unnamed
+from pipeline.edge.roles.contract import LATE, Answer, Desk, Failed, Question, Unavailable, Usage, priced
+from pipeline.edge.roles.printed import documents, last_at, usage_in
+from pipeline.errors import clipped
+
+TIMEOUT = 3600.0
+# How a shell, `env` or a container says that the program behind it was not found, or is none.
+NOT_STARTED = (126, 127)
+ANSWER, PROMPT = "{answer_file}", "{prompt_file}"
+
+
+class Ended(NamedTuple):
+    """How the command ended, what it printed, and what it wrote as its answer."""
+
+    exit: Exit
+    printed: str
+    written: str | None
+    seconds: float
+
+
+class Said(NamedTuple):
+    """What all that is read as; `lacking` are paths of the spec at which there was nothing."""
+
+    text: str | None
+    usage: Usage
+    lacking: list[str]
+
+
+def ask(backend: Mapping[str, Any], question: Question, desk: Desk) -> Answer:
+    env, secrets = desk.processes.environment(desk.run, backend.get("env", {}), backend.get("pass", ()))
+    ended = _ended(backend, question, desk, env, secrets)
+    if desk.processes.stopping:
+        raise Stopping  # it may have answered our signal by ending well, half done
+    said = _said(backend, ended, secrets)
+    if said.lacking:
+        with open(question.log, "ab") as log:
+            log.write(f"no number at {', '.join(said.lacking)} in what it printed: counted as 0\n".encode())
+    _check(backend, ended, said)
+    return Answer(said.text or "", said.usage, ended.seconds, backend.get("model", ""))
+
+
+def _ended(
+    backend: Mapping[str, Any], question: Question, desk: Desk, env: Mapping[str, str], secrets: Mapping[str, str]
+) -> Ended:
+    """Outside of the folder, where a file would become part of the change."""
+    timeout, began = backend.get("timeout", TIMEOUT), time.monotonic()
+    with TemporaryDirectory(prefix="coppice-", ignore_cleanup_errors=True) as scratch, ExitStack() as closed:
+        prompt, answer = f"{scratch}/prompt.md", f"{scratch}/answer.md"
+        write_all(prompt, question.prompt.encode(errors="replace"))
+        argv = _argv(backend, prompt, answer)
+        stdin = closed.enter_context(open(os.devnull if _mentions(backend, PROMPT) else prompt, "rb"))
+        out = closed.enter_context(unnamed())
+        try:
+            ended = desk.processes.run(
+                argv, env, question.log, timeout, secrets, cwd=question.folder, stdin=stdin, stdout=out
+            )
+        except OSError as error:
+            if error.filename != argv[0]:
+                raise
+            raise Unavailable(f"{question.role}: cannot start '{argv[0]}': {error.strerror}") from error
+        finally:
+            _to_log(out, question.log, secrets)
+        return Ended(ended, _content(out), _written(answer), time.monotonic() - began)
+
+
+def _argv(backend: Mapping[str, Any], prompt: str, answer: str) -> list[str]:
+    """The prompt itself is never among the words: a text that starts with `-` would be an option."""
+    names = {"prompt_file": prompt, "answer_file": answer, "project": os.getcwd(), "model": backend.get("model", "")}
+    return [word.format_map(names) for word in backend["run"]]
+
+
+def _mentions(backend: Mapping[str, Any], name: str) -> bool:
+    return any(name in word for word in backend["run"])
+
+
+def _to_log(out: IO[bytes], path: str, secrets: Mapping[str, str]) -> None:
+    with open(path, "ab") as log:
+        copy_redacted(out.fileno(), log, secrets)
+
+
+def _content(out: IO[bytes]) -> str:
+    out.seek(0)
+    return out.read().decode(errors="replace")
+
+
+def _written(path: str) -> str | None:
+    if not os.path.isfile(path):
+        return None
+    with open(path, "rb") as file:
+        return file.read().decode(errors="replace")
+
+
+def _said(backend: Mapping[str, Any], ended: Ended, secrets: Mapping[str, str]) -> Said:
+    paths: Mapping[str, Sequence[str]] = backend.get("usage", {})
+    found = documents(ended.printed) if paths else []
+    usage, lacking = usage_in(found, paths)
+    text: Any = ended.written if _mentions(backend, ANSWER) else ended.printed
+    if "text" in paths:
+        text = last_at(paths["text"][0], found)
+    safe = redacted(text, secrets) if isinstance(text, str) else None
+    return Said(safe, priced(usage, backend.get("price")), lacking)
+
+
+def _check(backend: Mapping[str, Any], ended: Ended, said: Said) -> None:
+    """Failed, with what it cost all the same; or not to be used at all."""
+    code, program = ended.exit.code, os.path.basename(backend["run"][0])
+    if ended.exit.timed_out:
+        why = f"timed out after {backend.get('timeout', TIMEOUT):g} s"
+        raise Failed(f"{program}: {why}", LATE, said.usage, ended.seconds)
+    if code in NOT_STARTED:
+        raise Unavailable(f"{program}: exit status {code}: what it was to start cannot be started")
+    if code < 0:
+        raise Failed(f"{program}: killed by signal {-code}", 128 - code, said.usage, ended.seconds)
+    if code:
+        raise Failed(f"{program}: exit status {code}{_last_words(said)}", code, said.usage, ended.seconds)
+    if said.text is None:
+        raise Failed(f"{program}: it ended well but gave no answer {_place(backend)}", 1, said.usage, ended.seconds)
+
+
+def _last_words(said: Said) -> str:
+    lines = (said.text or "").split("\n")
+    return (
+        f": {clipped(words)}" if (words := next((line.strip() for line in reversed(lines) if line.strip()), "")) else ""
+    )
+
+
+def _place(backend: Mapping[str, Any]) -> str:
+    path = backend.get("usage", {}).get("text")
+    return f"at '{path[0]}' of what it printed" if path else f"in {ANSWER}"

@@ -1,0 +1,79 @@
+"""What is asked of a role, what comes back, and the two ways in which asking goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from pipeline.edge.process import Processes
+
+LATE = 124  # the exit status of what ran out of time, as of `timeout` in a shell
+MOST = 1e15
+
+
+class Usage(NamedTuple):
+    """What a call cost; zero where the backend does not say."""
+
+    usd: float = 0.0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+FREE = Usage()
+
+
+class Question(NamedTuple):
+    """A command runs in `folder`: a coder edits the files there.  `name` is that of the slot, for messages."""
+
+    role: str
+    prompt: str
+    folder: str
+    log: str
+    name: str = ""
+
+
+class Answer(NamedTuple):
+    """`patch`: what a recorded coder changed.  Only replay has it: the others change the folder itself, or say how."""
+
+    text: str
+    usage: Usage = FREE
+    seconds: float = 0.0
+    model: str = ""
+    patch: bytes = b""
+
+
+class Unavailable(Exception):
+    """The backend cannot be used: the environment is at fault, not the candidate; the next build asks again."""
+
+
+class Failed(Exception):
+    """It was asked and failed: recorded as the candidate's failure, with what it cost."""
+
+    def __init__(self, why: str, exit: int, usage: Usage = FREE, seconds: float = 0.0) -> None:  # noqa: A002
+        super().__init__(why)
+        self.exit, self.usage, self.seconds = exit, usage, seconds
+
+
+class Desk(NamedTuple):
+    """What a backend needs of the build that asks."""
+
+    processes: Processes
+    run: str
+
+
+Backend = Callable[[Mapping[str, Any], Question, Desk], Answer]
+
+
+def amount(value: Any) -> float | None:
+    """A number as a backend tells it, or None if it is none: what is paid is neither negative nor without end."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < MOST:
+        return None
+    return value
+
+
+def priced(usage: Usage, price: Mapping[str, float] | None) -> Usage:
+    """With its cost at `price`, which is in USD for a million tokens; what the backend says it cost comes first."""
+    if usage.usd or price is None:
+        return usage
+    cost = usage.input_tokens * price["input"] + usage.output_tokens * price["output"]
+    return usage._replace(usd=cost / 1_000_000)
