@@ -10,7 +10,8 @@ import pytest
 from conftest import ROOT, Project
 
 PACKAGE = ROOT / "pipeline"
-KINDS = ["steps"]
+KINDS = ["steps", "tree"]
+
 # What the modules of a layer may import of this package, besides their own layer.
 MAY_IMPORT = {
     "core": [],

@@ -11,6 +11,8 @@ from typing import Any
 
 from pipeline.core.graph import Target
 
+# Under this word a kind keeps what says how a target may run, and not what comes of it.
+LIMITS = "limits"
 _SUFFIX = re.compile(r"(?:\.[A-Za-z][A-Za-z0-9]*)+$")
 
 # X.Y: a patch release changes no result, and a store is shared by machines that differ in it.
@@ -20,7 +22,10 @@ PYTHON = f"{sys.implementation.name}-{sys.version_info[0]}.{sys.version_info[1]}
 def recipe(target: Target, code: str) -> dict[str, Any]:
     """`code` stands for the code of the stage; position (names, paths of outputs) is deliberately absent."""
     written = [[port, [suffix(path) for path in group]] for port, group in target.writes]
-    return {"stage": code, "python": PYTHON, "reads": _reads(target), "writes": written, "params": target.params}
+    params = target.params
+    if LIMITS in params:
+        params = {name: value for name, value in params.items() if name != LIMITS}
+    return {"stage": code, "python": PYTHON, "reads": _reads(target), "writes": written, "params": params}
 
 
 def _reads(target: Target) -> list[Any]:

@@ -57,7 +57,7 @@ class Asking(NamedTuple):
         return Question(role, prompt, where, self.job.log, self.job.target.name.partition(":")[2])
 
     def asked(self, question: Question, again: Callable[[], object] = lambda: None) -> Answer:
-        """A failure is kept too: it may have cost money.  It is asked again as often as the spec allows, after `again`."""
+        """A failure is kept too: it may have cost money.  Asked again as often as the spec allows, after `again`."""
         backend = self.roles[question.role]
         for left in range(self.job.target.limits.retries, -1, -1):
             try:

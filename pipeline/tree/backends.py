@@ -167,3 +167,5 @@ BACKENDS: dict[str, Keys] = {
     "manual": Keys(_COMMON | {"folder": _text}, ("folder",)),
     "none": Keys({"backend": _text}),
 }
+# The changes lie beside the ideas: the folder is theirs.
+OF_ROLE = {("coder", "patches"): Keys({"backend": _text})}

@@ -41,7 +41,9 @@ NOTHING_RAN = Ran("", 0, b"", 0.0, 0)
 
 
 class Errand(NamedTuple):
-    """What is to be run where.  `values` stand for names in braces, `configs` is for a file; `wants`: it must write its results."""
+    """What is to be run where.  `values` stand for names in braces, `configs` is for a file.
+
+    `wants`: it must write its results."""
 
     where: Slot | Place
     checkout: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pipeline.edge.job import Job, StageFailed
 from pipeline.edge.roles.calls import Call, calls_in
@@ -32,7 +32,8 @@ class Found(NamedTuple):
 def idea(job: Job) -> None:
     context = load(job.reads["context"][0])
     backend = job.target.params["role"]["backend"]
-    found = Found("", "", context["closed"]) if context["closed"] else SOURCES.get(backend, _asked)(job, context)
+    source: Callable[[Job, Record], Found] = SOURCES.get(backend, _asked)
+    found = Found("", "", context["closed"]) if context["closed"] else source(job, context)
     calls = _calls(job)
     write(job.writes["md"][0], found.text)
     save(job.writes["json"][0], _record(found, calls))
@@ -110,4 +111,4 @@ def _made_up(job: Job, context: Record) -> Found:
     return Found(dry.idea(job.target.params["number"], str(context)), "dry run")
 
 
-SOURCES: Mapping[str, Callable[[Job, Any], Found]] = {"patches": _recorded, "manual": _by_hand, "dry": _made_up}
+SOURCES: Mapping[str, Callable[[Job, Record], Found]] = {"patches": _recorded, "manual": _by_hand, "dry": _made_up}

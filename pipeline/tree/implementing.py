@@ -113,7 +113,7 @@ class _Work:
         """A coder writes, a reviewer objects, the coder goes on from there."""
         rounds = int(self.job.target.params["max_review_rounds"]) + 1
         reviews: list[str] = []
-        made, objection = Made(), ""
+        made, objection, approved = Made(), "", False
         with self.bench.checkout(str(self.slot), self.parent) as worktree:
             plan = self._plan(worktree.path)
             for _ in range(rounds):
@@ -201,10 +201,8 @@ def _by_hand(work: _Work) -> bytes:
         return read_bytes(path)
     except FileNotFoundError as error:
         worktree = work.bench.candidates.add(str(work.slot), work.parent)
-        how = f"change the files in {worktree.path}, `git add -A` there, then `git diff --cached --binary > …/{path}`"
-        raise StageFailed(
-            f"waits for you: {how}, empty to give it up; the idea is in eval/{slot}/task.json", 1
-        ) from error
+        how = f"change the files in {worktree.path}, `git add -A` there, `git diff --cached --binary > …/{path}`"
+        raise StageFailed(f"waits for you: {how}; an empty file gives the idea up; build again", 1) from error
 
 
 def _made_up(work: _Work) -> bytes:

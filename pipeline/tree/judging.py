@@ -31,9 +31,8 @@ def _evaluation(job: Job) -> Evaluation:
     if status != COMPLETED or not own or not parent:
         return made
     wanted = wanted_of(params, root)
-    sides = {
-        name: complete(sheet(params, text), wanted) for name, text in (("own", own), ("parent", parent), ("root", root))
-    }
+    texts = {"own": own, "parent": parent, "root": root}
+    sides = {name: complete(sheet(params, text), wanted) for name, text in texts.items()}
     made = made._replace(
         defects=tuple(_defects(sides)), rows_used=sides["own"].rows_used, rows_expected=len(wanted.ids)
     )

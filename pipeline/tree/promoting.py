@@ -89,7 +89,7 @@ def _stop(params: Mapping[str, Any], depth: Depth, promotion: Promotion) -> str:
     closed = {node["closed"] for node in depth.nodes if not node["empty"]}
     carried = {why.removeprefix(STOPPED) for why in closed if why.startswith(STOPPED)}
     if carried:
-        return min(carried)
+        return str(min(carried))
     return stop_reason(
         Progress(
             depth.depth,

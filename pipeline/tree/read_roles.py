@@ -7,7 +7,7 @@ from typing import Any
 
 from pipeline.errors import clipped, instead
 from pipeline.spec import Item
-from pipeline.tree.backends import ADVICE, BACKENDS
+from pipeline.tree.backends import ADVICE, BACKENDS, OF_ROLE
 from pipeline.tree.literal_keys import is_key
 
 # Which backends may answer for a role.  Without a plan or a review a search can do.
@@ -36,7 +36,7 @@ def _role(role: str, item: Item) -> dict[str, Any]:
     name = named["backend"].text(f"{what}: backend")
     if name not in ROLES[role]:
         named["backend"].wrong(f"{what}: backend '{clipped(name)}' cannot be {role}{instead(name, ROLES[role])}")
-    keys = BACKENDS[name]
+    keys = OF_ROLE.get((role, name), BACKENDS[name])
     found = item.fields(f"{what}: {name}", keys.read, keys.needed)
     read = {key: keys.read[key](value, f"{what}: {key}") for key, value in found.items()}
     keys.check(read, item, what)

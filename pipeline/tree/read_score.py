@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pipeline.declared import choice, flag, number
 from pipeline.spec import Item
 from pipeline.tree.results import NEEDED
@@ -51,6 +53,6 @@ def _constants(score: Item | None) -> Constants:
     return Constants(**{name: _constant(name, value) for name, value in keys.items()})
 
 
-def _constant(name: str, item: Item) -> float:
+def _constant(name: str, item: Item) -> Any:
     what = f"score: {name}"
     return item.count(what, 0) if name in WHOLE_NUMBERS else number(item, what)

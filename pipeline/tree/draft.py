@@ -1,0 +1,102 @@
+"""What the targets of a tree run have in common when they are planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pipeline.core.graph import Limits, Ports, Target
+from pipeline.tree.layout import Layout
+from pipeline.tree.model import NONE, ROLES, Command, TreeSpec
+from pipeline.tree.slots import Place, Slot, places_of, slots_of
+
+DRY = {"backend": "dry"}
+ANYWHERE = Limits()
+
+Params = Mapping[str, Any]
+Paths = str | Iterable[str]
+
+
+class Draft:
+    def __init__(self, spec: TreeSpec) -> None:
+        self.spec, self.at = spec, Layout(spec.name)
+        self.roles = dict(_roles(spec))
+        self.depths = range(spec.shape.max_depth)
+
+    def target(
+        self,
+        name: str,
+        stage: str,
+        reads: Mapping[str, Paths],
+        writes: Mapping[str, Paths],
+        params: Params,
+        limits: Limits = ANYWHERE,
+        line: int = 0,
+    ) -> Target:
+        return Target(
+            f"{self.spec.name}:{name}", stage, _ports(reads), _ports(writes), params, limits, line or self.spec.line
+        )
+
+    def limits(self, place: Place, timeout: float | None = None) -> Limits:
+        """Of what an evaluation is made of: a place among all, and one among those of its node."""
+        own = () if self.spec.per_node is None else (f"node {place.node}",)
+        return Limits(timeout, self.spec.retries, ("evals", *own))
+
+    def places(self, depth: int) -> tuple[Place, ...]:
+        return places_of(depth, self.spec.shape.beam_width)
+
+    def slots(self, depth: int) -> tuple[Slot, ...]:
+        return slots_of(depth, self.spec.shape.beam_width, self.spec.shape.ideas_per_node)
+
+    def money(self) -> dict[str, Any]:
+        return {"budget": self.spec.budget._asdict(), "ceiling": self.spec.ceiling._asdict()}
+
+    def measure(self) -> dict[str, Any]:
+        rules, sweep = self.spec.rules, self.spec.sweep
+        metrics = [metric._asdict() for metric in rules.metrics]
+        return {
+            "primary": rules.primary,
+            "metrics": metrics,
+            "score": rules.constants._asdict(),
+            "sweep_config_limit": sweep.limit,
+            "grid": sweep.grid,
+        }
+
+    def told(self) -> Params:
+        """The run's configuration, as the manifest has it."""
+        spec = self.spec
+        return {
+            "repo": spec.repo,
+            **spec.shape._asdict(),
+            **self.money(),
+            **self.measure(),
+            "max_review_rounds": spec.loop.max_review_rounds,
+            "proceed_on_max_review_rounds": spec.loop.proceed_on_max_review_rounds,
+            "backends": {name: role["backend"] for name, role in self.roles.items()},
+            "tests": spec.tests is not None,
+            "sweep_mode": spec.sweep.mode,
+            "max_parallel_evals": spec.parallel,
+            "max_parallel_per_node": spec.per_node,
+            "eval_retries": spec.retries,
+            "keep": spec.keep._asdict(),
+            "dry_run": spec.dry_run,
+        }
+
+
+def _roles(spec: TreeSpec) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for name in ROLES:
+        dry = DRY if name in ("ideas", "coder") else {"backend": NONE}
+        yield name, dry if spec.dry_run else spec.loop.roles[name]
+
+
+def _ports(ports: Mapping[str, Paths]) -> Ports:
+    return tuple((name, (paths,) if isinstance(paths, str) else tuple(paths)) for name, paths in ports.items())
+
+
+def command_files(command: Command) -> dict[str, Paths]:
+    """The ports of a command apart from our own."""
+    return {f"in.{port}": paths for port, paths in command.reads.items()}
+
+
+def command_params(command: Command) -> dict[str, Any]:
+    return {**command.words, "env": dict(command.env), "pass": [*command.passed]}

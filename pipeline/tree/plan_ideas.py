@@ -1,0 +1,98 @@
+"""Targets that come by ideas and make them real."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline.core.graph import Target
+from pipeline.tree.draft import Draft, Params, Paths
+from pipeline.tree.model import FOLDERS, MANUAL, NONE, PATCHES, ROLES
+from pipeline.tree.slots import Slot
+
+# Of a role: how it may be asked, not what comes of it.
+ASIDE = ("timeout", "retries", "price", "key_env", "pass")
+
+
+def idea(draft: Draft, slot: Slot) -> Target:
+    role = draft.roles["ideas"]
+    asked = role["backend"] not in (*FOLDERS, "dry")
+    reads: dict[str, Paths] = {"context": draft.at.of_node(slot.place, "context.json")}
+    writes = {suffix: draft.at.idea(slot, suffix) for suffix in ("md", "json")}
+    if asked:
+        reads["before"] = [draft.at.idea(slot._replace(idea=i), "md") for i in range(slot.idea)]
+        writes["calls"] = draft.at.idea(slot, "calls.jsonl")
+    if role["backend"] == PATCHES:
+        writes["patch"] = draft.at.idea(slot, "patch")
+    params: dict[str, Any] = {"role": _lasting(role), "limits": {"ideas": _aside(role)}}
+    if asked:
+        params["constraints"] = draft.spec.loop.constraints
+    elif role["backend"] == MANUAL:
+        params["slot"] = str(slot)
+    else:
+        params["number"] = slot.depth * draft.spec.shape.ideas_per_node + slot.idea
+    reads |= _files_of({"ideas": role})
+    return draft.target(f"{slot}.idea", "idea", reads, writes, params, draft.limits(slot.place))
+
+
+def assign(draft: Draft, depth: int) -> Target:
+    at, slots = draft.at, draft.slots(depth)
+    reads: dict[str, Paths] = {
+        "origins": [at.of_node(place, "origin.json") for place in draft.places(depth)],
+        "ideas": [at.idea(slot, "md") for slot in slots],
+        "costs": [at.idea(slot, "json") for slot in slots],
+        "before": [at.of_depth(depth - 1, "promoted.json")] if depth else [],
+    }
+    writes = {
+        "tasks": [at.of_eval(slot, "task.json") for slot in slots],
+        "assigned": at.of_depth(depth, "assigned.json"),
+    }
+    shape = draft.spec.shape
+    params = {**draft.money(), "dedupe_scope": shape.dedupe_scope, "ideas_per_node": shape.ideas_per_node}
+    return draft.target(f"d{depth}.assign", "assign", reads, writes, params)
+
+
+def implement(draft: Draft, slot: Slot) -> Target:
+    at, loop = draft.at, draft.spec.loop
+    asked = {name: draft.roles[name] for name in ROLES[1:]}
+    reads: dict[str, Paths] = {"task": at.of_eval(slot, "task.json"), "code": at.of_node(slot.place, "code.json")}
+    if asked["coder"]["backend"] == PATCHES:
+        reads["patch"] = at.idea(slot, "patch")
+    if asked["planner"]["backend"] != NONE:
+        reads["context"] = at.of_node(slot.place, "context.json")
+    writes: dict[str, Paths] = {
+        "candidate": at.of_eval(slot, "candidate.json"),
+        "patch": at.of_eval(slot, "change.patch"),
+        "tree": at.of_eval(slot, "tree.txt"),
+        "calls": at.of_eval(slot, "calls.jsonl"),
+    }
+    if asked["reviewer"]["backend"] != NONE:
+        rounds = range(1, loop.max_review_rounds + 2)
+        writes["reviews"] = [at.of_eval(slot, f"review_round_{n}.md") for n in rounds]
+    params: dict[str, Any] = {
+        "roles": {name: _lasting(role) for name, role in asked.items()},
+        "limits": {name: _aside(role) for name, role in asked.items()},
+        "max_review_rounds": loop.max_review_rounds,
+        "proceed_on_max_review_rounds": loop.proceed_on_max_review_rounds,
+    }
+    if asked["coder"]["backend"] == MANUAL:
+        params["slot"] = str(slot)
+    reads |= _files_of(asked)
+    return draft.target(f"{slot}.implement", "implement", reads, writes, params, draft.limits(slot.place))
+
+
+def _lasting(role: Params) -> dict[str, Any]:
+    """What decides on the answer.  Files count by their contents, as inputs."""
+    return {key: value for key, value in role.items() if key not in (*ASIDE, "prompt", "folder")}
+
+
+def _aside(role: Params) -> dict[str, Any]:
+    return {key: value for key, value in role.items() if key in ASIDE}
+
+
+def _files_of(roles: Mapping[str, Params]) -> dict[str, Paths]:
+    """Prompts and folders that a person keeps."""
+    found = {f"{name}_{key}": role[key] for name, role in roles.items() for key in ("prompt", "folder") if key in role}
+    return {
+        port: path for port, path in found.items() if port != "coder_folder" or roles["coder"]["backend"] != PATCHES
+    }

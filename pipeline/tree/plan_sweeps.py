@@ -1,0 +1,101 @@
+"""Targets that measure code and score it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from pipeline.core.graph import Limits, Target
+from pipeline.tree.draft import Draft, Params, Paths, command_files, command_params
+from pipeline.tree.model import PER_CONFIG, Command
+from pipeline.tree.slots import ROOT, Place, Slot
+
+
+def test(draft: Draft, slot: Slot, tests: Command) -> Target:
+    writes = {
+        "test": draft.at.of_eval(slot, "test.json"),
+        "tree": draft.at.of_eval(slot, "tested.txt"),
+        "log": draft.at.of_eval(slot, "test.log"),
+        "cost": draft.at.of_eval(slot, "test.cost.json"),
+    }
+    reads = {"tree": draft.at.of_eval(slot, "tree.txt"), **command_files(tests)}
+    limits = draft.limits(slot.place, tests.timeout)
+    return draft.target(f"{slot}.test", "test", reads, writes, command_params(tests), limits, tests.line)
+
+
+def measured(draft: Draft, where: Slot | Place) -> Iterator[Target]:
+    """The sweep of a slot, or of the root as its baseline: one command, or one for each config."""
+    if draft.spec.sweep.mode == PER_CONFIG and not draft.spec.dry_run:
+        rows = [_row(draft, where, config) for config in draft.spec.sweep.ids]
+        yield from rows
+        yield _gather(draft, where, rows)
+    else:
+        yield _sweep(draft, where)
+
+
+def _sweep(draft: Draft, where: Slot | Place) -> Target:
+    sweep, command = draft.spec.sweep, draft.spec.sweep.command
+    reads = {"tree": _swept_tree(draft, where), **command_files(command)}
+    params = command_params(command)
+    if "limit" in command.uses:
+        params["limit"] = sweep.limit
+    if "configs" in command.uses:
+        params["configs"] = _plain(sweep.configs or ())[: sweep.limit]
+    if draft.spec.dry_run:
+        ids = range(min(sweep.limit or sweep.grid or 3, sweep.grid or 3)) if sweep.configs else range(sweep.limit or 3)
+        params = {"dry": {"configs": len(ids), "metrics": [metric.name for metric in draft.spec.rules.metrics]}}
+    params["limits"] = {"keep": draft.spec.keep.failed_artifacts, "keep_checkout": draft.spec.keep.rejected_worktrees}
+    limits = _sweeping(draft, where)
+    return draft.target(f"{where}.sweep", "sweep", reads, _swept(draft, where), params, limits, command.line)
+
+
+def _row(draft: Draft, where: Slot | Place, config: int) -> Target:
+    command, configs = draft.spec.sweep.command, draft.spec.sweep.configs or ()
+    names = {"csv": f"rows/{config}.csv", "log": f"rows/{config}.log", "cost": f"rows/{config}.json"}
+    writes = {port: _record(draft, where, name) for port, name in names.items()}
+    reads = {"tree": _swept_tree(draft, where), **command_files(command)}
+    params = {**command_params(command), "config_id": config, "values": _plain(configs)[config]}
+    params["metrics"] = [metric.name for metric in draft.spec.rules.metrics]
+    return draft.target(f"{where}.row.{config}", "row", reads, writes, params, _sweeping(draft, where), command.line)
+
+
+def _gather(draft: Draft, where: Slot | Place, rows: Sequence[Target]) -> Target:
+    reads = {"tree": _swept_tree(draft, where)} | {
+        port: [dict(row.writes)[port][0] for row in rows] for port in ("csv", "log", "cost")
+    }
+    return draft.target(f"{where}.sweep", "gather", reads, _swept(draft, where), {})
+
+
+def score(draft: Draft, slot: Slot) -> Target:
+    at = draft.at
+    reads: dict[str, Paths] = {
+        "candidate": at.of_eval(slot, "candidate.json"),
+        "test": [at.of_eval(slot, "test.json")] if draft.spec.tests else [],
+        "sweep": at.of_eval(slot, "sweep.json"),
+        "csv": at.csv(slot),
+        "parent": at.csv(slot.place),
+        "root": at.csv(ROOT),
+    }
+    return draft.target(f"{slot}.score", "score", reads, {"summary": at.of_eval(slot, "summary.json")}, draft.measure())
+
+
+def _record(draft: Draft, where: Slot | Place, name: str) -> str:
+    return draft.at.of_eval(where, name) if isinstance(where, Slot) else draft.at.of_node(where, name)
+
+
+def _swept_tree(draft: Draft, where: Slot | Place) -> str:
+    return _record(draft, where, "tested.txt" if draft.spec.tests and isinstance(where, Slot) else "tree.txt")
+
+
+def _sweeping(draft: Draft, where: Slot | Place) -> Limits:
+    place = where.place if isinstance(where, Slot) else where
+    return draft.limits(place, draft.spec.sweep.command.timeout)
+
+
+def _swept(draft: Draft, where: Slot | Place) -> dict[str, Paths]:
+    names = {"sweep": "sweep.json", "log": "sweep.log", "cost": "sweep.cost.json"}
+    return {"csv": draft.at.csv(where), **{port: _record(draft, where, name) for port, name in names.items()}}
+
+
+def _plain(configs: Iterable[Params]) -> list[dict[str, Any]]:
+    return [dict(config) for config in configs]
