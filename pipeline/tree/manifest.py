@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline.tree.layout import CANDIDATES, NODES, Layout
 from pipeline.tree.records import Record, load, read_bytes
-from pipeline.tree.slots import ROOT, Place, Slot, places_of, slots_of
+from pipeline.tree.slots import ROOT, Place, Slot, parse_slot, places_of, slots_of
 
 VERSION = 1
 
@@ -83,7 +83,7 @@ class _Fold:
             "baseline_results_csv_path": self._csv(place),
             "baseline_results_csv_sha256": _sha(self._csv(place)),
             "sweep_config_limit": self.config["sweep_config_limit"],
-            "idea_chain": origin["idea_chain"],
+            "idea_chain": [self.at.idea(parse_slot(slot), "md") for slot in origin["idea_chain"]],
             "closed": origin["closed"],
             "status": "expanded" if place.depth in self.promoted else "frontier",
             "node_ideas_dir": folder,

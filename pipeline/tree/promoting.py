@@ -14,7 +14,6 @@ from pipeline.tree.bench import Bench, link
 from pipeline.tree.budget import Ceiling, Ledger, Limits, Spent, settle, short
 from pipeline.tree.gate import FAILED, Evaluation
 from pipeline.tree.ideation import spent
-from pipeline.tree.layout import Layout
 from pipeline.tree.records import Record, load, read_bytes, save, write
 from pipeline.tree.scoring import Comparison
 from pipeline.tree.slots import Slot, slots_of
@@ -157,15 +156,15 @@ class _Nodes:
         return {"root": parent["root"], "chain": [*parent["chain"], made]}
 
     def _origin(self, slot: Slot, closed: str) -> Record:
+        """Positions, no paths: it may be recalled by another run."""
         parent = self.depth.parent(slot)
-        idea = Layout(self.job.target.run).idea(slot, "md")
         return {
             "empty": "",
             "closed": closed,
             "from_eval": str(slot),
             "parent_node": str(slot.place),
             "ancestors": [*parent["ancestors"], str(slot.place)],
-            "idea_chain": [*parent["idea_chain"], idea],
+            "idea_chain": [*parent["idea_chain"], str(slot)],
         }
 
     def _context(self, slot: Slot, code: Record, candidate: Mapping[str, Any], closed: str) -> Record:
