@@ -12,7 +12,7 @@ from pipeline.edge.git.commits import Candidate, apply, commit_of, commit_patch,
 from pipeline.edge.git.refs import pin
 from pipeline.edge.git.worktrees import Worktree
 from pipeline.edge.job import Job, StageFailed
-from pipeline.edge.roles.calls import answered, told
+from pipeline.edge.roles.calls import answered, failed, told
 from pipeline.edge.roles.contract import Answer, Failed
 from pipeline.tree import dry
 from pipeline.tree.asking import Asking
@@ -44,9 +44,9 @@ class Made(NamedTuple):
 
 
 def implement(job: Job) -> None:
-    task = load(job.reads["task"][0])
-    asking = Asking.of(job, job.target.params["roles"], dict(job.target.writes)["calls"][0])
-    made = Made(task["why"]) if task["empty"] else _Work(job, task["idea"], asking).made()
+    task, code = load(job.reads["task"][0]), load(job.reads["code"][0])
+    asking = Asking.of(job, job.target.params["roles"], code.get("tree", ""))
+    made = Made(task["why"]) if task["empty"] else _Work(job, task["idea"], code, asking).made()
     save(job.writes["candidate"][0], _record(made, SKIPPED if task["empty"] else FAILED))
     write(job.writes["patch"][0], made.patch)
     write(job.writes["tree"][0], f"{made.candidate.tree}\n" if made.candidate and not made.why else "")
@@ -65,21 +65,22 @@ def _record(made: Made, otherwise: str) -> Record:
 class _Work:
     """One idea on one node.  `at` is where it stands between the rounds."""
 
-    def __init__(self, job: Job, idea: str, asking: Asking) -> None:
+    def __init__(self, job: Job, idea: str, code: Record, asking: Asking) -> None:
         self.job, self.idea, self.asking = job, idea, asking
         self.bench = Bench(job.target.run)
         where = position(job.target.name)
         assert isinstance(where, Slot)
         self.slot = where
-        self.parent = self.bench.chain(load(job.reads["code"][0]))
+        self.parent = self.bench.chain(code)
         self.roles = job.target.params["roles"]
+        self.at = Made()
 
     def made(self) -> Made:
         coder = RECORDED.get(self.roles["coder"]["backend"])
         try:
             made = self._reviewed(self._taken(coder(self))) if coder else self._looped()
         except (Failed, CandidateProblem, GivenUp) as failure:
-            return Made(str(failure))
+            made = self.at._replace(why=str(failure), approved=False)
         if made.candidate:
             pin(self.bench.repo, self.job.target.run, str(self.slot), made.candidate.commit)
         return made
@@ -111,35 +112,36 @@ class _Work:
 
     def _looped(self) -> Made:
         """A coder writes, a reviewer objects, the coder goes on from there."""
-        rounds = int(self.job.target.params["max_review_rounds"]) + 1
-        reviews: list[str] = []
-        made, objection, approved = Made(), "", False
+        objection = "Nothing."
         with self.bench.checkout(str(self.slot), self.parent) as worktree:
             plan = self._plan(worktree.path)
-            for _ in range(rounds):
-                made, objection, approved = self._round(worktree, plan, objection)
-                reviews += [objection] if objection or approved else []
-                if approved:
+            for _ in range(int(self.job.target.params["max_review_rounds"]) + 1):
+                objection = self._round(worktree, plan, objection)
+                self.at = self.at._replace(reviews=(*self.at.reviews, objection))
+                if self.at.approved:
                     break
-        return self._judged(made._replace(approved=approved, reviews=tuple(reviews)))
+        if self.at.candidate is None:
+            raise GivenUp(objection)
+        return self._judged(self.at)
 
-    def _round(self, worktree: Worktree, plan: str, review: str) -> tuple[Made, str, bool]:
-        """What is there now, what the reviewer says to it, whether that is good."""
-        prompt = self.asking.prompt("coder", {"idea": self.idea, "plan": plan, "review": review or "Nothing."})
+    def _round(self, worktree: Worktree, plan: str, review: str) -> str:
+        """Moves on to what is there now.  What the reviewer says to it, or why there is nothing to review."""
+        prompt = self.asking.prompt("coder", {"idea": self.idea, "plan": plan, "review": review})
         try:
             answer, change = self._coded(worktree, prompt)
         except CandidateProblem as problem:
-            return Made(), str(problem), False
+            self.at = self.at._replace(candidate=None, patch=b"")
+            return str(problem)
         candidate = commit_of(worktree, self.parent, self._subject())
-        made = Made("", candidate, change)
+        self.at = self.at._replace(candidate=None if candidate.empty else candidate, patch=change)
         if candidate.empty:
-            return made, NOTHING_CHANGED, False
-        approved, objection = self._review(made, plan, answer.text, worktree.path)
-        return made, objection, approved
+            return NOTHING_CHANGED
+        approved, objection = self._review(self.at, plan, answer.text, worktree.path)
+        self.at = self.at._replace(approved=approved)
+        return objection
 
     def _judged(self, made: Made) -> Made:
         """Code that nobody approved is kept for people to look at, and goes no further."""
-        made = self._checked(made)
         if not made.approved and self.job.target.params["proceed_on_max_review_rounds"]:
             return made._replace(approved=True)
         return made if made.approved else made._replace(why=NOT_APPROVED)
@@ -160,20 +162,35 @@ class _Work:
         return verdict(text) is True, text
 
     def _coded(self, worktree: Worktree, prompt: str) -> tuple[Answer, bytes]:
-        """The worktree as the coder leaves it, or has left it the last time it was asked exactly this."""
+        """The worktree as the coder leaves it, or has left it the last time it was asked exactly this.
+
+        One that has not touched it may have answered with a change, in words."""
+        before = self._change(worktree)
         if known := self.asking.before("coder", prompt):
             answer = told(known)
             self._reset(worktree, answer.patch)
-            return answer, answer.patch
-        before = self._change(worktree)
+            change = answer.patch
+        else:
+            answer, change = self._asked(worktree, prompt, before)
+        if change == before and (text := diff_in(answer.text)):
+            apply(worktree, text.encode())
+            change = self._change(worktree)
+        return answer, change
+
+    def _asked(self, worktree: Worktree, prompt: str, before: bytes) -> tuple[Answer, bytes]:
+        """The answer is kept before anything else is made of it: it may have cost money."""
         question = self.asking.question("coder", prompt, worktree.path)
         answer = self.asking.asked(question, lambda: self._reset(worktree, before))
         if answer.patch:  # of one that was recorded elsewhere
             self._reset(worktree, answer.patch)
-        elif (text := diff_in(answer.text)) and self._change(worktree) == before:
-            apply(worktree, text.encode())
-        change = self._change(worktree)
-        self.asking.calls.keep(answered(self.asking.roles["coder"], question, answer, change))
+        coder = self.asking.roles["coder"]
+        try:
+            change = self._change(worktree)
+        except CandidateProblem as problem:
+            failure = Failed(str(problem), 1, answer.usage, answer.seconds)
+            self.asking.calls.keep(failed(coder, question, failure))
+            raise failure from problem
+        self.asking.calls.keep(answered(coder, question, answer, change))
         return answer, change
 
     def _change(self, worktree: Worktree) -> bytes:

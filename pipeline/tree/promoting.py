@@ -182,6 +182,7 @@ class _Nodes:
         step = _step(next(e for e in siblings if e.slot == slot))
         return {
             "closed": closed,
+            "tree": candidate["tree"],
             "changes": {name: _stat(bench.repo, *commits) for name, commits in changes.items()},
             "step": step,
             "tried": [*before["tried"], *(self._tried(e, e.slot == slot) for e in siblings)],
@@ -210,7 +211,7 @@ def _line(path: str, insertions: int, deletions: int) -> str:
 def _nothing(why: str) -> Record:
     return {
         "code": {"empty": why},
-        "context": {"closed": why, "changes": {}, "step": [], "tried": []},
+        "context": {"closed": why, "tree": "", "changes": {}, "step": [], "tried": []},
         "origin": {
             **dict.fromkeys(("from_eval", "parent_node")),
             "empty": why,

@@ -32,7 +32,7 @@ def start(job: Job) -> None:
     lacking = short(Ledger(Limits(**params["budget"])), Ceiling(**params["ceiling"]))
     closed = f"the budget has no {', '.join(lacking)} for one evaluation" if lacking else ""
     save(job.writes["code"][0], {"root": found["commit"], **_state(found), "chain": []})
-    save(job.writes["context"][0], {"closed": closed, "changes": {}, "step": [], "tried": []})
+    save(job.writes["context"][0], {"closed": closed, "tree": found["tree"], "changes": {}, "step": [], "tried": []})
     save(job.writes["origin"][0], _first_origin(closed))
     save(job.writes["node"][0], _placed(Bench(job.target.run), ROOT, _state(found)))
 
