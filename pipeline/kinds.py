@@ -5,6 +5,10 @@
     stages.STAGES        -> what the targets do, by the name of the stage
     shown.shown(target)  -> the same of one of them for people: words of the spec, and the lines beside each
 
+A kind may also follow its builds, as the one writer of what is not the output of any target; it is then in FOLLOWED:
+
+    follow.Follower(run, targets, todo) -> hears in the main thread what `Follower` here says
+
 The modules are imported when they are needed: a build whose plan is frozen reads no YAML."""
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pipeline.core.graph import Target
+from pipeline.core.outcome import Outcome
 from pipeline.errors import instead
 
 if TYPE_CHECKING:
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     from pipeline.spec import Item
 
 KINDS = {"steps": "pipeline.steps", "tree": "pipeline.tree"}
+FOLLOWED = {"tree"}
 
 
 class Spec(Protocol):
@@ -32,6 +38,15 @@ class Spec(Protocol):
     def store(self) -> str | None: ...
     @property
     def at_once(self) -> int: ...
+
+
+class Follower(Protocol):
+    """Told by the main thread."""
+
+    def begin(self) -> None: ...
+    def started(self, target: Target, new: bool) -> None: ...
+    def ended(self, target: Target, outcome: Outcome) -> None: ...
+    def over(self, stopped: bool) -> None: ...
 
 
 def kind_of(item: Item) -> str:
@@ -62,6 +77,15 @@ def stages(kind: str) -> Mapping[str, Stage]:
 def shown(kind: str, target: Target) -> Mapping[str, Sequence[str]]:
     words: Mapping[str, Sequence[str]] = _module(kind, "shown").shown(target)
     return words
+
+
+def is_followed(kind: str) -> bool:
+    return kind in FOLLOWED
+
+
+def follower(kind: str, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> Follower:
+    made: Follower = _module(kind, "follow").Follower(run, targets, todo)
+    return made
 
 
 def _module(kind: str, name: str) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 from pipeline.build.asked import plans_for
 from pipeline.build.command import jobs
+from pipeline.build.following import followers
 from pipeline.build.runner import Interrupted, RoomRunner, Todo
 from pipeline.build.session import Session
 from pipeline.core.rooms import rooms
@@ -56,14 +57,14 @@ def _tell_unset(session: Session, todo: set[int]) -> None:
 
 
 def _reporter(session: Session, stream: Any, params: Mapping[str, Any], reporters: Mapping[str, Any]) -> Reporters:
-    """One of coppice, of doit or of a plugin; and JUnit's besides."""
+    """One of coppice, of doit or of a plugin; besides it those of runs that follow their build, and JUnit's."""
     name = params["reporter"]
     made = ({**reporters, **REPORTERS}[name] if isinstance(name, str) else name)(stream, params)
     if not isinstance(made, Reporter):
         from pipeline.build.foreign import ForeignReporter
 
         made = ForeignReporter(made, session)
-    return Reporters([made, *([junit(params["junit"])] if params["junit"] else [])])
+    return Reporters([*followers(session.plans), made, *([junit(params["junit"])] if params["junit"] else [])])
 
 
 def _output(named: Any) -> AbstractContextManager[Any]:
