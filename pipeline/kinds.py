@@ -4,6 +4,7 @@
     plan.plan(spec)      -> its targets, a pure function
     stages.STAGES        -> what the targets do, by the name of the stage
     shown.shown(target)  -> the same of one of them for people: words of the spec, and the lines beside each
+    shown.outlook(targets) -> lines about the whole run that one should know before it starts
 
 A kind may also follow its builds, as the one writer of what is not the output of any target; it is then in FOLLOWED:
 
@@ -77,6 +78,12 @@ def stages(kind: str) -> Mapping[str, Stage]:
 def shown(kind: str, target: Target) -> Mapping[str, Sequence[str]]:
     words: Mapping[str, Sequence[str]] = _module(kind, "shown").shown(target)
     return words
+
+
+def outlook(kind: str, targets: Sequence[Target]) -> Iterable[str]:
+    """What all of a run may come to."""
+    lines: Iterable[str] = _module(kind, "shown").outlook(targets)
+    return lines
 
 
 def is_followed(kind: str) -> bool:

@@ -51,9 +51,11 @@ def _tell_unset(session: Session, todo: set[int]) -> None:
     """Variables to pass through that are not there.  No mistake: a proxy, say, is not set everywhere."""
     targets, stages = session.graph.targets, session.maker.stages
     passed = {(t.run, name) for t in map(targets.__getitem__, todo) for name in stages[t.run][t.stage].passed(t)}
-    for run, name in sorted(passed):
-        if name not in os.environ:
-            sys.stderr.write(f"coppice: {run}: {name} is not set; steps that pass it on run without it\n")
+    unset = sorted((run, name) for run, name in passed if name not in os.environ)
+    for run in dict.fromkeys(run for run, _ in unset):
+        names = [name for of, name in unset if of == run]
+        verb = "is" if len(names) == 1 else "are"
+        sys.stderr.write(f"coppice: {run}: {', '.join(names)} {verb} not set; what passes it on runs without it\n")
 
 
 def _reporter(session: Session, stream: Any, params: Mapping[str, Any], reporters: Mapping[str, Any]) -> Reporters:
