@@ -17,7 +17,7 @@ from pipeline.edge.roles.contract import Answer, Desk, Failed, Question, Unavail
 KEY = "sk-or-so-0123456789"
 
 # Speaks as three coders do: each option that it does not know is an error, as it is for them.
-STAND_IN = '''
+STAND_IN = """
 import argparse, json, os, subprocess, sys, time
 parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("-p", action="store_true")
@@ -52,7 +52,7 @@ elif options.json:
     open(options.output_last_message, "w").write("last: " + prompt)
 else:
     print("said: " + prompt)
-'''
+"""
 CLAUDE = {
     "run": ["-p", "--output-format", "json", "--model", "{model}"],
     "model": "some-model",
@@ -119,6 +119,11 @@ def test_no_prompt_is_ever_an_option_or_a_template(desk: Desk, backend: dict[str
     assert prompt.replace("\udcff", "?") in asked(desk, backend, prompt).text
 
 
+def test_braces_that_are_meant_as_such_name_no_file(desk: Desk) -> None:
+    answer = told(desk, {"run": ["/bin/sh", "-c", "cat; echo '{{prompt_file}} {{answer_file}}'"]}, "so: ")
+    assert answer.text == "so: {prompt_file} {answer_file}\n"
+
+
 @pytest.mark.parametrize("backend", [CLAUDE, CODEX, AIDER])
 def test_in_the_folder_there_is_only_what_the_coder_changed(desk: Desk, backend: dict[str, Any]) -> None:
     asked(desk, backend)
@@ -170,12 +175,9 @@ def test_a_command_that_is_killed_has_failed(desk: Desk) -> None:
 
 
 def test_a_timeout_ends_the_children_too_and_keeps_what_was_printed(desk: Desk) -> None:
-    slow = (
-        "child = subprocess.Popen(['/bin/sh', '-c', 'sleep 60 & echo $! > grandchild; wait']); "
-        "print('started', flush=True); child.wait()"
-    )
-    with pytest.raises(Failed, match=r"timed out after 1\.5 s") as failure:
-        asked(desk, {**AIDER, "timeout": 1.5}, do=slow)
+    slow = "/bin/sh -c 'sleep 60 & echo $! > grandchild; echo started; wait'; :"
+    with pytest.raises(Failed, match=r"sh: timed out after 1\.5 s") as failure:
+        told(desk, {"run": ["/bin/sh", "-c", slow], "timeout": 1.5})
     assert failure.value.exit == 124
     assert ends(int(Path("work/grandchild").read_text()))
     assert log() == "started\n"
@@ -219,7 +221,7 @@ def test_a_command_without_an_answer_has_failed(desk: Desk, backend: dict[str, A
 
 @pytest.mark.parametrize("number", ["NaN", "-1", "1e400", '"5"', "true", "null", f"1{'0' * 400}"])
 def test_what_is_no_amount_counts_as_nothing_and_the_log_says_so(desk: Desk, number: str) -> None:
-    answer = asked(desk, CLAUDE, do=f"print('{{\"result\": \"ok\", \"total_cost_usd\": {number}}}'); sys.exit()")
+    answer = asked(desk, CLAUDE, do=f'print(\'{{"result": "ok", "total_cost_usd": {number}}}\'); sys.exit()')
     assert answer.usage == Usage()
     assert "no number at total_cost_usd" in log()
 

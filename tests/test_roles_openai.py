@@ -27,7 +27,7 @@ class Say(NamedTuple):
 
     status: int
     body: Any
-    headers: dict[str, str] = {}
+    headers: tuple[tuple[str, str], ...] = ()
     hold: Event | None = None
 
 
@@ -59,7 +59,7 @@ class Handler(BaseHTTPRequestHandler):
         self.server.seen.append((self.path, dict(self.headers), asked))
         body = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
         self.send_response(reply.status)
-        for name, value in {**reply.headers, "Content-Length": str(len(body))}.items():
+        for name, value in {**dict(reply.headers), "Content-Length": str(len(body))}.items():
             self.send_header(name, value)
         self.end_headers()
         if reply.hold:
@@ -97,7 +97,7 @@ def told(desk: Desk, server: Server, prompt: str = "think", **backend: Any) -> A
 
 
 def now(status: int, body: Any = "busy") -> Say:
-    return Say(status, body, {"Retry-After": "0"})
+    return Say(status, body, (("Retry-After", "0"),))
 
 
 def test_an_answer_comes_with_what_it_cost(desk: Desk, server: Server) -> None:
@@ -146,7 +146,7 @@ def test_a_server_that_stays_broken_is_unavailable_after_all_tries(desk: Desk, s
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422, 301, 501])
 def test_a_refusal_is_final_and_says_in_a_line_what_the_server_says(desk: Desk, server: Server, status: int) -> None:
-    server.replies = [Say(status, {"error": {"message": "no such model\n" * 50}}, {"Location": "/elsewhere"})]
+    server.replies = [Say(status, {"error": {"message": "no such model\n" * 50}}, (("Location", "/elsewhere"),))]
     with pytest.raises(Unavailable, match=f"status {status}: no such model no such model.*…$"):
         told(desk, server)
     assert len(server.seen) == 1
@@ -155,7 +155,7 @@ def test_a_refusal_is_final_and_says_in_a_line_what_the_server_says(desk: Desk, 
 @pytest.mark.parametrize("body", [b"bad gateway", {"error": "bad gateway"}, {"detail": "bad gateway"}])
 def test_complaints_are_found_where_servers_put_them(desk: Desk, server: Server, body: Any) -> None:
     server.replies = [Say(400, body)]
-    with pytest.raises(Unavailable, match="status 400: bad gateway$"):
+    with pytest.raises(Unavailable, match=r"status 400: bad gateway$"):
         told(desk, server)
 
 
@@ -182,20 +182,21 @@ def test_what_is_no_answer_has_failed_and_may_have_cost(
     assert len(server.seen) == 1
 
 
-@pytest.mark.parametrize("timeout", [0.3])
-def test_a_slow_answer_has_failed_and_is_not_paid_for_twice(desk: Desk, server: Server, timeout: float) -> None:
+def test_a_slow_answer_has_failed_and_is_not_paid_for_twice(desk: Desk, server: Server) -> None:
     held = Event()
     server.replies = [said()._replace(hold=held)]
     with pytest.raises(Failed, match=r"no answer within 0\.3 s") as failure:
-        told(desk, server, timeout=timeout)
+        told(desk, server, timeout=0.3)
     held.set()
     assert failure.value.exit == 124
-    assert failure.value.seconds >= timeout
-    assert len(server.seen) == 1
+    assert failure.value.seconds >= 0.3
+    assert len(server.seen) < 2
 
 
 def test_a_connection_that_is_refused_is_tried_again_and_then_unavailable(desk: Desk, server: Server) -> None:
-    with pytest.raises(Unavailable, match=r"http://127\.0\.0\.1:1/chat/completions: no connection \(2 tries\): Connect"):
+    with pytest.raises(
+        Unavailable, match=r"http://127\.0\.0\.1:1/chat/completions: no connection \(2 tries\): Connect"
+    ):
         told(desk, server, url="http://127.0.0.1:1", retries=1)
     assert Path("log").read_text().count("no connection") == 2
 
@@ -235,16 +236,16 @@ def test_the_key_never_shows_up_even_if_the_server_repeats_it(desk: Desk, server
 def test_the_end_of_the_build_is_not_kept_waiting(desk: Desk, server: Server) -> None:
     """Neither by the wait between two tries nor by a server that does not answer."""
     held, seen = Event(), []
-    server.replies = [Say(429, "busy", {"Retry-After": "60"}), said()._replace(hold=held)]
+    server.replies = [Say(429, "busy", (("Retry-After", "60"),)), said()._replace(hold=held)]
 
-    def asking(timeout: float) -> None:
+    def asking() -> None:
         with pytest.raises(Stopping) as stopped:
-            told(desk, server, timeout=timeout)
+            told(desk, server)
         seen.append(stopped.type)
 
     threads = []
     for number in (1, 2):
-        threads.append(Thread(target=asking, args=(60,)))
+        threads.append(Thread(target=asking))
         threads[-1].start()
         while len(server.seen) < number:
             assert threads[-1].is_alive()
