@@ -132,13 +132,24 @@ def test_a_miss_says_what_is_missing_where_and_how_to_record_it(desk: Desk, ques
         assert word in str(miss.value)
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [b'{"key": 5}', b"{", b"null", recorded(CALL).replace(b'"done"', b"5"), recorded(CALL).replace(b"ZG", b"!")],
-)
+LINE = recorded(CALL)
+DAMAGED = [
+    LINE[:-9] + b"\n",
+    LINE.replace(b'"text": "done"', b'"text": 5'),
+    LINE.replace(b'"exit": 0', b'"exit": "0"'),
+    LINE.replace(b'"usd"', b'"eur"'),
+    LINE.replace(b'"usd": 0.5', b'"usd": "0.5"'),
+    LINE.replace(b'"seconds": 2.5', b'"seconds": -1'),
+    LINE.replace(b'"error": "", ', b"").replace(b', "error": ""', b""),
+    LINE.replace(b'"patch": "Z', b'"patch": "!!!!Z'),
+    b'"%s"\n' % CALL.key.encode(),
+    b"[" * 100_000 + CALL.key.encode() + b"\n",
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
 def test_a_line_that_is_no_call_is_not_passed_over(desk: Desk, damage: bytes) -> None:
-    line = damage.rstrip(b"\n") + b" " + CALL.key.encode()
-    Path("recorded/calls.jsonl").write_bytes(recorded(CALL._replace(key="other")) + line + b"\n")
+    Path("recorded/calls.jsonl").write_bytes(recorded(CALL._replace(key="other")) + damage)
     with pytest.raises(Unavailable, match=r"recorded/calls\.jsonl:2: not a recorded call"):
         replayed(desk)
 

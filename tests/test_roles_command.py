@@ -179,6 +179,7 @@ def test_a_timeout_ends_the_children_too_and_keeps_what_was_printed(desk: Desk) 
     with pytest.raises(Failed, match=r"sh: timed out after 1\.5 s") as failure:
         told(desk, {"run": ["/bin/sh", "-c", slow], "timeout": 1.5})
     assert failure.value.exit == 124
+    assert 1.5 <= failure.value.seconds < 20
     assert ends(int(Path("work/grandchild").read_text()))
     assert log() == "started\n"
 
