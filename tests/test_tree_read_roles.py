@@ -17,7 +17,7 @@ from pipeline.tree import backends
 from pipeline.tree.read_roles import NEEDED, ROLES, roles
 
 PAGE = (ROOT / "docs/backends.md").read_text()
-PATCHES = "{backend: patches, folder: ideas}"
+PATCHES = {"ideas": "{backend: patches, folder: ideas}", "coder": "{backend: patches}"}
 
 
 def read(text: str) -> dict[str, dict[str, Any]]:
@@ -26,16 +26,16 @@ def read(text: str) -> dict[str, dict[str, Any]]:
 
 def read_as(role: str, text: str) -> dict[str, Any]:
     """`text` begins on line 2; the roles that must be there are, on line 1 or so."""
-    others = "".join(f"  {other}: {PATCHES}\n" for other in NEEDED if other != role)
+    others = "".join(f"  {other}: {PATCHES[other]}\n" for other in NEEDED if other != role)
     return read(f"roles:\n  {role}:{text if text[0] == chr(10) else f' {text}'}\n{others}")[role]
 
 
 def test_a_role_that_is_not_given_is_done_without() -> None:
-    found = read(f"roles: {{ideas: {PATCHES}, coder: {PATCHES}}}")
+    found = read(f"roles: {{ideas: {PATCHES['ideas']}, coder: {PATCHES['coder']}}}")
     assert found == {
         "ideas": {"backend": "patches", "folder": "ideas"},
         "planner": {"backend": "none"},
-        "coder": {"backend": "patches", "folder": "ideas"},
+        "coder": {"backend": "patches"},
         "reviewer": {"backend": "none"},
     }
 
@@ -111,9 +111,10 @@ MISTAKES = [
     ("coder", "{backend: comand}", ["'comand' cannot be coder; did you mean 'command'?"]),
     ("coder", "{folder: x}", ["'backend' is missing; one of command, openai, replay, patches, manual"]),
     ("planner", "none", ["expected a mapping (name: value), found 'none'"]),
-    ("coder", "{backend: patches}", ["'folder' is missing"]),
-    ("coder", "{backend: patches, folder: ''}", ["folder: expected text"]),
-    ("coder", "{backend: patches, folder: x, prompt: y}", ["unknown key 'prompt'"]),
+    ("ideas", "{backend: patches}", ["'folder' is missing"]),
+    ("ideas", "{backend: patches, folder: ''}", ["folder: expected text"]),
+    ("ideas", "{backend: patches, folder: x, prompt: y}", ["unknown key 'prompt'"]),
+    ("coder", "{backend: patches, folder: x}", ["unknown key 'folder'"]),
     ("coder", "{backend: replay, folder: x, model: m}", ["unknown key 'model'"]),
     ("coder", "{backend: command}", ["'run' is missing"]),
     ("coder", "{backend: command, run: claude -p}", ["run: expected a list, found 'claude -p'"]),
@@ -159,7 +160,7 @@ def test_a_mistake_is_told_with_its_place_and_what_would_be_right(role: str, tex
 @pytest.mark.parametrize("needed", NEEDED)
 def test_somebody_has_to_have_ideas_and_somebody_to_write_code(needed: str) -> None:
     with pytest.raises(SpecError, match=rf"specs/x\.yaml:1: roles: '{needed}' is missing"):
-        read("roles: {" + ", ".join(f"{other}: {PATCHES}" for other in NEEDED if other != needed) + "}")
+        read("roles: {" + ", ".join(f"{other}: {PATCHES[other]}" for other in NEEDED if other != needed) + "}")
 
 
 RANDOM = "f00dfacecafe0123456789abcdefBADA"
@@ -214,7 +215,7 @@ def section(title: str) -> str:
 @pytest.mark.parametrize("block", blocks())
 def test_the_snippets_in_the_documentation_are_read(block: str) -> None:
     given = re.findall(r"^  (\w+):", block, re.MULTILINE)
-    assert read(block + "".join(f"  {role}: {PATCHES}\n" for role in NEEDED if role not in given))
+    assert read(block + "".join(f"  {role}: {PATCHES[role]}\n" for role in NEEDED if role not in given))
 
 
 @pytest.mark.parametrize("name", backends.BACKENDS)
