@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from pipeline.build.asked import plans_for
 from pipeline.build.command import jobs
 from pipeline.build.following import followers
+from pipeline.build.project import RunPlan
 from pipeline.build.runner import Interrupted, RoomRunner, Todo
 from pipeline.build.session import Session
 from pipeline.core.rooms import rooms
@@ -18,17 +19,28 @@ from pipeline.edge.lock import locked
 from pipeline.views.events import Build, Reporter
 from pipeline.views.reporters import REPORTERS, Reporters, junit
 
-__all__ = ["Interrupted", "build"]
+__all__ = ["Interrupted", "build", "build_locked"]
 
 
 def build(words: list[str], params: Mapping[str, Any], reporters: Mapping[str, Any]) -> int:
     plans = plans_for(words)
     with locked([*plans]) as locks:
-        session = Session(plans, locks, params["always"])
-        try:
-            return _built(session, session.select(words), params, reporters)
-        finally:
-            session.close()
+        return build_locked(plans, locks, words, params, reporters)
+
+
+def build_locked(
+    plans: Mapping[str, RunPlan],
+    locks: Sequence[int],
+    words: Iterable[str],
+    params: Mapping[str, Any],
+    reporters: Mapping[str, Any],
+) -> int:
+    """For who has the locks of `plans` already."""
+    session = Session(plans, locks, params["always"])
+    try:
+        return _built(session, session.select(words), params, reporters)
+    finally:
+        session.close()
 
 
 def _built(session: Session, wanted: set[int], params: Mapping[str, Any], reporters: Mapping[str, Any]) -> int:
