@@ -4,6 +4,16 @@
     plan.plan(spec)      -> its targets, a pure function
     stages.STAGES        -> what the targets do, by the name of the stage
     shown.shown(target)  -> the same of one of them for people: words of the spec, and the lines beside each
+    shown.outlook(targets) -> lines about the whole run that one should know before it starts
+
+A kind may also follow its builds, as the one writer of what is not the output of any target; it is then in FOLLOWED:
+
+    follow.Follower(run, targets, todo) -> hears in the main thread what `Follower` here says
+
+A kind may go on in rounds, for `coppice advance`; it is then in ADVANCING and has two more modules:
+
+    advancing   -> what `Advancing` here says
+    flags.FLAGS -> options of the command line that stand for keys of its spec
 
 The modules are imported when they are needed: a build whose plan is frozen reads no YAML."""
 
@@ -14,6 +24,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pipeline.core.graph import Target
+from pipeline.core.outcome import Outcome
 from pipeline.errors import instead
 
 if TYPE_CHECKING:
@@ -21,6 +32,8 @@ if TYPE_CHECKING:
     from pipeline.spec import Item
 
 KINDS = {"steps": "pipeline.steps", "tree": "pipeline.tree"}
+FOLLOWED = {"tree"}
+ADVANCING = {"tree"}
 
 
 class Spec(Protocol):
@@ -32,6 +45,57 @@ class Spec(Protocol):
     def store(self) -> str | None: ...
     @property
     def at_once(self) -> int: ...
+
+
+class Follower(Protocol):
+    """Told by the main thread."""
+
+    def begin(self) -> None: ...
+    def started(self, target: Target, new: bool) -> None: ...
+    def ended(self, target: Target, outcome: Outcome) -> None: ...
+    def over(self, stopped: bool) -> None: ...
+
+
+class Advancing(Protocol):
+    """`done`: so many rounds, from the first on, are as they should be."""
+
+    def rounds(self, targets: Sequence[Target]) -> Sequence[Sequence[str]]:
+        """The targets that end each."""
+
+    def standing(self, run: str, targets: Sequence[Target], done: int) -> Mapping[str, Any]:
+        """As it is printed; there is no round left to be started when it has a `stop_reason`."""
+
+    def summarize(self, run: str, targets: Sequence[Target], done: int) -> None:
+        """Writes a summary before the end."""
+
+    def report(self, run: str, targets: Sequence[Target]) -> str:
+        """Writes the summary from what is recorded; its path."""
+
+    def validate(self, run: str, targets: Sequence[Target]) -> tuple[str, int]:
+        """Writes whether the records hold together; the path, and how many problems there are."""
+
+
+class Flag(Protocol):
+    """An option that stands for `key` of the spec."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def default(self) -> Any:
+        """What a spec without the key has."""
+
+    @property
+    def value(self) -> str:
+        """What its value is called; empty for a switch."""
+
+    @property
+    def inverse(self) -> bool:
+        """A switch that can be turned off."""
+
+    @property
+    def help(self) -> str: ...
+    def read(self, item: Item, what: str) -> Any:
+        """The value there; `what` is for messages."""
 
 
 def kind_of(item: Item) -> str:
@@ -62,6 +126,31 @@ def stages(kind: str) -> Mapping[str, Stage]:
 def shown(kind: str, target: Target) -> Mapping[str, Sequence[str]]:
     words: Mapping[str, Sequence[str]] = _module(kind, "shown").shown(target)
     return words
+
+
+def outlook(kind: str, targets: Sequence[Target]) -> Iterable[str]:
+    """What all of a run may come to."""
+    lines: Iterable[str] = _module(kind, "shown").outlook(targets)
+    return lines
+
+
+def is_followed(kind: str) -> bool:
+    return kind in FOLLOWED
+
+
+def follower(kind: str, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> Follower:
+    made: Follower = _module(kind, "follow").Follower(run, targets, todo)
+    return made
+
+
+def advancing(kind: str) -> Advancing:
+    made: Advancing = _module(kind, "advancing")
+    return made
+
+
+def flags(kind: str) -> Sequence[Flag]:
+    known: Sequence[Flag] = _module(kind, "flags").FLAGS
+    return known
 
 
 def _module(kind: str, name: str) -> Any:

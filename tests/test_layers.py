@@ -51,7 +51,7 @@ PURE = [
 OUTSIDE = {
     "doit": ["build", "dodo"],
     "yaml": ["spec"],
-    "psutil": ["edge.guard"],
+    "psutil": ["edge.guard", "edge.takeover"],
     "git": ["edge.git"],
     "httpx": ["edge.roles"],
 }

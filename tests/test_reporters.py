@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from pipeline.build.exits import UNREAD
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome
+from pipeline.core.words import duration
 from pipeline.views.console import Console
 from pipeline.views.events import Build
-from pipeline.views.lines import TAIL_BYTES, TAIL_LINES, clean, details, duration, said, summary, tail
+from pipeline.views.lines import TAIL_BYTES, TAIL_LINES, clean, details, said, summary, tail
 from pipeline.views.reporters import Reporters
 
 SPEC = fine_and_bad("seq 1 30", retries=1)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from pipeline.build.asked import plans_for
 from pipeline.build.command import jobs
+from pipeline.build.following import followers
+from pipeline.build.project import RunPlan
 from pipeline.build.runner import Interrupted, RoomRunner, Todo
 from pipeline.build.session import Session
 from pipeline.core.rooms import rooms
@@ -17,17 +19,28 @@ from pipeline.edge.lock import locked
 from pipeline.views.events import Build, Reporter
 from pipeline.views.reporters import REPORTERS, Reporters, junit
 
-__all__ = ["Interrupted", "build"]
+__all__ = ["Interrupted", "build", "build_locked"]
 
 
 def build(words: list[str], params: Mapping[str, Any], reporters: Mapping[str, Any]) -> int:
     plans = plans_for(words)
     with locked([*plans]) as locks:
-        session = Session(plans, locks, params["always"])
-        try:
-            return _built(session, session.select(words), params, reporters)
-        finally:
-            session.close()
+        return build_locked(plans, locks, words, params, reporters)
+
+
+def build_locked(
+    plans: Mapping[str, RunPlan],
+    locks: Sequence[int],
+    words: Iterable[str],
+    params: Mapping[str, Any],
+    reporters: Mapping[str, Any],
+) -> int:
+    """For who has the locks of `plans` already."""
+    session = Session(plans, locks, params["always"])
+    try:
+        return _built(session, session.select(words), params, reporters)
+    finally:
+        session.close()
 
 
 def _built(session: Session, wanted: set[int], params: Mapping[str, Any], reporters: Mapping[str, Any]) -> int:
@@ -50,20 +63,22 @@ def _tell_unset(session: Session, todo: set[int]) -> None:
     """Variables to pass through that are not there.  No mistake: a proxy, say, is not set everywhere."""
     targets, stages = session.graph.targets, session.maker.stages
     passed = {(t.run, name) for t in map(targets.__getitem__, todo) for name in stages[t.run][t.stage].passed(t)}
-    for run, name in sorted(passed):
-        if name not in os.environ:
-            sys.stderr.write(f"coppice: {run}: {name} is not set; steps that pass it on run without it\n")
+    unset = sorted((run, name) for run, name in passed if name not in os.environ)
+    for run in dict.fromkeys(run for run, _ in unset):
+        names = [name for of, name in unset if of == run]
+        verb = "is" if len(names) == 1 else "are"
+        sys.stderr.write(f"coppice: {run}: {', '.join(names)} {verb} not set; what passes it on runs without it\n")
 
 
 def _reporter(session: Session, stream: Any, params: Mapping[str, Any], reporters: Mapping[str, Any]) -> Reporters:
-    """One of coppice, of doit or of a plugin; and JUnit's besides."""
+    """One of coppice, of doit or of a plugin; besides it those of runs that follow their build, and JUnit's."""
     name = params["reporter"]
     made = ({**reporters, **REPORTERS}[name] if isinstance(name, str) else name)(stream, params)
     if not isinstance(made, Reporter):
         from pipeline.build.foreign import ForeignReporter
 
         made = ForeignReporter(made, session)
-    return Reporters([made, *([junit(params["junit"])] if params["junit"] else [])])
+    return Reporters([*followers(session.plans), made, *([junit(params["junit"])] if params["junit"] else [])])
 
 
 def _output(named: Any) -> AbstractContextManager[Any]:

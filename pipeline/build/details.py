@@ -11,10 +11,9 @@ from pipeline.build.statuses import Standing, standings
 from pipeline.core.graph import Target
 from pipeline.core.outcome import FRESH
 from pipeline.core.rooms import spoken
-from pipeline.core.words import listed
+from pipeline.core.words import duration, listed
 from pipeline.views.chart import STATUSES
 from pipeline.views.details import Details, run_text, target_text
-from pipeline.views.lines import duration
 from pipeline.views.why import outlook, reason_line
 
 

@@ -11,6 +11,8 @@ COMMANDS = {
     "why": "pipeline.build.questions:Why",
     "plan": "pipeline.build.questions:Plan",
     "graph": "pipeline.build.questions:GraphCommand",
+    "advance": "pipeline.build.advance:Advance",
+    "tree": "pipeline.build.tree_command:Tree",
     "init": "pipeline.build.upkeep:Init",
     "gc": "pipeline.build.upkeep:Gc",
 }
@@ -22,7 +24,7 @@ MEANINGLESS = {
 }
 # Taken from the start, so that no run has to be renamed when they come.
 _LATER = {
-    "advance", "tree", "bank", "bg", "stats", "mcts", "calibrate", "explain", "replay", "watch", "dashboard",
+    "bank", "bg", "stats", "mcts", "calibrate", "explain", "replay", "watch", "dashboard",
 }  # fmt: skip
 # A run of such a name could not be selected.
 RESERVED = frozenset(COMMANDS) | frozenset(MEANINGLESS) | {"tabcompletion"} | _LATER

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from pipeline import kinds
 from pipeline.build.rehearsal import rehearse
 from pipeline.build.session import Session
 from pipeline.build.times import expected
@@ -25,4 +26,11 @@ def outlined(session: Session, wanted: Iterable[int], todo: Iterable[int], jobs:
     seconds = {i: s or 0.0 for i, (s, _) in times.items()}
     own = {i: rooms_of(graph.targets[i]) for i in seconds}
     at_once = wall(seconds, {i: graph.above(i) for i in seconds}, own, rooms(session.plans.values()), jobs)
-    return Plan(items, len(graph.needed(wanted)), sum(seconds.values()), at_once, jobs)
+    return Plan(items, len(graph.needed(wanted)), sum(seconds.values()), at_once, jobs, [*_outlook(session, wanted)])
+
+
+def _outlook(session: Session, wanted: Iterable[int]) -> Iterator[str]:
+    """Of runs that are asked for; not of those that they only read from."""
+    for run in dict.fromkeys(session.graph.targets[i].run for i in sorted(wanted)):
+        plan = session.plans[run]
+        yield from (f"{run}: {line}" for line in kinds.outlook(plan.kind, plan.targets))

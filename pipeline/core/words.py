@@ -1,4 +1,4 @@
-"""How many, and which, in words."""
+"""How many, which, and how long, in words."""
 
 from __future__ import annotations
 
@@ -19,3 +19,13 @@ def count(targets: int) -> str:
 def listed(names: Sequence[str], most: int = NAMED) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def duration(seconds: float, digits: int = 1) -> str:
+    """0.3 s, 12.4 s, 3 min 20 s, 2 h 05 min."""
+    if round(seconds, digits) < 60:
+        return f"{max(seconds, 0.0):.{digits}f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"

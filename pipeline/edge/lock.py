@@ -3,40 +3,67 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
-import socket
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from pipeline.edge import state
+from pipeline.edge.heartbeat import Holder, beating, holder_of, ours, tell, withdraw
+from pipeline.edge.takeover import Takeover, held, note, unseat
 from pipeline.errors import Locked
 
 
 @contextmanager
-def locked(runs: Sequence[str]) -> Iterator[tuple[int, ...]]:
-    """Hold the locks of `runs`, taken in one order by everybody.
+def locked(runs: Sequence[str], takeover: Takeover | None = None) -> Iterator[tuple[int, ...]]:
+    """Hold the locks of `runs`.  Nobody waits for one, so that no order is needed: the one to be taken over is first.
 
     Gives the files that the guard of this build must keep open: as long as the guard of a killed build is
     still ending what that build left behind, they are locked and we wait for it."""
+    first = takeover.run if takeover else ""
+    order = sorted(runs, key=lambda run: (run != first, run))
     with ExitStack() as stack:
-        yield tuple(stack.enter_context(_one(run)) for run in sorted(runs))
+        held = [stack.enter_context(_one(run, takeover if run == first else None)) for run in order]
+        stack.enter_context(beating([holder for holder, _ in held]))
+        yield tuple(guard for _, guard in held)
 
 
 @contextmanager
-def _one(run: str) -> Iterator[int]:
+def _one(run: str, takeover: Takeover | None) -> Iterator[tuple[Holder, int]]:
     os.makedirs(state.folder(run), exist_ok=True)
     with _opened(f"{state.folder(run)}/lock") as lock, _opened(f"{state.folder(run)}/guard") as guard:
+        before = None if _taken(lock) else _taken_over(run, lock, takeover)
+        holder = ours(run)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise Locked(f"run {run} is being built by {_holder(lock)}; wait for it, or stop that process") from error
-        me = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S %z")}
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, json.dumps(me).encode(), 0)
-        fcntl.flock(guard, fcntl.LOCK_EX)
-        yield guard
+            tell(holder)
+            if takeover and before:
+                note(takeover, before, holder)
+            fcntl.flock(guard, fcntl.LOCK_EX)
+            yield holder, guard
+        finally:
+            withdraw(run)
+
+
+def _taken(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _taken_over(run: str, lock: int, takeover: Takeover | None) -> Holder:
+    """From whom.  Of several who try, one has its turn; the others have come too late."""
+    seen = holder_of(run)
+    if takeover is None:
+        advice = f"wait for it, or stop that process; a search is taken over with `coppice advance {run} --force`"
+        raise Locked(f"{held(run, seen)}: {advice}")
+    with _opened(f"{state.folder(run)}/takeover") as turn:
+        if not _taken(turn):
+            raise Locked(f"run {run} is being taken over by another process right now; wait for that one")
+        before = unseat(takeover, seen)
+        if not _taken(lock):
+            raise Locked(f"{held(run, holder_of(run))}: it was faster than we were; try again")
+    return before
 
 
 @contextmanager
@@ -46,12 +73,3 @@ def _opened(path: str) -> Iterator[int]:
         yield fd
     finally:
         os.close(fd)
-
-
-def _holder(fd: int) -> str:
-    """The holder writes its name right after it takes the lock; in the moment between, it has none."""
-    try:
-        holder = json.loads(os.pread(fd, 4096, 0))
-        return f"process {holder['pid']} on {holder['host']} since {holder['since']}"
-    except (ValueError, KeyError, TypeError):
-        return "another process that has just started"

@@ -12,11 +12,16 @@ from pipeline.tree.records import Record, load, read_bytes
 from pipeline.tree.slots import ROOT, Place, Slot, parse_slot, places_of, slots_of
 
 VERSION = 1
+NOTHING: Mapping[str, Record] = {}
 
 
-def folded(run: str, config: Mapping[str, Any]) -> Record:
-    """`config`: the run's, as a plan has it.  Of what is not there yet nothing is said."""
-    return _Fold(run, config).manifest()
+def folded(run: str, config: Mapping[str, Any], lives: Mapping[str, Record] = NOTHING) -> Record:
+    """`config`: the run's, as a plan has it; `lives`: of the evaluations.  Of what is not there yet nothing is said."""
+    manifest = _Fold(run, config).manifest()
+    for name, life in lives.items():
+        if name in manifest["evaluations"]:
+            manifest["evaluations"][name] |= life
+    return manifest
 
 
 class _Fold:

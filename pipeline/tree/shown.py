@@ -6,6 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 
 from pipeline.core.graph import Target
+from pipeline.tree.outlook import outlook
+
+__all__ = ["outlook", "shown"]
 
 
 def shown(target: Target) -> Mapping[str, Sequence[str]]:

@@ -9,7 +9,7 @@ from pipeline.core.graph import Target
 from pipeline.edge.git.command import GitProblem
 from pipeline.edge.job import Job, Stage, StageFailed
 from pipeline.tree.assigning import hand_out
-from pipeline.tree.ideation import idea
+from pipeline.tree.ideation import idea, recorded
 from pipeline.tree.implementing import implement
 from pipeline.tree.judging import judge
 from pipeline.tree.promoting import end_depth
@@ -45,6 +45,7 @@ _STAGES = {
     "start": Stage("tree.start/1", start),
     "node": Stage("tree.node/1", node),
     "idea": Stage("tree.idea/1", idea, passed=passed),
+    "recorded": Stage("tree.recorded/1", recorded),
     "assign": Stage("tree.assign/1", hand_out),
     "implement": Stage("tree.implement/1", implement, passed=passed),
     "test": Stage("tree.test/1", test, passed=passed),

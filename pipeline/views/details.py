@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pipeline.core.freshness import Receipt
 from pipeline.core.outcome import BUILT
 from pipeline.core.rooms import spoken
-from pipeline.views.lines import duration
+from pipeline.core.words import duration
 from pipeline.views.why import failure_text
 
 Row = tuple[str, Sequence[str]]  # a word, and the lines beside it

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED
 from pipeline.core.rooms import spoken
-from pipeline.core.words import count
-from pipeline.views.lines import duration
+from pipeline.core.words import count, duration
 from pipeline.views.progress import Progress, Running
 
 RUNNING_SHOWN = 8

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.core.outcome import BUILT, FAILED, IGNORED, RECALLED, SKIPPED, Outcome
-from pipeline.core.words import count
+from pipeline.core.words import count, duration
 
 SAID = {
     BUILT: "built {name}  {time}{again}",
@@ -21,16 +21,6 @@ TAIL_LINES = 20
 TAIL_BYTES = 16384
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
-
-def duration(seconds: float, digits: int = 1) -> str:
-    """0.3 s, 12.4 s, 3 min 20 s, 2 h 05 min."""
-    if round(seconds, digits) < 60:
-        return f"{max(seconds, 0.0):.{digits}f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest:02} s"
-    return f"{minutes // 60} h {minutes % 60:02} min"
 
 
 def said(name: str, outcome: Outcome) -> str:

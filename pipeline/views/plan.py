@@ -9,8 +9,7 @@ from typing import NamedTuple
 from pipeline.core.forecast import HELD, MAYBE, RUN, Forecast
 from pipeline.core.graph import step_of
 from pipeline.core.outcome import FRESH, IGNORED, RECALLED
-from pipeline.core.words import count
-from pipeline.views.lines import duration
+from pipeline.core.words import count, duration
 from pipeline.views.why import LEFT_OUT, difference
 
 MANY = 40
@@ -44,6 +43,7 @@ class Plan(NamedTuple):
     serial: float
     wall: float
     jobs: int
+    outlook: Sequence[str] = ()
 
 
 def why(forecast: Forecast) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ def as_text(plan: Plan, everything: bool) -> str:
     if not plan.items:
         return f"nothing to do: {count(plan.targets)} up to date"
     short = len(plan.items) > MANY and not everything
-    lines = [_head(plan), ""]
+    lines = [_head(plan), *plan.outlook, ""]
     if short:
         lines += [*_table(_steps(plan.items)), "", f"the first {FIRST} of them, in order (--all shows all):", ""]
     lines += _table((item.action, item.name, _time([item]), _first(item.why)) for item in _some(plan.items, short))
@@ -122,5 +122,5 @@ def _seconds(seconds: float) -> str:
 def as_json(plan: Plan) -> str:
     return json.dumps({
         "targets": plan.targets, "serial": round(plan.serial, 3), "wall": round(plan.wall, 3), "jobs": plan.jobs,
-        "todo": [item._asdict() for item in plan.items],
+        "outlook": [*plan.outlook], "todo": [item._asdict() for item in plan.items],
     }, indent=1)  # fmt: skip

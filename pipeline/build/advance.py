@@ -1,0 +1,131 @@
+"""The command `advance`: a search one depth further, and where it stands as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from itertools import takewhile
+from math import inf
+from typing import Any
+
+from doit.exceptions import InvalidCommand
+
+from pipeline import kinds
+from pipeline.build.asked import plans_for
+from pipeline.build.command import NewCommand, opt_jobs
+from pipeline.build.exits import refuse
+from pipeline.build.project import RunPlan
+from pipeline.edge.lock import locked
+from pipeline.edge.takeover import Takeover
+from pipeline.errors import SpecError
+
+PLAIN = {"always": False, "continue": False, "reporter": "console", "outfile": None, "junit": ""}
+opt_stale = {
+    "name": "lock_stale_seconds", "long": "lock-stale-seconds", "type": str, "default": None, "metavar": "S",
+    "help": "take the run over from a process that has not been heard of for S seconds",
+}  # fmt: skip
+opt_force = {
+    "name": "force", "long": "force", "type": bool, "default": False,
+    "help": "take the run over from the process that builds it, which is ended",
+}  # fmt: skip
+
+
+class Advance(NewCommand):
+    name = "advance"
+    doc_usage = "RUN"
+    doc_purpose = "take a search at most one depth further; print where it stands as JSON"
+    doc_description = (
+        "Builds what the first depth that is not over needs, then its nodes. Once the search has stopped it builds what"
+        " is left: the report and its validation. Progress goes to standard error."
+    )
+    cmd_options = (opt_jobs, opt_stale, opt_force)
+
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        if len(args) != 1:
+            raise InvalidCommand(f"advance: name one run, not {len(args)}")
+        return advance(args[0], params["num_process"], takeover(self.name, args[0], params))
+
+
+def takeover(command: str, run: str, params: Mapping[str, Any]) -> Takeover | None:
+    """What the options say of a lock that is held."""
+    patience = params["lock_stale_seconds"]
+    try:
+        seconds = 0.0 if patience is None else float(patience)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < inf:
+        raise InvalidCommand(f"{command}: --lock-stale-seconds wants a number of seconds, not '{patience}'")
+    return None if patience is None and not params["force"] else Takeover(run, params["force"], seconds)
+
+
+def advance(run: str, jobs: int, takeover: Takeover | None) -> int:
+    plans = plans_for([run])
+    if run not in plans:
+        raise SpecError(f"advance: '{run}' is no run; name one of: {', '.join(plans)}")
+    if plans[run].kind not in kinds.ADVANCING:
+        what = f"kind: {plans[run].kind} has no depths to advance by; `coppice {run}` builds it"
+        raise SpecError(f"{plans[run].spec}:1: {what}")
+    with locked([*plans], takeover) as locks, redirect_stdout(sys.stderr):
+        search = Search(plans[run], plans, locks, jobs)
+        code = _interruptible(search)
+        standing = search.standing()
+    print(json.dumps(standing, indent=1))
+    return code
+
+
+def _interruptible(search: Search) -> int:
+    from pipeline.build.building import Interrupted
+
+    try:
+        return search.advance()
+    except Interrupted as error:
+        return refuse(f"{error}; what was finished is kept", 128 + error.number)
+
+
+class Search:
+    """A run that goes on in rounds, whose locks are ours."""
+
+    def __init__(self, plan: RunPlan, plans: Mapping[str, RunPlan], locks: Sequence[int], jobs: int) -> None:
+        self.plan, self._plans, self._locks, self._jobs = plan, plans, locks, jobs
+        self._kind = kinds.advancing(plan.kind)
+        self._rounds = self._kind.rounds(plan.targets)
+
+    def advance(self) -> int:
+        """One round, and what is left when it was the last."""
+        done = self._done()
+        if done < len(self._rounds) and not self._stopped(done):
+            if code := self._build(self._rounds[done]):
+                return code
+            done = self._done()
+        if done == len(self._rounds) or self._stopped(done):
+            return self._build([self.plan.run])
+        self._kind.summarize(self.plan.run, self.plan.targets, done)
+        return 0
+
+    def standing(self) -> Mapping[str, Any]:
+        return self._kind.standing(self.plan.run, self.plan.targets, self._done())
+
+    def _stopped(self, done: int) -> bool:
+        return self._kind.standing(self.plan.run, self.plan.targets, done)["stop_reason"] is not None
+
+    def _done(self) -> int:
+        """How many rounds, from the first on, are fresh with all that they are made from."""
+        from pipeline.build.session import Session
+        from pipeline.build.statuses import standings
+        from pipeline.core.outcome import FRESH
+
+        session = Session(self._plans)
+        try:
+            index = session.graph.index
+            ends = [{index[name] for name in names} for names in self._rounds]
+            seen = standings(session, set().union(*ends))
+            return sum(1 for _ in takewhile(lambda own: all(seen[i].status == FRESH for i in own), ends))
+        finally:
+            session.close()
+
+    def _build(self, words: Sequence[str]) -> int:
+        from pipeline.build.building import build_locked
+
+        return build_locked(self._plans, self._locks, words, {**PLAIN, "num_process": self._jobs}, {})

@@ -1,0 +1,98 @@
+"""Flags that stand for keys of a spec: as options, read, and held against what a file says."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, NoReturn
+
+from pipeline.errors import SpecError
+from pipeline.kinds import Flag
+from pipeline.spec import Item, parse
+
+_PLAIN = re.compile(r"[\w.+-]+")
+
+Keys = Mapping[str, Item]
+Reader = Callable[[Item, str], Any]
+
+
+class Typed(Item):
+    """What was typed on the command line, to be read like a value of a spec."""
+
+    __slots__ = ()
+
+    def wrong(self, what: str) -> NoReturn:
+        raise SpecError(f"{self.file}: {what}")
+
+
+class Given(NamedTuple):
+    """A flag of the command line, its value, and both as they were typed."""
+
+    flag: Flag
+    value: Any
+    typed: str
+
+
+def options(flags: Iterable[Flag]) -> Iterator[dict[str, Any]]:
+    """As doit wants them; None stands for a flag that is not given."""
+    for flag in flags:
+        long = long_of(flag.key)
+        inverse = {"inverse": f"no-{long}"} if flag.inverse else {}
+        value = {"type": str, "metavar": flag.value} if flag.value else {"type": bool}
+        yield {"name": flag.key, "long": long, "default": None, "help": flag.help, **value, **inverse}
+
+
+def long_of(key: str) -> str:
+    return key.replace("_", "-")
+
+
+def given(command: str, flags: Iterable[Flag], params: Mapping[str, Any]) -> list[Given]:
+    return [_read(command, flag, params[flag.key]) for flag in flags if params[flag.key] is not None]
+
+
+def _read(command: str, flag: Flag, value: str | bool) -> Given:
+    name = f"--{long_of(flag.key)}"
+    if isinstance(value, bool):
+        return Given(flag, value, name if value else f"--no-{name[2:]}")
+    text = value if _PLAIN.fullmatch(value) else json.dumps(value)
+    item = Typed(command, parse(text.encode(), command).node)
+    return Given(flag, flag.read(item, name), f"{name} {value}")
+
+
+def check_agreed(flags: Iterable[Given], file: str, keys: Keys, whole: bool) -> None:
+    """An error where a flag says something else than the file.  `whole`: a key that is not there has its default."""
+    for each in flags:
+        key = each.flag.key
+        if key in keys and each.flag.read(keys[key], key) != each.value:
+            raise SpecError(f"{each.typed} contradicts {file}:{keys[key].line}: {key}: {shown(keys[key])}")
+        if key not in keys and whole and each.value != each.flag.default:
+            means = "no limit" if each.flag.default is None else written(each.flag.default)
+            raise SpecError(f"{each.typed} contradicts {file}: {key} is not in it, which means {means}")
+
+
+def check_same(config: str, wanted: Keys, file: str, keys: Keys, flags: Iterable[Flag]) -> None:
+    """An error where `config` says something else than the file that was once made from it."""
+    readers: dict[str, Reader] = {flag.key: flag.read for flag in flags}
+    for key, item in wanted.items():
+        if key not in keys:
+            raise SpecError(f"{config}:{item.line}: {key}: is not in {file}, the spec of this run")
+        read = readers.get(key, _plain)
+        if read(item, key) != read(keys[key], key):
+            there = f"{file}:{keys[key].line}: {key}: {shown(keys[key])}"
+            raise SpecError(f"{config}:{item.line}: {key}: {shown(item)} contradicts {there}")
+
+
+def _plain(item: Item, _what: str) -> Any:
+    return item.plain()
+
+
+def shown(item: Item) -> str:
+    return "something else" if item.is_map or item.is_list else item.found().strip("'")
+
+
+def written(value: Any) -> str:
+    """As it stands in a spec."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -1,0 +1,110 @@
+"""A search a depth at a time: which targets end each depth, where it stands after some, and what is told of it."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.core.graph import Target
+from pipeline.edge.files import write_whole
+from pipeline.errors import SpecError
+from pipeline.tree.ideas import NO_NODE
+from pipeline.tree.layout import Layout
+from pipeline.tree.manifest import folded
+from pipeline.tree.records import Record, load
+from pipeline.tree.summary import summary
+from pipeline.tree.validation import problems, validation_report
+
+SUMMARY, VALIDATION = "TREE_SUMMARY.md", "VALIDATION_REPORT.md"
+
+
+def rounds(targets: Sequence[Target]) -> list[list[str]]:
+    """What there must be for a depth to be over: its promotion, and the nodes that come of it."""
+    nodes: dict[int, list[str]] = {}
+    for target in targets:
+        if target.stage == "node":
+            nodes.setdefault(_depth(target), []).append(target.name)
+    promotions = {_depth(target): target.name for target in targets if target.stage == "promote"}
+    return [[name, *nodes[depth + 1]] for depth, name in sorted(promotions.items())]
+
+
+def _depth(target: Target) -> int:
+    return int(target.name.partition(":d")[2].partition(".")[0])
+
+
+def standing(run: str, targets: Sequence[Target], done: int) -> Record:
+    """After `done` depths; records of those beyond may be there, but of a search that has been edited since."""
+    config = _config(targets)
+    current, reason = _reached(run, done)
+    found = folded(run, {**config, "max_depth": current})
+    evaluations = found["evaluations"]
+    promoted = {name: node for name, node in found["nodes"].items() if current and node["depth"] == current}
+    return {
+        "tree_run_id": run,
+        "current_depth": current,
+        "max_depth": config["max_depth"],
+        "stop_reason": reason,
+        "promoted": [_promoted(name, node, evaluations) for name, node in promoted.items()],
+        "evaluations": _counted(evaluations),
+    }
+
+
+def _reached(run: str, done: int) -> tuple[int, str | None]:
+    """Of a search that has stopped, the depths after that are only empty records."""
+    for depth in range(done):
+        if reason := load(Layout(run).of_depth(depth, "promoted.json"))["stop_reason"]:
+            return depth + 1, reason
+    return done, None
+
+
+def _promoted(name: str, node: Mapping[str, Any], evaluations: Mapping[str, Record]) -> Record:
+    source = node["artifacts"]["promoted_from_eval_id"]
+    score = evaluations[source]["scoring_summary"]["root_recommendation"]["score"]
+    return {
+        "node": name,
+        "from_eval": source,
+        "commit": node["commit"],
+        "idea": node["idea_chain"][-1],
+        "score": score,
+    }
+
+
+def _counted(evaluations: Mapping[str, Record]) -> dict[str, int]:
+    """Slots of places without a node are none."""
+    tried = Counter(each["status"] for each in evaluations.values() if not each["empty"])
+    empty = sum(bool(each["empty"]) and each["empty"] != NO_NODE for each in evaluations.values())
+    return {"completed": tried["completed"], "failed": tried["failed"], "skipped": empty}
+
+
+def summarize(run: str, targets: Sequence[Target], done: int) -> None:
+    """Before the end, when a target does."""
+    config = _config(targets)
+    found = {**folded(run, {**config, "max_depth": done}), "run_config": config}
+    write_whole(Layout(run).of_run(SUMMARY), summary(found).encode(errors="replace"), durable=False)
+
+
+def report(run: str, targets: Sequence[Target]) -> str:
+    """Written anew from the records that there are; its path."""
+    path = Layout(run).of_run(SUMMARY)
+    write_whole(path, summary(_recorded(run, targets)).encode(errors="replace"))
+    return path
+
+
+def validate(run: str, targets: Sequence[Target]) -> tuple[str, int]:
+    """The same, and how many problems there are."""
+    path, manifest = Layout(run).of_run(VALIDATION), _recorded(run, targets)
+    found = problems(manifest)
+    write_whole(path, validation_report(manifest, found).encode(errors="replace"))
+    return path, len(found)
+
+
+def _recorded(run: str, targets: Sequence[Target]) -> Record:
+    if not os.path.exists(Layout(run).of_run("root.json")):
+        raise SpecError(f"{run}: nothing is recorded of it yet; `coppice advance {run}` starts it")
+    return folded(run, _config(targets))
+
+
+def _config(targets: Sequence[Target]) -> dict[str, Any]:
+    return next(dict(target.params) for target in targets if target.stage == "report")

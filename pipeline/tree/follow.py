@@ -1,0 +1,136 @@
+"""The coordinator of a search: the one writer of events.jsonl and manifest.json, and of what is kept in git.
+
+It hears of targets in the main thread.  Records decide: whatever it writes can be made again from them."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pipeline.core.graph import Target
+from pipeline.core.outcome import BUILT, FAILED, RECALLED, Outcome
+from pipeline.edge.files import write_whole
+from pipeline.tree import events
+from pipeline.tree.keeping import keep
+from pipeline.tree.layout import Layout
+from pipeline.tree.manifest import folded
+from pipeline.tree.records import dumped, load
+from pipeline.tree.slots import Slot, parse_slot
+
+PAID = ("implement", "test", "sweep", "row")
+
+
+class Follower:
+    """`new`: whether a target was never built before."""
+
+    def __init__(self, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> None:
+        self.run, self.at = run, Layout(run)
+        self.config = next(dict(target.params) for target in targets if target.stage == "report")
+        self.todo = {slot for target in todo if (slot := _slot(target))}
+        self.known = events.lives(self._read())
+        self.begun: set[str] = set()
+        self.changed = False
+
+    def begin(self) -> None:
+        """What a killed build had begun waits again."""
+        for name, life in sorted(self.known.items()):
+            waits = not os.path.exists(self.at.of_eval(parse_slot(name), "summary.json"))
+            if name in self.todo and (events.is_open(life) or (waits and life["task_state"] == events.FAILED)):
+                self._tell(events.REQUEUED, name)
+        for depth in range(self.config["max_depth"]):
+            if os.path.exists(self.at.of_depth(depth, "assigned.json")):
+                self._queue(depth)
+
+    def started(self, target: Target, new: bool) -> None:
+        slot = _slot(target)
+        if slot and new and target.stage in PAID and slot not in self.begun and not self._is_empty(slot):
+            self._start(slot, time.time())
+
+    def ended(self, target: Target, outcome: Outcome) -> None:
+        if outcome.status not in (BUILT, RECALLED, FAILED):
+            return
+        self.changed = True
+        slot = _slot(target)
+        if outcome.status == FAILED:
+            if slot:
+                error = {"stage": target.stage, "why": outcome.why, "exit": outcome.exit, "log": outcome.log}
+                self._tell(events.FAILED, slot, error=error)
+        elif target.stage == "assign":
+            self._queue(int(target.name.partition(":d")[2].partition(".")[0]))
+        elif target.stage == "promote":
+            self._promoted(target.params["depth"])
+        elif slot and target.stage in PAID and outcome.status == BUILT and slot not in self.begun:
+            self._start(slot, outcome.start)
+        elif slot and target.stage == "score":
+            self._scored(slot)
+
+    def over(self, stopped: bool) -> None:
+        if self.changed:
+            manifest = self._write_manifest()
+            if not stopped:
+                keep(self.run, manifest)
+
+    def _queue(self, depth: int) -> None:
+        for name, task in load(self.at.of_depth(depth, "assigned.json"))["tasks"].items():
+            if not task["empty"] and name in self.todo and name not in self.known:
+                self._tell(events.QUEUED, name)
+
+    def _is_empty(self, slot: str) -> bool:
+        return bool(load(self.at.of_eval(parse_slot(slot), "task.json"))["empty"])
+
+    def _start(self, slot: str, at: float) -> None:
+        if not self._is_empty(slot):
+            self.begun.add(slot)
+            self._tell(events.STARTED, slot, at, pid=os.getpid())
+
+    def _scored(self, slot: str) -> None:
+        """Once for each time it was begun, and once when all of it was recalled."""
+        life = self.known.get(slot)
+        if life is None or (slot not in self.begun and life["task_state"] == events.COMPLETED):
+            return
+        summary = load(self.at.of_eval(parse_slot(slot), "summary.json"))
+        ended = events.COMPLETED if summary["status"] == "completed" else events.FAILED
+        error = {"why": summary["why"]} if summary["why"] else None
+        self._tell(ended, slot, recalled=slot not in self.begun, error=error)
+
+    def _promoted(self, depth: int) -> None:
+        found = load(self.at.of_depth(depth, "promoted.json"))
+        for node, beam in found["beam"].items():
+            if beam["promoted_from_eval_id"]:
+                self._append({"event": "promotion", "node_id": node, **beam})
+        if found["stop_reason"]:
+            self._append({"event": "stopped", "depth": depth, "stop_reason": found["stop_reason"]})
+        self._write_manifest()
+
+    def _tell(self, what: str, eval_id: str, at: float | None = None, **more: Any) -> None:
+        event = self._append({"event": what, "eval_id": eval_id, **more}, at)
+        life = self.known.get(eval_id, events.NEW)
+        self.known[eval_id] = life | events.after(life, event)
+
+    def _append(self, event: Mapping[str, Any], at: float | None = None) -> events.Event:
+        line = {"at": round(time.time() if at is None else at, 3), **event}
+        with open(self.at.of_run("events.jsonl"), "ab") as file:
+            file.write(json.dumps(line, sort_keys=True).encode() + b"\n")
+        return line
+
+    def _read(self) -> Iterator[events.Event]:
+        """A torn last line was never written."""
+        path = self.at.of_run("events.jsonl")
+        if os.path.exists(path):
+            with open(path, "rb") as file:
+                yield from (json.loads(line) for line in file if line.endswith(b"\n"))
+
+    def _write_manifest(self) -> events.Event:
+        manifest = folded(self.run, self.config, self.known)
+        write_whole(self.at.of_run("manifest.json"), dumped(manifest), durable=False)
+        return manifest
+
+
+def _slot(target: Target) -> str:
+    """Of an evaluation's targets; empty for others, and for those that only look for an idea."""
+    parts = target.name.partition(":")[2].split(".")
+    is_slot = len(parts) > 3 and parts[2][:1] == "i" and target.stage != "idea"
+    return str(Slot(*(int(part[1:]) for part in parts[:3]))) if is_slot else ""

@@ -1,0 +1,60 @@
+"""What a search may come to, before anything of it runs: how many evaluations, at what cost, for how long."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
+from typing import Any
+
+from pipeline.core.graph import Target
+from pipeline.core.words import duration, plural
+
+COSTS = {"usd": "{:.2f} USD", "tokens": "{:,} tokens"}
+
+
+def outlook(targets: Sequence[Target]) -> Iterator[str]:
+    """`targets`: all of a run."""
+    depths = Counter(target.name.partition(":d")[2].partition(".")[0] for target in targets if target.stage == "score")
+    evaluations = sum(depths.values())
+    shape = ", ".join(f"{n} at depth {depth}" for depth, n in depths.items())
+    yield f"at most {plural(evaluations, 'evaluation')} ({shape})"
+    params = next(target.params for target in targets if target.stage == "report")
+    number = evaluations if params["budget"]["evals"] is None else min(evaluations, params["budget"]["evals"])
+    yield from _limits(params["budget"])
+    yield f"cost: {_cost(params, number)}"
+    yield f"time: {_time(targets, params, number)}"
+
+
+def _limits(budget: Mapping[str, Any]) -> Iterator[str]:
+    words = {"evals": "{} evaluations", **COSTS, "seconds": "{:g} s of work"}
+    given = [words[name].format(most) for name, most in budget.items() if most is not None]
+    if given:
+        yield f"budget: {', '.join(given)}"
+
+
+def _cost(params: Mapping[str, Any], evaluations: int) -> str:
+    ceiling, budget = params["ceiling"], params["budget"]
+    parts = [_amount(name, form, ceiling[name], budget[name], evaluations) for name, form in COSTS.items()]
+    return "nothing is paid for" if parts == ["", ""] else ", ".join(filter(None, parts))
+
+
+def _amount(name: str, form: str, each: float | None, most: float | None, evaluations: int) -> str:
+    """What is known of a ceiling, and what ends the search if it is not."""
+    if each is None and most is None:
+        return f"{name}: no ceiling is declared (budget: {name}, or budget: per_eval: {name})"
+    amounts = [value for value in (None if each is None else each * evaluations, most) if value is not None]
+    return f"at most {form.format(min(amounts))}" if min(amounts) else ""
+
+
+def _time(targets: Sequence[Target], params: Mapping[str, Any], evaluations: int) -> str:
+    first = next(target.name for target in targets if target.stage == "score").rpartition(".")[0]
+    limits = [
+        t.limits.timeout for t in targets if t.name.startswith(f"{first}.") and t.stage in ("test", "sweep", "row")
+    ]
+    at_once = params["max_parallel_evals"]
+    if None in limits:
+        return f"no limit for some commands; {at_once} at once"
+    each = sum(limit for limit in limits if limit is not None)
+    whole = duration(each * ceil(evaluations / at_once), 0)
+    return f"at most {duration(each, 0)} of commands for each, {whole} for all, {at_once} at once"
