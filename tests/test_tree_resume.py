@@ -155,7 +155,7 @@ def test_killed_again_and_again_it_does_nothing_twice_that_was_finished(project:
     how = {"sweep": by_config({"n": [0, 1]}), "sweep_config_limit": None} if mode == "per_config" else TESTED
     search = Search(project, dict([*IDEAS.items()][2:]), ideas_per_node=2, max_depth=2, max_parallel_evals=2, **how)
     kills, ended = 0, False
-    while not ended:
+    while not ended and kills < 50:
         before = done(search)
         build = project.popen("run")
         until(lambda b=build, old=before: len(done(search)) > len(old) + 2 or b.poll() is not None)
@@ -216,7 +216,14 @@ def test_killed_in_the_middle_of_a_loop_no_call_that_was_paid_for_is_made_again(
     build.kill()
     build.communicate()
     assert search.executed() == sorted(
-        ["sweep d0.n0", "ideas d0.n0", "ideas d0.n0", "planner d0.n0.i0", "coder d0.n0.i0", "reviewer d0.n0.i0"]
+        [
+            "sweep d0.n0",
+            "ideas d0.n0.i0.idea",
+            "ideas d0.n0.i1.idea",
+            "planner d0.n0.i0",
+            "coder d0.n0.i0",
+            "reviewer d0.n0.i0",
+        ]
     )
     project.write("go", "")
     search.build()

@@ -30,8 +30,8 @@ def hand_out(job: Job) -> None:
         ceiling=Ceiling(**params["ceiling"]),
         tried=tried,
     )
-    lacking = [load(path)["why"] for path in job.reads["costs"]]
-    made = made._replace(tasks=tuple(map(_with_reason, made.tasks, lacking)))
+    reasons = {slot: load(path)["why"] for slot, path in zip(slots, job.reads["costs"], strict=False)}
+    made = made._replace(tasks=tuple(_with_reason(task, reasons.get(task.slot, "")) for task in made.tasks))
     for task, path in zip(made.tasks, job.writes["tasks"], strict=True):
         save(path, _task(task))
     save(job.writes["assigned"][0], _assigned(made, tried))
