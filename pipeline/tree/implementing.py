@@ -4,6 +4,7 @@ The commit exists before anything is measured.  What counts is the difference in
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -27,6 +28,11 @@ from pipeline.tree.telling import told as context_told
 NOTHING_CHANGED = "nothing was changed"
 NOT_APPROVED = "the reviewer did not approve it"
 SUBJECT = 72
+# Of a change that is taken from a file.
+LACKING = {
+    "patches": "no change is recorded with the idea: there is no change.patch beside its idea.md",
+    "manual": "it was given up: the change made by hand is empty",
+}
 
 
 class GivenUp(Exception):
@@ -194,6 +200,8 @@ class _Work:
         return answer, change
 
     def _change(self, worktree: Worktree) -> bytes:
+        if os.path.islink(worktree.path) or not os.path.isdir(worktree.path):
+            raise CandidateProblem("the folder that the coder worked in is gone")
         made = commit_of(worktree, self.parent, self._subject())
         return b"" if made.empty else patch(self.bench.repo, self.parent, made.commit)
 
@@ -203,27 +211,29 @@ class _Work:
             apply(worktree, change)
 
 
-def _from_folder(work: _Work) -> bytes:
+def by_hand(job: Job) -> None:
+    """A person works in a worktree of the slot's own, or anywhere: what counts is the patch."""
+    folder, slot = dict(job.target.reads)["coder_folder"][0], job.target.params["slot"]
+    path, task, bench = f"{folder}/{slot}.patch", load(job.reads["task"][0]), Bench(job.target.run)
+    if not task["empty"] and not os.path.isfile(path):
+        worktree = bench.by_hand.add(slot, bench.chain(load(job.reads["code"][0]))).path
+        how = (
+            f"change the files in {os.path.relpath(worktree)}, then `git add -A` and `git diff --cached --binary` there"
+        )
+        raise StageFailed(f"waits for you: {how} > {path}; an empty file gives the idea up; build again", 1)
+    write(job.writes["patch"][0], b"" if task["empty"] else read_bytes(path))
+    bench.by_hand.remove(slot)
+
+
+def _from_file(work: _Work) -> bytes:
     change = read_bytes(work.job.reads["patch"][0])
-    if not change:
-        raise GivenUp("no change is recorded with the idea: there is no change.patch beside its idea.md")
+    if not change.strip():
+        raise GivenUp(LACKING[work.roles["coder"]["backend"]])
     return change
-
-
-def _by_hand(work: _Work) -> bytes:
-    """A person works in the slot's worktree, or anywhere: what counts is the patch."""
-    folder, slot = dict(work.job.target.reads)["coder_folder"][0], work.job.target.params["slot"]
-    path = f"{folder}/{slot}.patch"
-    try:
-        return read_bytes(path)
-    except FileNotFoundError as error:
-        worktree = work.bench.candidates.add(str(work.slot), work.parent)
-        how = f"change the files in {worktree.path}, `git add -A` there, `git diff --cached --binary > …/{path}`"
-        raise StageFailed(f"waits for you: {how}; an empty file gives the idea up; build again", 1) from error
 
 
 def _made_up(work: _Work) -> bytes:
     return dry.patch(identity(work.idea))
 
 
-RECORDED: Mapping[str, Callable[[_Work], bytes]] = {"patches": _from_folder, "manual": _by_hand, "dry": _made_up}
+RECORDED: Mapping[str, Callable[[_Work], bytes]] = {"patches": _from_file, "manual": _from_file, "dry": _made_up}
