@@ -1,0 +1,129 @@
+"""The tree that an index stands for, written as `git write-tree` does: only the folders that changed are new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha1
+from typing import NamedTuple
+
+from pipeline.edge.git.command import git
+from pipeline.edge.git.objects import write_object
+
+_LARGEST = 1 << 19  # from then on git is faster
+_DEEPEST = 100
+_FILES = {0o100644, 0o100755, 0o120000}
+_STAGE_OR_MORE = 0x70  # of a merge, or with flags of a later version of the format
+
+
+class _Row(NamedTuple):
+    name: bytes
+    mode: int
+    sha: bytes
+
+
+class _Folder(NamedTuple):
+    """As git has it in the index, still valid."""
+
+    rows: int
+    sha: bytes
+
+
+class _Index(NamedTuple):
+    rows: list[_Row]
+    folders: dict[bytes, _Folder]
+
+
+class _Unusual(Exception):
+    """Git itself knows what to do with it."""
+
+
+def write_tree(repo: str, index: str) -> str:
+    with open(index, "rb") as file:
+        text = file.read()
+    try:
+        read = _read(text)
+        return _written(repo, read, b"", 0)[0].hex()
+    except _Unusual:
+        return git("write-tree", repo=repo, index=index).decode().strip()
+
+
+def tree_of_index(index: str) -> str:
+    """Empty when it is not that of a commit, unchanged."""
+    with open(index, "rb") as file:
+        text = file.read()
+    try:
+        whole = _read(text).folders.get(b"")
+    except _Unusual:
+        return ""
+    return whole.sha.hex() if whole else ""
+
+
+def is_whole(text: bytes) -> bool:
+    """It ends with the hash of the rest."""
+    return text[-20:] == sha1(text[:-20]).digest()
+
+
+def _read(text: bytes) -> _Index:
+    """Its format is described in gitformat-index(5)."""
+    if text[:8] != b"DIRC\0\0\0\2" or len(text) > _LARGEST:
+        raise _Unusual
+    rows, at = [], 12
+    for _ in range(int.from_bytes(text[8:12])):
+        end = text.index(b"\0", at + 62)
+        mode = text[at + 26] << 8 | text[at + 27]
+        if text[at + 60] & _STAGE_OR_MORE or mode not in _FILES:
+            raise _Unusual
+        rows.append(_Row(text[at + 62 : end], mode, text[at + 40 : at + 60]))
+        at += (end - at + 8) & ~7
+    return _Index(rows, dict(_folders(_extension(text, at))))
+
+
+def _extension(text: bytes, at: int) -> bytes:
+    """What it knows of folders.  An extension with a small letter changes the meaning of all."""
+    found = b""
+    while at < len(text) - 20:
+        name, size = text[at : at + 4], int.from_bytes(text[at + 4 : at + 8])
+        if not name[:1].isupper():
+            raise _Unusual
+        if name == b"TREE":
+            found = text[at + 8 : at + 8 + size]
+        at += 8 + size
+    return found
+
+
+def _folders(text: bytes) -> Iterator[tuple[bytes, _Folder]]:
+    """Each before those in it.  What was changed below makes it invalid: less than no rows, and no hash."""
+    above: list[tuple[bytes, int]] = []  # the folders we are in, and how many in each are still to come
+    at = 0
+    while at < len(text):
+        end, line = text.index(b"\0", at), text.index(b"\n", at)
+        prefix = above[-1][0] + text[at:end] + b"/" if above else b""
+        rows, inner = map(int, text[end + 1 : line].split())
+        at = line + 1
+        if rows >= 0:
+            yield prefix, _Folder(rows, text[at : at + 20])
+            at += 20
+        if above:
+            above[-1] = (above[-1][0], above[-1][1] - 1)
+        above.append((prefix, inner))
+        while above and not above[-1][1]:
+            above.pop()
+
+
+def _written(repo: str, index: _Index, prefix: bytes, at: int) -> tuple[bytes, int]:
+    """The hash of a folder whose first file is row `at`, and the row behind its last."""
+    if prefix in index.folders:
+        known = index.folders[prefix]
+        return known.sha, at + known.rows
+    if prefix.count(b"/") > _DEEPEST:
+        raise _Unusual
+    lines = []
+    while at < len(index.rows) and (row := index.rows[at]).name.startswith(prefix):
+        name, slash, _ = row.name[len(prefix) :].partition(b"/")
+        if slash:
+            inner, at = _written(repo, index, prefix + name + slash, at)
+            lines.append(b"40000 %b\0%b" % (name, inner))
+        else:
+            lines.append(b"%o %b\0%b" % (row.mode, name, row.sha))
+            at += 1
+    return bytes.fromhex(write_object(repo, b"tree", b"".join(lines))), at
