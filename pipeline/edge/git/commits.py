@@ -10,7 +10,7 @@ from typing import NamedTuple
 from pipeline.edge.git.command import CandidateProblem, GitProblem, git, names, sha
 from pipeline.edge.git.diff import Counts, diff_stat
 from pipeline.edge.git.folders import open_folders, scratch
-from pipeline.edge.git.index import tree_of_index, write_tree
+from pipeline.edge.git.index import trees_in, write_tree
 from pipeline.edge.git.objects import parent_of_next, tree_hash, write_commit
 from pipeline.edge.git.patches import EXACT, applied, check_types, index_of
 from pipeline.edge.git.worktrees import PRISTINE, Worktree, copy_index
@@ -46,7 +46,8 @@ def _tree_of(worktree: Worktree, parent: str, index: str) -> str:
     repositories_within = open_folders(worktree.path)
     if os.path.exists(f"{worktree.admin}/{PRISTINE}"):
         copy_index(f"{worktree.admin}/{PRISTINE}", index)
-    if not os.path.exists(index) or tree_of_index(index) != tree_hash(worktree.repo, parent):
+    known = trees_in(index) if os.path.exists(index) else []
+    if known[:1] != [tree_hash(worktree.repo, parent)]:
         worktree.git("read-tree", "-m", parent, index=index)
     if repositories_within:
         _take_in_repositories(worktree, index)
@@ -54,7 +55,7 @@ def _tree_of(worktree: Worktree, parent: str, index: str) -> str:
         worktree.git("add", "--all", index=index)
     except GitProblem as problem:
         raise CandidateProblem(f"the files cannot be committed: {problem}") from problem
-    return write_tree(worktree.repo, index)
+    return write_tree(worktree.repo, index, known)
 
 
 def _take_in_repositories(worktree: Worktree, index: str) -> None:

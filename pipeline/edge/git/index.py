@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from hashlib import sha1
 from typing import NamedTuple
 
 from pipeline.edge.git.command import git
-from pipeline.edge.git.objects import write_object
+from pipeline.edge.git.objects import name_of, write_object
 
 _LARGEST = 1 << 19  # from then on git is faster
 _DEEPEST = 100
@@ -15,21 +15,15 @@ _FILES = {0o100644, 0o100755, 0o120000}
 _STAGE_OR_MORE = 0x70  # of a merge, or with flags of a later version of the format
 
 
-class _Row(NamedTuple):
-    name: bytes
-    mode: int
-    sha: bytes
-
-
 class _Folder(NamedTuple):
     """As git has it in the index, still valid."""
 
     rows: int
-    sha: bytes
+    tree: bytes
 
 
 class _Index(NamedTuple):
-    rows: list[_Row]
+    rows: list[tuple[bytes, int, bytes]]  # name, mode, blob
     folders: dict[bytes, _Folder]
 
 
@@ -37,35 +31,32 @@ class _Unusual(Exception):
     """Git itself knows what to do with it."""
 
 
-def write_tree(repo: str, index: str) -> str:
-    with open(index, "rb") as file:
-        text = file.read()
-    try:
-        read = _read(text)
-        return _written(repo, read, b"", 0)[0].hex()
-    except _Unusual:
-        return git("write-tree", repo=repo, index=index).decode().strip()
-
-
-def tree_of_index(index: str) -> str:
-    """Empty when it is not that of a commit, unchanged."""
-    with open(index, "rb") as file:
-        text = file.read()
-    try:
-        whole = _read(text).folders.get(b"")
-    except _Unusual:
-        return ""
-    return whole.sha.hex() if whole else ""
-
-
 def is_whole(text: bytes) -> bool:
     """It ends with the hash of the rest."""
     return text[-20:] == sha1(text[:-20]).digest()
 
 
-def _read(text: bytes) -> _Index:
+def trees_in(index: str) -> list[str]:
+    """Those that it holds as they are, the tree of a whole commit first."""
+    try:
+        return [folder.tree.hex() for folder in _read(index).folders.values()]
+    except _Unusual:
+        return []
+
+
+def write_tree(repo: str, index: str, known: Collection[str] = ()) -> str:
+    """`known`: trees that are there already."""
+    try:
+        return _written(repo, _read(index), set(known), b"", 0)[0]
+    except _Unusual:
+        return git("write-tree", repo=repo, index=index).decode().strip()
+
+
+def _read(index: str) -> _Index:
     """Its format is described in gitformat-index(5)."""
-    if text[:8] != b"DIRC\0\0\0\2" or len(text) > _LARGEST:
+    with open(index, "rb") as file:
+        text = file.read(_LARGEST)
+    if text[:8] != b"DIRC\0\0\0\2" or len(text) == _LARGEST:
         raise _Unusual
     rows, at = [], 12
     for _ in range(int.from_bytes(text[8:12])):
@@ -73,7 +64,7 @@ def _read(text: bytes) -> _Index:
         mode = text[at + 26] << 8 | text[at + 27]
         if text[at + 60] & _STAGE_OR_MORE or mode not in _FILES:
             raise _Unusual
-        rows.append(_Row(text[at + 62 : end], mode, text[at + 40 : at + 60]))
+        rows.append((text[at + 62 : end], mode, text[at + 40 : at + 60]))
         at += (end - at + 8) & ~7
     return _Index(rows, dict(_folders(_extension(text, at))))
 
@@ -92,7 +83,7 @@ def _extension(text: bytes, at: int) -> bytes:
 
 
 def _folders(text: bytes) -> Iterator[tuple[bytes, _Folder]]:
-    """Each before those in it.  What was changed below makes it invalid: less than no rows, and no hash."""
+    """Each before those in it.  What was changed below makes it invalid: less than no rows, and no tree."""
     above: list[tuple[bytes, int]] = []  # the folders we are in, and how many in each are still to come
     at = 0
     while at < len(text):
@@ -110,20 +101,23 @@ def _folders(text: bytes) -> Iterator[tuple[bytes, _Folder]]:
             above.pop()
 
 
-def _written(repo: str, index: _Index, prefix: bytes, at: int) -> tuple[bytes, int]:
-    """The hash of a folder whose first file is row `at`, and the row behind its last."""
+def _written(repo: str, index: _Index, known: set[str], prefix: bytes, at: int) -> tuple[str, int]:
+    """The tree of a folder whose first file is row `at`, and the row behind its last."""
     if prefix in index.folders:
-        known = index.folders[prefix]
-        return known.sha, at + known.rows
+        folder = index.folders[prefix]
+        return folder.tree.hex(), at + folder.rows
     if prefix.count(b"/") > _DEEPEST:
         raise _Unusual
     lines = []
-    while at < len(index.rows) and (row := index.rows[at]).name.startswith(prefix):
-        name, slash, _ = row.name[len(prefix) :].partition(b"/")
+    while at < len(index.rows) and index.rows[at][0].startswith(prefix):
+        path, mode, blob = index.rows[at]
+        name, slash, _ = path[len(prefix) :].partition(b"/")
         if slash:
-            inner, at = _written(repo, index, prefix + name + slash, at)
-            lines.append(b"40000 %b\0%b" % (name, inner))
+            inner, at = _written(repo, index, known, prefix + name + slash, at)
+            lines.append(b"40000 %b\0%b" % (name, bytes.fromhex(inner)))
         else:
-            lines.append(b"%o %b\0%b" % (row.mode, name, row.sha))
+            lines.append(b"%o %b\0%b" % (mode, name, blob))
             at += 1
-    return bytes.fromhex(write_object(repo, b"tree", b"".join(lines))), at
+    text = b"".join(lines)
+    tree = name_of(b"tree", text)
+    return (tree if tree in known else write_object(repo, b"tree", text)), at

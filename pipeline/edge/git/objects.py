@@ -101,14 +101,13 @@ def write_commit(repo: str, tree: str, parents: tuple[str, ...], date: int, mess
 
 def write_object(repo: str, kind: bytes, text: bytes) -> str:
     """Its hash.  Written anew where it is: a power cut may have damaged it, and what is young is not pruned."""
-    whole = b"%b %d\0%b" % (kind, len(text), text)
-    name = sha1(whole).hexdigest()
+    name = name_of(kind, text)
     folder = f"{repo}/objects/{name[:2]}"
     draft = f"{folder}/tmp_obj_{os.urandom(8).hex()}"  # git clears away drafts of that name
     os.makedirs(folder, exist_ok=True)
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
     try:
-        append_all(fd, zlib.compress(whole, 1))
+        append_all(fd, zlib.compress(_whole(kind, text), 1))
         os.rename(draft, f"{folder}/{name[2:]}")
     except BaseException:
         os.unlink(draft)
@@ -116,3 +115,11 @@ def write_object(repo: str, kind: bytes, text: bytes) -> str:
     finally:
         os.close(fd)
     return name
+
+
+def name_of(kind: bytes, text: bytes) -> str:
+    return sha1(_whole(kind, text)).hexdigest()
+
+
+def _whole(kind: bytes, text: bytes) -> bytes:
+    return b"%b %d\0%b" % (kind, len(text), text)
