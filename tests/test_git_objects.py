@@ -171,6 +171,7 @@ def test_the_lock_of_a_git_at_work_is_waited_for(search: Search) -> None:
     lock.unlink()
     waiting.join(20)
     assert pinned(repo, "x")["d0"] == second
+    assert not list(Path(repo, "coppice").glob("*.ref"))
 
 
 def test_threads_processes_and_git_pin_side_by_side(search: Search) -> None:

@@ -104,6 +104,14 @@ def test_what_a_patch_adds_is_wanted_even_if_it_is_ignored(search: Search) -> No
     assert tree_of(search.root.repo, made.commit).keys() == {*FILES, "link", "x.log"}
 
 
+def test_what_the_parent_has_stays_even_if_it_is_ignored_and_the_worktree_is_of_another(search: Search) -> None:
+    parent = of_patch(search, b"--- /dev/null\n+++ b/x.log\n@@ -0,0 +1 @@\n+x\n").commit
+    tree = search.add()
+    write(tree.path, {"x.log": "y\n"})
+    made = commit_of(tree, parent, "idea")
+    assert (made.files, made.insertions, made.deletions) == (1, 1, 1)
+
+
 def test_lines_count_as_the_patch_was_written_unless_nothing_changes(search: Search) -> None:
     text = "--- a/main.py\n+++ b/main.py\n@@ -1,3 +1,3 @@\n-0\n-1\n+0\n+{}\n 2\n"
     made = of_patch(search, text.format("one").encode())

@@ -11,7 +11,6 @@ from pipeline.edge.git.objects import name_of, write_object
 
 _LARGEST = 1 << 19  # from then on git is faster
 _DEEPEST = 100
-_FILES = {0o100644, 0o100755, 0o120000}
 _STAGE_OR_MORE = 0x70  # of a merge, or with flags of a later version of the format
 
 
@@ -61,10 +60,9 @@ def _read(index: str) -> _Index:
     rows, at = [], 12
     for _ in range(int.from_bytes(text[8:12])):
         end = text.index(b"\0", at + 62)
-        mode = text[at + 26] << 8 | text[at + 27]
-        if text[at + 60] & _STAGE_OR_MORE or mode not in _FILES:
+        if text[at + 60] & _STAGE_OR_MORE:
             raise _Unusual
-        rows.append((text[at + 62 : end], mode, text[at + 40 : at + 60]))
+        rows.append((text[at + 62 : end], int.from_bytes(text[at + 24 : at + 28]), text[at + 40 : at + 60]))
         at += (end - at + 8) & ~7
     return _Index(rows, dict(_folders(_extension(text, at))))
 
