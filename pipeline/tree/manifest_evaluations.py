@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 from pipeline.tree.budget import Spent, total
-from pipeline.tree.by_config import by_config
+from pipeline.tree.by_config import by_config, column
 from pipeline.tree.found import Found
 from pipeline.tree.gate import FAILED
 from pipeline.tree.ideas import parse
 from pipeline.tree.layout import CANDIDATES
 from pipeline.tree.records import Record
-from pipeline.tree.scoring import HIGHER
 from pipeline.tree.slots import Slot
 
 PENDING, QUEUED, RUNNING = "pending", "queued", "running"
@@ -138,12 +138,18 @@ class _Evaluation:
         }
 
     def _by_config(self) -> Record | None:
-        own, parent = self.found.measured(self.slot), self.found.baseline(self.slot.place)
-        if own is None or parent is None or own.defects or parent.defects:
+        """Of one that was scored both sides are complete, if they are what was scored."""
+        own, parent = self.found.content(self.found.at.csv(self.slot)), self.found.baseline(self.slot.place)
+        if not own or not parent or not self._are_scored(own):
             return None
-        config = self.found.config
-        better = {metric["name"]: metric["better"] for metric in config["metrics"]}.get(config["primary"], HIGHER)
-        return by_config(config["primary"], better, parent, own)._asdict()
+        name = self.found.config["primary"]
+        better = next(metric["better"] for metric in self.found.config["metrics"] if metric["name"] == name)
+        before = {row.config_id: row.metrics[name] for row in parent.rows}
+        return by_config(better, before, column(own.decode(errors="replace"), name, before))._asdict()
+
+    def _are_scored(self, own: bytes) -> bool:
+        baseline, scored = self.found.sha(self.found.at.csv(self.slot.place)), self.summary or {}
+        return scored["results_sha256"] == sha256(own).hexdigest() and scored["baseline_sha256"] == baseline
 
     def _files(self) -> Record:
         if self.summary is None or self.task["empty"]:

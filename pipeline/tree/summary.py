@@ -38,7 +38,7 @@ def summary(manifest: Manifest) -> str:
 
 
 def best_path(manifest: Manifest) -> list[str]:
-    """From the root to the node that ranks best against it, which need not be the deepest; the root if there is none."""
+    """From the root to the node that ranks best against it, which need not be the deepest."""
     names = [*manifest["nodes"]]
     chain = [max(names, key=lambda name: standing(manifest, name))] if names else [""]
     while parent := manifest["nodes"].get(chain[0], {}).get("parent_node_id"):
@@ -90,7 +90,8 @@ def _remarks(manifest: Manifest) -> Iterator[str]:
             found = each["by_config"]
             heirs = [node for node, it in manifest["nodes"].items() if each["idea_path"] in it["idea_chain"]]
             yield (
-                f"- {name} ({clipped(each['idea_title'], 60)}): its worst config ({primary} {number(found['own_worst'])}) "
+                f"- {name} ({clipped(each['idea_title'], 60)}): "
+                f"its worst config ({primary} {number(found['own_worst'])}) "
                 f"is better than its parent's best one ({number(found['parent_best'])}). "
                 f"A real step, or a leak: read {each['files']['change']}."
                 f"{f' Nodes that are built on it: {listed(heirs)}.' if heirs else ''}"
@@ -128,6 +129,6 @@ def _ways(manifest: Manifest, best: str) -> list[str]:
             f"less {found['artifacts']['sweep_log']}",
         ]
     where = (
-        f"Ideas, changes, logs and scores of each evaluation are in runs/{run}/eval/SLOT/ and runs/{run}/node_ideas/."
+        f"Of each evaluation: change, logs, score in runs/{run}/eval/SLOT/, the idea in runs/{run}/node_ideas/NODE/."
     )
     return ["```sh", *lines, "```", "", where]

@@ -97,10 +97,8 @@ def promoted_to(each: Evaluation) -> str:
 def evaluations(manifest: Manifest, rows: Mapping[str, Evaluation]) -> list[str]:
     """`score` is against the parent, for the gate; `rank score` against the root, for the ranking."""
     config = manifest["run_config"]
-    names = [
-        config["primary"],
-        *(m["name"] for m in config["metrics"] if m["guard"] and m["name"] != config["primary"]),
-    ]
+    guards = [metric["name"] for metric in config["metrics"] if metric["guard"]]
+    names = [config["primary"], *(name for name in guards if name != config["primary"])]
     header = ["slot", "idea", "status", "grade", "score", "rank score", names[0]]
     header += [f"{name} (guard)" for name in names[1:]]
     header += ["rows", "better/worse", "seconds", "attempts", "cost", "decision", "why"]
@@ -159,4 +157,4 @@ def budget(manifest: Manifest) -> list[str]:
 
 
 def _amount(value: float | None) -> str:
-    return NONE if value is None else f"{value:,.6g}" if isinstance(value, float) else f"{value:,}"
+    return NONE if value is None else f"{value:,.12g}"
