@@ -149,7 +149,7 @@ class _Evaluation:
 
     def _are_scored(self, own: bytes) -> bool:
         baseline, scored = self.found.sha(self.found.at.csv(self.slot.place)), self.summary or {}
-        return scored["results_sha256"] == sha256(own).hexdigest() and scored["baseline_sha256"] == baseline
+        return (scored["results_sha256"], scored["baseline_sha256"]) == (sha256(own).hexdigest(), baseline)
 
     def _files(self) -> Record:
         if self.summary is None or self.task["empty"]:

@@ -60,7 +60,8 @@ def score(value: float | None) -> str:
 
 
 def moved(before: float, after: float) -> str:
-    return f"{number(before)} -> {number(after)} ({signed(after - before)})"
+    change = f"{number(before)} -> {number(after)} ({signed(after - before)})"
+    return change if after != before else f"{number(after)} (same)"
 
 
 def seconds(value: float) -> str:

@@ -17,18 +17,19 @@ OURS = {".coppice", "repo.git", CANDIDATES, "manifest.json", "events.jsonl", "TR
 
 
 def targets(config: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Names of all targets that the search has, by the depth to which they belong."""
+    """Names of all targets that the search has, by what must have been built when all of them must."""
     shape = config["beam_width"], config["ideas_per_node"]
     swept = [*_sweep("d0.n0", config)]
-    found = {"root": ["root", *swept, "d0.n0.node"]}
+    found = {"d0.assign": ["root", *swept, "d0.n0.node"]}
     for depth in range(config["max_depth"]):
         names = [f"d{depth}.assign", f"d{depth}.promote"]
         steps = ("idea", "implement", *(["test"] if config["tests"] else []), "score")
         for slot in slots_of(depth, *shape):
             names += [*(f"{slot}.{step}" for step in steps), *_sweep(str(slot), config)]
-        names += [f"{place}.node" for place in places_of(depth + 1, config["beam_width"])]
-        found[str(depth)] = names
-    return found
+        found[f"d{depth}.promote"] = names
+        # nodes are made afterwards: whoever goes a depth at a time may not have them yet
+        found[f"d{depth + 1}.assign"] = [f"{place}.node" for place in places_of(depth + 1, config["beam_width"])]
+    return found | {"validate": ["report"]}
 
 
 def _sweep(where: str, config: Mapping[str, Any]) -> Iterator[str]:
@@ -39,28 +40,22 @@ def _sweep(where: str, config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def recorded(run: str, config: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
-    """The sha256 of every file by the receipts, and the targets that have none though their depth is done."""
+    """The sha256 of every file by the receipts, and the targets that have none though later ones have."""
     receipts = Receipts(run)
     built = {*receipts.names()}
     outputs: dict[str, str] = {}
     lacking: list[str] = []
-    for part, names in targets(config).items():
-        done = part == "root" or f"{run}:d{part}.promote" in built
+    for last, names in targets(config).items():
         for name in names:
             receipt = receipts.receipt(f"{run}:{name}")
             outputs |= receipt.outputs if receipt else {}
-            lacking += [name] if receipt is None and done and not _is_node(name, part) else []
+            lacking += [name] if receipt is None and f"{run}:{last}" in built else []
     return outputs, lacking
-
-
-def _is_node(name: str, part: str) -> bool:
-    """Nodes are made after the depth is done; whoever goes a depth at a time may not have them yet."""
-    return part != "root" and name.endswith(".node")
 
 
 def files(run: str, outputs: Mapping[str, str], lacking: list[str]) -> Check:
     again = f"build again: coppice {run}"
-    faults: list[Fault] = [(f"{run}:{name}", "was never built, though its depth is done", again) for name in lacking]
+    faults: list[Fault] = [(f"{run}:{name}", "was not built, what comes after it was", again) for name in lacking]
     faults += [fault for path, sha in outputs.items() if (fault := _file(path, sha, again))]
     return check("files as their targets wrote them (sha256)", len(outputs) + len(lacking), faults)
 
@@ -83,8 +78,10 @@ def foreign(run: str, outputs: Mapping[str, str], config: Mapping[str, Any]) -> 
     top = f"runs/{run}"
     known = {*outputs}
     folders = {folder for path in outputs for folder in _above(path, top)} | _kept(top, config)
-    remedy = "nothing that the search knows of; move it away, or remove it"
-    found = [(path, "is no file of this search", remedy) for path in _strangers(top, top, known, folders)]
+    found = [
+        (path, "is no file of this search", "move it away, or remove it")
+        for path in _strangers(top, top, known, folders)
+    ]
     return check("files that belong to the search, and no others", len(known), found)
 
 

@@ -25,23 +25,32 @@ def states(manifest: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
     for name, each in manifest["evaluations"].items():
         if each["candidate_commit"]:
             found[name] = (each["candidate_commit"], each["candidate_tree"], each["parent_commit"])
-    for name, node in manifest["nodes"].items():
+    for name, node in placed(manifest).items():
         source = found.get(node["artifacts"]["promoted_from_eval_id"] or "root")
         found[name] = (node["commit"], node["tree"], source[2] if source else "")
     return found
 
 
-def repository(manifest: Mapping[str, Any]) -> list[Check]:
+def placed(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Nodes that have got their place in git; others are only decided on."""
+    return {name: node for name, node in manifest["nodes"].items() if node["created_at"]}
+
+
+def repository(manifest: Mapping[str, Any], all_known: bool) -> list[Check]:
+    """`all_known`: no record is missing that might name another commit."""
     run, wanted = manifest["tree_run_id"], states(manifest)
     repo = home_of(run)
+    if not wanted:
+        none = (f"runs/{run}", "holds no search yet", f"build it: coppice {run}")
+        return [check("a search that has begun", 1, [none])]
     if not os.path.isdir(f"{repo}/objects"):
         missing = (f"runs/{run}/repo.git", "is missing", _again(run, "root"))
         return [check("the repository of the run", 1, [missing])]
     there = known(repo, (commit for commit, _, _ in wanted.values()))
     return [
         check("commits, with their trees and parents", len(wanted), _commits(run, wanted, there)),
-        check("refs that keep commits", len(wanted), _refs(run, wanted, pinned(repo, run))),
-        check("worktrees of nodes", len(manifest["nodes"]), _worktrees(run, repo, manifest["nodes"])),
+        check("refs that keep commits", len(wanted), _refs(run, wanted, pinned(repo, run), all_known)),
+        check("worktrees of nodes", len(placed(manifest)), _worktrees(run, repo, placed(manifest))),
     ]
 
 
@@ -56,20 +65,20 @@ def _commits(run: str, wanted: States, there: Mapping[str, Known]) -> Iterator[F
             yield f"runs/{run}/repo.git", f"the commit {commit} of {name} is missing", _again(run, name)
             continue
         found = there[commit]
-        where = f"{name}, commit {commit[:12]}"
-        rows = [(where, found.tree, tree, "but its record says the tree is")]
-        rows += [(where, found.parent, parent, "but its record says the parent is")] if parent else []
+        where = f"runs/{run}/repo.git: commit {commit} of {name}"
+        rows = [(f"{where}: its tree", found.tree, tree, "the record says")]
+        rows += [(f"{where}: its parent", found.parent, parent, "the record says")] if parent else []
         yield from unequal(rows, _again(run, name))
 
 
-def _refs(run: str, wanted: States, found: Mapping[str, str]) -> Iterator[Fault]:
+def _refs(run: str, wanted: States, found: Mapping[str, str], all_known: bool) -> Iterator[Fault]:
     for name, (commit, _, _) in wanted.items():
         where = f"refs/coppice/{run}/{name}"
         if name not in found:
             yield where, f"is missing: git may drop commit {commit[:12]}", _again(run, name)
         elif found[name] != commit:
             yield where, f"is at {found[name][:12]}, the record says {commit[:12]}", _again(run, name)
-    for name in sorted(found.keys() - wanted.keys()):
+    for name in sorted(found.keys() - wanted.keys() if all_known else ()):
         yield f"refs/coppice/{run}/{name}", "keeps a commit that no record names", f"build again: coppice {run}"
 
 

@@ -108,7 +108,7 @@ def _stop(manifest: Manifest) -> Iterator[Fault]:
     where = "state.stop_reason"
     if stop is None and current >= config["max_depth"]:
         yield where, f"is missing, though all {current} depths are done", REMEDY
-    elif stop is None and not state["frontier_node_ids"] and config["stop_on_empty_frontier"]:
+    elif stop is None and current and not state["frontier_node_ids"] and config["stop_on_empty_frontier"]:
         yield where, "is missing, though no node is left to expand", REMEDY
     elif stop is not None and stop not in STOPS:
         yield where, f"'{stop}' is unknown; there are {', '.join(STOPS)}", REMEDY

@@ -19,6 +19,8 @@ from pipeline.tree.validate_state import consistency
 
 # What a stored manifest has of those who watched the run, and of the moment.
 PASSING = {*LIFECYCLE, "events", "tasks", "status", "deferred_cleanup"}
+# Whatever does not fit together then only says so once more.
+NOT_CONSISTENT = check("whether all fits together: not looked at while records are missing or changed", 0, [])
 
 
 class Validation(NamedTuple):
@@ -37,8 +39,9 @@ def validated(run: str, config: Mapping[str, Any], stored: Record | None = None)
     outputs, lacking = recorded(run, config)
     whole = files(run, outputs, lacking)
     found, manifest = Found(run, config, bad(whole)), folded(run, config, without=bad(whole))
-    checks = [whole, foreign(run, outputs, config), *repository(manifest), *consistency(manifest)]
-    checks += [scores(found), decisions(found)]
+    all_known = not any(problem.path.endswith(".json") for problem in whole.problems)
+    checks = [whole, foreign(run, outputs, config), *repository(manifest, all_known), scores(found), decisions(found)]
+    checks += consistency(manifest) if all_known else [NOT_CONSISTENT]
     if stored is not None:
         path = found.at.of_run("manifest.json")
         checks.append(check("manifest.json and the records", 1, _differences(path, "", stored, manifest)))
