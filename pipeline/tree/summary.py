@@ -8,7 +8,7 @@ from typing import Any
 from pipeline.core.words import listed
 from pipeline.tree.rounding import relative, significant
 from pipeline.tree.summary_tables import beam, budget, evaluations, nodes, path, progress
-from pipeline.tree.tables import clipped, moved, number, score
+from pipeline.tree.tables import cell, clipped, moved, number, score
 
 DRY = "> **Dry run.** Ideas, code and numbers are made up from hashes; no model was asked and nothing was measured."
 EMPTY = ("no such node", "no idea")  # slots of which there is nothing to tell
@@ -90,7 +90,7 @@ def _remarks(manifest: Manifest) -> Iterator[str]:
             found = each["by_config"]
             heirs = [node for node, it in manifest["nodes"].items() if each["idea_path"] in it["idea_chain"]]
             yield (
-                f"- {name} ({clipped(each['idea_title'], 60)}): "
+                f"- {name} ({cell(clipped(each['idea_title'], 60))}): "
                 f"its worst config ({primary} {number(found['own_worst'])}) "
                 f"is better than its parent's best one ({number(found['parent_best'])}). "
                 f"A real step, or a leak: read {each['files']['change']}."
@@ -111,7 +111,7 @@ def _depths(manifest: Manifest) -> Iterator[tuple[str, Sequence[str]]]:
 def _failures(manifest: Manifest) -> Iterator[str]:
     for name, each in manifest["evaluations"].items():
         if each["error"]:
-            why, log = clipped(each["error"]["why"], 200), each["error"]["log"]
+            why, log = cell(clipped(each["error"]["why"], 200)), each["error"]["log"]
             yield f"- {name}: {why} (log: {log})"
 
 
