@@ -117,16 +117,3 @@ def _candidates_fault() -> Iterator[None]:
         yield
     except GitProblem as problem:
         raise CandidateProblem(f"the patch does not apply: {problem}") from problem
-
-
-def commit_patch(repo: str, parent: str, change: bytes, message: str) -> Candidate:
-    """A recorded idea as a commit, without a worktree."""
-    with TemporaryDirectory(dir=repo) as scratch:
-        index = f"{scratch}/index"
-        git("read-tree", sha(parent), repo=repo, index=index)
-        try:
-            git("apply", "--cached", *_EXACT, repo=repo, index=index, stdin=change)
-        except GitProblem as problem:
-            raise CandidateProblem(f"the patch does not apply: {problem}") from problem
-        tree = git("write-tree", repo=repo, index=index).decode().strip()
-    return _candidate(repo, tree, parent, message)
