@@ -17,6 +17,7 @@ from pipeline.build.asked import plans_for
 from pipeline.build.command import NewCommand, opt_jobs
 from pipeline.build.exits import refuse
 from pipeline.build.project import RunPlan
+from pipeline.edge.heartbeat import LEAST_PATIENCE, PERIOD
 from pipeline.edge.lock import locked
 from pipeline.edge.takeover import Takeover
 from pipeline.errors import SpecError
@@ -50,14 +51,17 @@ class Advance(NewCommand):
 
 def takeover(command: str, run: str, params: Mapping[str, Any]) -> Takeover | None:
     """What the options say of a lock that is held."""
-    patience = params["lock_stale_seconds"]
+    text = params["lock_stale_seconds"]
     try:
-        seconds = 0.0 if patience is None else float(patience)
+        patience = LEAST_PATIENCE if text is None else float(text)
     except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < inf:
-        raise InvalidCommand(f"{command}: --lock-stale-seconds wants a number of seconds, not '{patience}'")
-    return None if patience is None and not params["force"] else Takeover(run, params["force"], seconds)
+        patience = 0.0
+    if not LEAST_PATIENCE <= patience < inf:
+        wanted = (
+            f"a number of seconds, {LEAST_PATIENCE:g} or more, not '{text}'; who builds is heard of every {PERIOD:g} s"
+        )
+        raise InvalidCommand(f"{command}: --lock-stale-seconds wants {wanted}")
+    return Takeover(run, params["force"], patience) if text is not None or params["force"] else None
 
 
 def advance(run: str, jobs: int, takeover: Takeover | None) -> int:

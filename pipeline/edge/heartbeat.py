@@ -16,7 +16,9 @@ from typing import Any
 from pipeline.edge import state
 from pipeline.edge.files import write_whole
 
-PERIOD = 10.0
+PERIOD = 5.0
+# Who has been silent for less may only be late.
+LEAST_PATIENCE = 3 * PERIOD
 VERSION = 1
 
 Holder = dict[str, Any]
