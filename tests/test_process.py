@@ -69,6 +69,31 @@ def test_stop_ends_what_runs_and_nothing_new_is_started(processes: Processes) ->
         shell(processes, "true")
 
 
+def test_a_command_may_have_a_folder_an_input_and_an_output_of_its_own(processes: Processes, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    with TemporaryFile() as given, TemporaryFile() as out:
+        given.write(b"given")
+        given.seek(0)
+        words = ["/bin/sh", "-c", "pwd -P; cat; echo $SECRET >&2"]
+        env = {"PATH": os.environ["PATH"], "SECRET": "hush-hush"}
+        ended = processes.run(words, env, "log", None, {"S": "hush-hush"}, cwd="there", stdin=given, stdout=out)
+        assert ended == Exit(0)
+        assert os.pread(out.fileno(), 999, 0) == f"{(tmp_path / 'there').resolve()}\ngiven".encode()
+    assert Path("log").read_text() == "[S]\n"
+
+
+def test_stop_wakes_who_waits_for_something_else_and_nobody_begins_to(processes: Processes) -> None:
+    woken: list[str] = []
+    with processes.waking(lambda: woken.append("before")):
+        pass
+    with processes.waking(lambda: woken.append("meanwhile")):
+        processes.stop()
+    assert woken == ["meanwhile"]
+    with pytest.raises(Stopping), processes.waking(lambda: woken.append("after")):
+        woken.append("not to be waited for")
+    assert woken == ["meanwhile"]
+
+
 def started(processes: Processes, line: str) -> Popen[bytes]:
     return processes.start(["/bin/sh", "-c", line], {"PATH": os.environ["PATH"]})
 

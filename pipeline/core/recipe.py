@@ -13,7 +13,9 @@ from pipeline.core.graph import Target
 
 # Under this word a kind keeps what says how a target may run, and not what comes of it.
 LIMITS = "limits"
-_SUFFIX = re.compile(r"(?:\.[A-Za-z][A-Za-z0-9]*)+$")
+_WORD = r"\.[A-Za-z][A-Za-z0-9]*"
+# Of several only the last one counts, and the one before it when that says how it is packed.
+_SUFFIX = re.compile(rf"(?:{_WORD})?\.(?:gz|bz2|xz|zst|lz4|br|Z)$|{_WORD}$")
 
 # X.Y: a patch release changes no result, and a store is shared by machines that differ in it.
 PYTHON = f"{sys.implementation.name}-{sys.version_info[0]}.{sys.version_info[1]}"
@@ -37,7 +39,8 @@ def _reads(target: Target) -> list[Any]:
 
 
 def suffix(path: str) -> str:
-    """`.csv`, `.tar.gz`: many programs write by it what they write.  A number such as in `lr-0.10` is none."""
+    """`.csv`, `.tar.gz`: many programs write by it what they write.  A number such as in `lr-0.10` is none; nor is what
+    else stands between dots, such as the position in `d0.n1.csv`."""
     match = _SUFFIX.search(path)
     return match[0] if match else ""
 

@@ -115,7 +115,7 @@ class Processes:
             if self.stopping:
                 raise Stopping
             if self._guard is None:
-                self._guard = start_guard([*self._marks.values()], self._locks, _unmarked())
+                self._guard = start_guard([*self._marks.values()], self._locks, MARK)
             child: subprocess.Popen[bytes] = subprocess.Popen(
                 list(argv),
                 env=dict(env),
@@ -195,8 +195,3 @@ class Processes:
 
 def mark(run: str) -> str:
     return os.path.abspath(f"runs/{run}")
-
-
-def _unmarked() -> dict[str, str]:
-    """Without the mark of a build whose command we may be: if that one is killed, our guard must outlive us."""
-    return {name: value for name, value in os.environ.items() if name != MARK}

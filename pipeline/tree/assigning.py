@@ -18,9 +18,8 @@ def hand_out(job: Job) -> None:
     origins = [load(path) for path in job.reads["origins"]]
     slots = slots_of(depth, len(origins), params["ideas_per_node"])
     before = load(job.reads["before"][0]) if job.reads["before"] else {"spent": {}, "tried": []}
-    spent = spent_of(before["spent"]) | {
-        f"{slot}.idea": _cost(path) for slot, path in zip(slots, job.reads["costs"], strict=True)
-    }
+    costs = zip(slots, map(_cost, job.reads["costs"]), strict=False)  # recorded ideas cost nothing
+    spent = spent_of(before["spent"]) | {f"{slot}.idea": cost for slot, cost in costs}
     tried = [Tried(parse_slot(slot), identity) for slot, identity in before["tried"]]
     made = assign(
         [_ground(Place(depth, n), origin) for n, origin in enumerate(origins)],

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import shutil
 import stat
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipeline.core.templates import argv, shell_line
-from pipeline.edge.job import Job
+from pipeline.edge.git.folders import delete, open_folders
+from pipeline.edge.job import Job, StageFailed
 from pipeline.edge.process import Exit
 from pipeline.tree.bench import Bench
 from pipeline.tree.records import write
 from pipeline.tree.slots import Place, Slot
 
 LARGEST = 256 << 20  # of a file that a command leaves for us
-NOT_FOUND, NOT_STARTED = 127, 126
+NOT_FOUND = 127
+# There is none, it may not be started, is none, or gets too many words.
+UNSTARTED = (errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.ENOEXEC, errno.E2BIG)
 
 
 class Ran(NamedTuple):
@@ -41,7 +44,7 @@ NOTHING_RAN = Ran("", 0, b"", 0.0, 0)
 
 
 class Errand(NamedTuple):
-    """What is to be run where.  `values` stand for names in braces, `configs` is for a file.
+    """What is to be run where.  `values` stand for names in braces; `configs` is for a file, if one is asked for.
 
     `wants`: it must write its results."""
 
@@ -58,26 +61,28 @@ class Errand(NamedTuple):
 def ran(job: Job, errand: Errand) -> Ran:
     bench = Bench(job.target.run)
     commit = bench.commit(errand.where)
+    # A root that cannot be measured is no result: its target fails, which is tried again by whoever builds.
+    retries = job.target.limits.retries if isinstance(errand.where, Slot) else 0
     begun, attempt = time.time(), 0
     while True:
         attempt += 1
         with bench.checkout(errand.checkout, commit, errand.keep_checkout) as worktree:
             once = _once(job, errand, worktree.path)
-        if once.ok or attempt > job.target.limits.retries or job.processes.stopping:
+        if once.ok or attempt > retries or job.processes.stopping:
             return once._replace(seconds=time.time() - begun, attempts=attempt)
         _note(errand.log, f"attempt {attempt} failed: {once.why}")
 
 
 def _once(job: Job, errand: Errand, folder: str) -> Ran:
     output = os.path.abspath(errand.output)
-    shutil.rmtree(output, ignore_errors=True)
+    delete(output)
     os.makedirs(output)
     results = f"{output}/results.csv"
     names = _names(job, errand.values) | {"tree": [folder], "output": [output], "results": [results]}
     if errand.configs:
         names["configs"] = [f"{output}/configs.json"]
         write(f"{output}/configs.json", errand.configs)
-    fixed = {name: "".join(argv([text], names)) for name, text in job.target.params["env"].items()}
+    fixed = {name: " ".join(argv([text], names)) for name, text in job.target.params["env"].items()}
     fixed |= {"AGENTIC_OUTPUT_DIR": output, "AGENTIC_RESULTS_CSV": results}
     env, secrets = job.processes.environment(job.target.run, fixed, job.target.params["pass"])
     exit_, why = _started(job, _words(job.target.params, names), env, secrets, folder, errand.log)
@@ -107,13 +112,20 @@ def _started(
     timeout = job.target.limits.timeout
     try:
         ended = job.processes.run(words, env, log, timeout, secrets, cwd=folder)
-    except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
-        return Exit(NOT_FOUND), f"cannot start '{words[0]}': {error.strerror}"
     except OSError as error:
-        if error.errno not in (7, 8):  # argument list too long, not an executable
+        if error.errno not in UNSTARTED:
             raise
-        return Exit(NOT_STARTED), f"cannot start '{words[0]}': {error.strerror}"
+        why = f"cannot start '{words[0]}': {error.strerror}"
+        if not _is_inside(words[0], folder):
+            raise StageFailed(why, NOT_FOUND) from error
+        return Exit(NOT_FOUND), why
     return ended, verdict(ended, timeout)
+
+
+def _is_inside(program: str, folder: str) -> bool:
+    """Does it belong to the candidate?  If it does not, the candidate is not to blame."""
+    path = os.path.realpath(os.path.join(folder, program))
+    return "/" in program and path.startswith(f"{os.path.realpath(folder)}/")
 
 
 def verdict(ended: Exit, timeout: float | None) -> str:
@@ -132,17 +144,27 @@ def collected(path: str) -> tuple[bytes, str]:
         return b"", "it ended without writing its results to {results}, $AGENTIC_RESULTS_CSV"
     except OSError as error:
         return b"", f"its results cannot be read: {error.strerror}"
-    with open(fd, "rb") as file:
+    try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
             return b"", f"its results are no plain file of at most {LARGEST >> 20} MB"
-        return file.read(), ""
+        with open(fd, "rb", closefd=False) as file:
+            return file.read(), ""
+    finally:
+        os.close(fd)
 
 
 def _tidy(output: str, results: str) -> None:
-    """The results are an artifact now.  What else the command left stays; an empty folder does not."""
-    if os.path.isfile(results) or os.path.islink(results):
-        os.unlink(results)
+    """The results are an artifact now.  What else the command left stays, for people to read; an empty folder does not.
+
+    It may have left no folder at all, or something else in its place."""
+    if os.path.islink(output) or not os.path.isdir(output):
+        delete(output)
+        return
+    os.chmod(output, 0o700)
+    open_folders(output)
+    if not os.path.isdir(results) or os.path.islink(results):
+        delete(results)
     if not os.listdir(output):
         os.rmdir(output)
 

@@ -21,12 +21,11 @@ NO_CONSTRAINTS = "None beyond those above."
 
 
 class Found(NamedTuple):
-    """`text` is empty when there is none, and `why` says why.  `patch`: the change that was recorded with it."""
+    """`text` is empty when there is none, and `why` says why."""
 
     text: str
     source: str
     why: str = ""
-    patch: bytes = b""
 
 
 def idea(job: Job) -> None:
@@ -37,8 +36,18 @@ def idea(job: Job) -> None:
     calls = _calls(job)
     write(job.writes["md"][0], found.text)
     save(job.writes["json"][0], _record(found, calls))
-    if "patch" in job.writes:
-        write(job.writes["patch"][0], found.patch)
+
+
+def recorded(job: Job) -> None:
+    """The folder's ideas in the order of their names: as many for each depth as a node has slots."""
+    folder = dict(job.target.reads)["ideas_folder"][0]
+    names = sorted(name for name in os.listdir(folder) if os.path.isfile(f"{folder}/{name}/idea.md"))
+    if not names:
+        raise StageFailed(f"{folder} has no ideas: each is a folder with idea.md, and change.patch beside it", 2)
+    for number, text, patch in zip(job.target.params["numbers"], job.writes["md"], job.writes["patch"], strict=True):
+        path = f"{folder}/{names[number]}" if number < len(names) else ""
+        write(text, read_bytes(f"{path}/idea.md") if path else b"")
+        write(patch, read_bytes(f"{path}/change.patch") if os.path.isfile(f"{path}/change.patch") else b"")
 
 
 def _record(found: Found, calls: list[Call]) -> Record:
@@ -88,17 +97,6 @@ def _slot(job: Job) -> Slot:
     return slot
 
 
-def _recorded(job: Job, _context: Record) -> Found:
-    """The folder's ideas in the order of their names: as many for each depth as a node has slots."""
-    folder, number = dict(job.target.reads)["ideas_folder"][0], job.target.params["number"]
-    names = sorted(name for name in os.listdir(folder) if os.path.isfile(f"{folder}/{name}/idea.md"))
-    if number >= len(names):
-        return Found("", folder, f"{folder} has {len(names)} ideas")
-    path = f"{folder}/{names[number]}"
-    patch = read_bytes(f"{path}/change.patch") if os.path.isfile(f"{path}/change.patch") else b""
-    return Found(read_text(f"{path}/idea.md"), names[number], patch=patch)
-
-
 def _by_hand(job: Job, _context: Record) -> Found:
     folder, slot = dict(job.target.reads)["ideas_folder"][0], job.target.params["slot"]
     path = f"{folder}/{slot}.md"
@@ -111,4 +109,4 @@ def _made_up(job: Job, context: Record) -> Found:
     return Found(dry.idea(job.target.params["number"], str(context)), "dry run")
 
 
-SOURCES: Mapping[str, Callable[[Job, Record], Found]] = {"patches": _recorded, "manual": _by_hand, "dry": _made_up}
+SOURCES: Mapping[str, Callable[[Job, Record], Found]] = {"manual": _by_hand, "dry": _made_up}

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from pipeline.core.graph import Target
 from pipeline.tree.draft import Draft
-from pipeline.tree.model import TreeSpec
+from pipeline.tree.model import PATCHES, TreeSpec
 from pipeline.tree.plan_depths import node, promote, report, root, start, validate
-from pipeline.tree.plan_ideas import assign, idea, implement
+from pipeline.tree.plan_ideas import assign, idea, implement, recorded
 from pipeline.tree.plan_sweeps import measured, score, test
 from pipeline.tree.slots import ROOT, Slot
 
@@ -21,6 +21,8 @@ def plan(spec: TreeSpec) -> Iterator[Target]:
     yield root(draft)
     yield from measured(draft, ROOT)
     yield start(draft)
+    if draft.roles["ideas"]["backend"] == PATCHES:
+        yield recorded(draft)
     for depth in draft.depths:
         yield from _depth(draft, depth)
     yield from (node(draft, place) for place in draft.places(draft.depths.stop))
@@ -31,7 +33,8 @@ def plan(spec: TreeSpec) -> Iterator[Target]:
 def _depth(draft: Draft, depth: int) -> Iterator[Target]:
     if depth:
         yield from (node(draft, place) for place in draft.places(depth))
-    yield from (idea(draft, slot) for slot in draft.slots(depth))
+    if draft.roles["ideas"]["backend"] != PATCHES:
+        yield from (idea(draft, slot) for slot in draft.slots(depth))
     yield assign(draft, depth)
     for slot in draft.slots(depth):
         yield from _evaluation(draft, slot)

@@ -8,9 +8,12 @@ from pipeline.tree.slots import ROOT, Place
 
 
 def root(draft: Draft) -> Target:
+    """Of a repository it is the commit of the day on which the run began: another run begins on another day."""
     repo = draft.spec.repo
     writes = {"root": draft.at.of_run("root.json"), "tree": draft.at.of_node(ROOT, "tree.txt")}
-    return draft.target("root", "root", {"repo": repo} if draft.spec.plain else {}, writes, {"repo": repo})
+    reads: dict[str, Paths] = {"repo": repo} if draft.spec.plain else {}
+    params = {"repo": repo} if draft.spec.plain else {"repo": repo, "run": draft.spec.name}
+    return draft.target("root", "root", reads, writes, params)
 
 
 def start(draft: Draft) -> Target:

@@ -22,8 +22,6 @@ def idea(draft: Draft, slot: Slot) -> Target:
     if asked:
         reads["before"] = [draft.at.idea(slot._replace(idea=i), "md") for i in range(slot.idea)]
         writes["calls"] = draft.at.idea(slot, "calls.jsonl")
-    if role["backend"] == PATCHES:
-        writes["patch"] = draft.at.idea(slot, "patch")
     params: dict[str, Any] = {"role": _lasting(role), "limits": {"ideas": _aside(role)}}
     if asked:
         params["constraints"] = draft.spec.loop.constraints
@@ -35,12 +33,20 @@ def idea(draft: Draft, slot: Slot) -> Target:
     return draft.target(f"{slot}.idea", "idea", reads, writes, params, draft.limits(slot.place))
 
 
+def recorded(draft: Draft) -> Target:
+    """All ideas of a folder at once: it is looked at by one target, however many slots there are."""
+    slots = [slot for depth in draft.depths for slot in draft.slots(depth)]
+    writes = {suffix: [draft.at.idea(slot, suffix) for slot in slots] for suffix in ("md", "patch")}
+    numbers = [slot.depth * draft.spec.shape.ideas_per_node + slot.idea for slot in slots]
+    return draft.target("ideas", "recorded", _files_of({"ideas": draft.roles["ideas"]}), writes, {"numbers": numbers})
+
+
 def assign(draft: Draft, depth: int) -> Target:
     at, slots = draft.at, draft.slots(depth)
     reads: dict[str, Paths] = {
         "origins": [at.of_node(place, "origin.json") for place in draft.places(depth)],
         "ideas": [at.idea(slot, "md") for slot in slots],
-        "costs": [at.idea(slot, "json") for slot in slots],
+        "costs": [at.idea(slot, "json") for slot in slots] if draft.roles["ideas"]["backend"] != PATCHES else [],
         "before": [at.of_depth(depth - 1, "promoted.json")] if depth else [],
     }
     writes = {

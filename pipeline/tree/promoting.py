@@ -141,11 +141,12 @@ class _Nodes:
     def _of(self, promoted: Promoted) -> Record:
         assert promoted.source is not None
         slot, n = promoted.source, self.by_slot[promoted.source]
-        code, candidate = self._code(slot, n), load(self.job.reads["candidate"][n])
+        candidate = load(self.job.reads["candidate"][n])
+        code = {**self._code(slot, n), "commit": candidate["commit"], "tree": candidate["tree"]}
         closed = f"{STOPPED}{self.stop}" if self.stop else ""
         return {
-            "code": {**code, "commit": candidate["commit"], "tree": candidate["tree"]},
-            "context": self._context(slot, code["root"], candidate, closed),
+            "code": code,
+            "context": self._context(slot, code, candidate, closed),
             "origin": self._origin(slot, closed),
             "csv": read_bytes(self.job.reads["csv"][n]),
         }
@@ -167,8 +168,10 @@ class _Nodes:
             "idea_chain": [*parent["idea_chain"], idea],
         }
 
-    def _context(self, slot: Slot, root: str, candidate: Mapping[str, Any], closed: str) -> Record:
+    def _context(self, slot: Slot, code: Record, candidate: Mapping[str, Any], closed: str) -> Record:
         """Of scores only what does not change with their weights: an edit of these must not cost new ideas."""
+        bench, root = Bench(self.job.target.run), code["root"]
+        bench.chain(code)  # all of it may have been recalled from another run, and its commits not be here
         before = self.depth.contexts[slot.node]
         siblings = [e for e in self.depth.evaluations if e.slot.place == slot.place and self.depth.ideas[e.slot]]
         changes = {
@@ -177,11 +180,10 @@ class _Nodes:
         }
         if candidate["parent"] == root:
             del changes["the last step"]
-        repo = Bench(self.job.target.run).repo
         step = _step(next(e for e in siblings if e.slot == slot))
         return {
             "closed": closed,
-            "changes": {name: _stat(repo, *commits) for name, commits in changes.items()},
+            "changes": {name: _stat(bench.repo, *commits) for name, commits in changes.items()},
             "step": step,
             "tried": [*before["tried"], *(self._tried(e, e.slot == slot) for e in siblings)],
         }

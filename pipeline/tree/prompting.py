@@ -26,7 +26,7 @@ _VERDICT = re.compile(
 )
 # Behind an approval stands nothing, or something that is set off from it; and no condition.
 _SET_OFF = re.compile(r"\s*|\s*[.:,;!(\u2013\u2014].*|\s+-.*")
-_CONDITION = re.compile(r"\breject|\bchanges? request|\bnot approve|\bunless\b|\bonly if\b|\bprovided\b", re.I)
+_CONDITION = re.compile(r"reject|changes? request|not approve|\bunless\b|\bonly if\b|\bprovided\b", re.I)
 
 _BLOCK = re.compile(r"^(`{3,})(?:diff|patch)[ \t\r]*\n(.*?)^\1`*[ \t\r]*$", re.MULTILINE | re.DOTALL)
 _STARTS = ("diff --git ", "--- ")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 
 from pipeline.core.graph import Target
-from pipeline.edge.job import Stage
+from pipeline.edge.git.command import GitProblem
+from pipeline.edge.job import Job, Stage, StageFailed
 from pipeline.tree.assigning import hand_out
-from pipeline.tree.ideation import idea
+from pipeline.tree.ideation import idea, recorded
 from pipeline.tree.implementing import implement
 from pipeline.tree.judging import judge
 from pipeline.tree.promoting import end_depth
@@ -25,11 +27,25 @@ def passed(target: Target) -> Sequence[str]:
     ]
 
 
-STAGES: dict[str, Stage] = {
+def _told(do: Callable[[Job], None]) -> Callable[[Job], None]:
+    """What git cannot do is a line for people, and nobody's result."""
+
+    @wraps(do)
+    def done(job: Job) -> None:
+        try:
+            do(job)
+        except GitProblem as problem:
+            raise StageFailed(str(problem), 2) from problem
+
+    return done
+
+
+_STAGES = {
     "root": Stage("tree.root/1", root),
     "start": Stage("tree.start/1", start),
     "node": Stage("tree.node/1", node),
     "idea": Stage("tree.idea/1", idea, passed=passed),
+    "recorded": Stage("tree.recorded/1", recorded),
     "assign": Stage("tree.assign/1", hand_out),
     "implement": Stage("tree.implement/1", implement, passed=passed),
     "test": Stage("tree.test/1", test, passed=passed),
@@ -41,3 +57,4 @@ STAGES: dict[str, Stage] = {
     "report": Stage("tree.report/1", report),
     "validate": Stage("tree.validate/1", validate),
 }
+STAGES = {name: stage._replace(do=_told(stage.do)) for name, stage in _STAGES.items()}

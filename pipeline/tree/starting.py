@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.edge.git.command import GitProblem
 from pipeline.edge.git.refs import pin
 from pipeline.edge.git.repository import root_of
 from pipeline.edge.job import Job, StageFailed
@@ -21,10 +20,7 @@ from pipeline.tree.slots import ROOT, Place
 
 def root(job: Job) -> None:
     path = job.target.params["repo"]
-    try:
-        found = root_of(path, job.target.run)
-    except GitProblem as problem:
-        raise StageFailed(str(problem), 2) from problem
+    found = root_of(path, job.target.run)
     save(job.writes["root"][0], {"repo": path, "commit": found.commit, "tree": found.tree})
     write(job.writes["tree"][0], f"{found.tree}\n")
 

@@ -8,12 +8,12 @@ import csv
 import io
 import json
 import os
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from pipeline.edge.job import Job
+from pipeline.edge.git.folders import delete
+from pipeline.edge.job import Job, StageFailed
 from pipeline.tree.bench import position
 from pipeline.tree.commands import NOTHING_RAN, Errand, Ran, ran
 from pipeline.tree.layout import Layout
@@ -91,9 +91,18 @@ def _run(job: Job, what: str, values: Mapping[str, str], wants: bool) -> Ran:
     output = folder if what == "sweep" else f"{folder}.{what}"
     checkout = str(where) if what == "sweep" else f"{where}.{what}"
     done = ran(job, Errand(where, checkout, output, values, log, wants, _keeps_checkout(job), _configs(job)))
+    if not done.ok and not isinstance(where, Slot):
+        raise _no_baseline(job, done.why, log)
     if not done.ok and not job.target.params.get("limits", {}).get("keep"):
-        shutil.rmtree(output, ignore_errors=True)
+        delete(output)
     return done
+
+
+def _no_baseline(job: Job, why: str, log: str) -> StageFailed:
+    """Nothing is kept of it, except what it printed."""
+    with open(job.log, "ab") as file:
+        file.write(read_bytes(log) if os.path.exists(log) else b"")
+    return StageFailed(f"the sweep of the root, which all is compared with, failed: {why}", 1)
 
 
 def _keeps_checkout(job: Job) -> bool:
@@ -106,7 +115,10 @@ def _whole(job: Job) -> dict[str, str]:
 
 
 def _configs(job: Job) -> bytes:
-    configs = job.target.params.get("configs", ())
+    """Only for a command that asks for them."""
+    if "configs" not in job.target.params:
+        return b""
+    configs = job.target.params["configs"]
     return json.dumps([{"config_id": i, **config} for i, config in enumerate(configs)], sort_keys=True).encode()
 
 
@@ -122,22 +134,26 @@ def _text(value: Any) -> str:
 
 
 def _row(params: Mapping[str, Any], done: Ran) -> bytes:
-    given = _given(done.results) if done.ok else []
-    why = done.why or ("" if len(given) == 1 else f"{len(given)} rows were written for one config")
+    given, why = _given(done.results) if done.ok else ([], done.why)
+    why = why or ("" if len(given) == 1 else f"{len(given)} rows were written for one config")
     cells = dict(given[0]) if len(given) == 1 else {}
     fixed = {"config_id": str(params["config_id"]), "params": json.dumps(params["values"], sort_keys=True)}
     ended = {"status": cells.get("status", OK) if not why else "error", "error": why or cells.get("error", "")}
     return _csv([{**dict.fromkeys(params["metrics"], ""), **cells, **fixed, **ended}])
 
 
-def _given(results: bytes) -> list[dict[str, str]]:
+def _given(results: bytes) -> tuple[list[dict[str, str]], str]:
+    """The rows, and what is wrong with them: they may be anything."""
     lines = csv.reader(io.StringIO(results.decode("utf-8-sig", errors="replace"), newline=""))
-    table = [cells for cells in lines if any(cells)]
-    return [dict(zip(table[0], cells, strict=False)) for cells in table[1:]]
+    try:
+        table = [cells for cells in lines if any(cells)]
+    except csv.Error as error:
+        return [], f"line {lines.line_num} of its results is not CSV: {error}"
+    return [dict(zip(table[0], cells, strict=False)) for cells in table[1:]], ""
 
 
 def _joined(rows: Iterable[str]) -> bytes:
-    return _csv([cells for text in rows for cells in _given(text.encode())])
+    return _csv([cells for text in rows for cells in _given(text.encode())[0]])
 
 
 def _csv(rows: Sequence[Mapping[str, str]]) -> bytes:

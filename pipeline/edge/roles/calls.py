@@ -10,11 +10,11 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from pipeline.edge.files import append_all, sync
-from pipeline.edge.roles.contract import Answer, Failed, Question, Usage
+from pipeline.edge.roles.contract import Answer, Failed, Question, Usage, amount
 
 NAME = "calls.jsonl"
 _TEXTS = ("key", "role", "backend", "model", "prompt_sha256", "prompt", "text", "patch", "error")
-KINDS: dict[str, type] = {**dict.fromkeys(_TEXTS, str), "usage": dict, "seconds": float, "exit": int}
+KINDS: dict[str, type] = {**dict.fromkeys(_TEXTS, str), "usage": dict, "exit": int}
 
 
 class Call(NamedTuple):
@@ -71,9 +71,7 @@ def told(call: Call) -> Answer:
 
 
 def recorded(call: Call) -> bytes:
-    return (
-        json.dumps({**call._asdict(), "usage": call.usage._asdict(), "seconds": float(call.seconds)}).encode() + b"\n"
-    )
+    return json.dumps({**call._asdict(), "usage": call.usage._asdict()}).encode() + b"\n"
 
 
 def calls_in(path: str, key: str = "") -> Iterator[Call]:
@@ -94,8 +92,10 @@ def _parsed(line: bytes, where: str) -> Call:
 
 
 def _read(found: Any) -> Call:
-    if {name: type(value) for name, value in found.items()} != KINDS:
-        raise TypeError("a field is missing or of another kind")
+    if any(type(found[name]) is not kind for name, kind in KINDS.items()):
+        raise TypeError("a field is of another kind")
+    if any(amount(number) is None for number in (found["seconds"], *found["usage"].values())):
+        raise ValueError("what it cost is not a number")
     b64decode(found["patch"], validate=True)
     return Call(**{**found, "usage": Usage(**found["usage"])})
 

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from string import Formatter
 from tempfile import TemporaryDirectory
 from typing import IO, Any, NamedTuple
 
@@ -19,7 +20,6 @@ from pipeline.errors import clipped
 TIMEOUT = 3600.0
 # How a shell, `env` or a container says that the program behind it was not found, or is none.
 NOT_STARTED = (126, 127)
-ANSWER, PROMPT = "{answer_file}", "{prompt_file}"
 
 
 class Ended(NamedTuple):
@@ -61,7 +61,7 @@ def _ended(
         prompt, answer = f"{scratch}/prompt.md", f"{scratch}/answer.md"
         write_all(prompt, question.prompt.encode(errors="replace"))
         argv = _argv(backend, prompt, answer)
-        stdin = closed.enter_context(open(os.devnull if _mentions(backend, PROMPT) else prompt, "rb"))
+        stdin = closed.enter_context(open(os.devnull if "prompt_file" in _names(backend) else prompt, "rb"))
         out = closed.enter_context(unnamed())
         try:
             ended = desk.processes.run(
@@ -82,8 +82,8 @@ def _argv(backend: Mapping[str, Any], prompt: str, answer: str) -> list[str]:
     return [word.format_map(names) for word in backend["run"]]
 
 
-def _mentions(backend: Mapping[str, Any], name: str) -> bool:
-    return any(name in word for word in backend["run"])
+def _names(backend: Mapping[str, Any]) -> set[str | None]:
+    return {name for word in backend["run"] for _, name, _, _ in Formatter().parse(word)}
 
 
 def _to_log(out: IO[bytes], path: str, secrets: Mapping[str, str]) -> None:
@@ -107,7 +107,7 @@ def _said(backend: Mapping[str, Any], ended: Ended, secrets: Mapping[str, str]) 
     paths: Mapping[str, Sequence[str]] = backend.get("usage", {})
     found = documents(ended.printed) if paths else []
     usage, lacking = usage_in(found, paths)
-    text: Any = ended.written if _mentions(backend, ANSWER) else ended.printed
+    text: Any = ended.written if "answer_file" in _names(backend) else ended.printed
     if "text" in paths:
         text = last_at(paths["text"][0], found)
     safe = redacted(text, secrets) if isinstance(text, str) else None
@@ -139,4 +139,4 @@ def _last_words(said: Said) -> str:
 
 def _place(backend: Mapping[str, Any]) -> str:
     path = backend.get("usage", {}).get("text")
-    return f"at '{path[0]}' of what it printed" if path else f"in {ANSWER}"
+    return f"at '{path[0]}' of what it printed" if path else "in {answer_file}"

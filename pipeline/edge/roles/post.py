@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
-from importlib.util import find_spec
+from importlib import import_module
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import NamedTuple
@@ -51,8 +51,10 @@ class Unreached(Exception):
 
 def answered(request: Request, retries: int, processes: Processes, log: Callable[[str], None]) -> Reply:
     """The first reply with status 200."""
-    if find_spec("httpx") is None:
-        raise Unreached("backend openai needs the package httpx: pip install 'coppice[tree]'")
+    try:
+        import_module("httpx")  # here: few runs speak HTTP, and it is slow to import
+    except ImportError:
+        raise Unreached("backend openai needs the package httpx: pip install 'coppice[tree]'") from None
     tries = 0
     while True:
         reply = _once(request, processes)
@@ -83,7 +85,7 @@ def _once(request: Request, processes: Processes) -> Reply:
 
 
 def _send(request: Request, inbox: SimpleQueue[Reply | BaseException]) -> None:
-    import httpx  # here: few runs speak HTTP, and it is slow to import
+    import httpx
 
     timeout = httpx.Timeout(request.timeout, connect=min(CONNECT, request.timeout))
     try:

@@ -1,0 +1,160 @@
+"""Calls that have ended: none is lost or paid for twice, and they can be replayed."""
+
+import json
+import os
+from base64 import b64encode
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.edge.process import Processes
+from pipeline.edge.roles.asking import ask
+from pipeline.edge.roles.calls import Call, Calls, answered, call_key, calls_in, failed, recorded, told
+from pipeline.edge.roles.contract import Answer, Desk, Failed, Question, Unavailable, Usage
+
+TEXTS = st.text(alphabet='ab\n\r\0\u2028\udcffé{}"', max_size=8)
+# Few prompts, so that the same one is asked again.
+USAGES = st.builds(Usage, st.sampled_from([0.0, 0.25]), st.integers(0, 3), st.integers(0, 3))
+QUESTIONS = st.builds(Question, st.sampled_from(["coder", "ideas"]), st.sampled_from(["x", "y"]), st.just("."), TEXTS)
+ANSWERS = st.builds(Answer, TEXTS, USAGES, st.floats(0, 9), TEXTS)
+FAILURES = st.builds(Failed, TEXTS, st.integers(1, 255), USAGES, st.floats(0, 9))
+BACKEND = {"backend": "command", "model": "m"}
+CALLS = st.one_of(
+    st.builds(lambda q, a, p: answered(BACKEND, q, a, p), QUESTIONS, ANSWERS, st.binary(max_size=8)),
+    st.builds(lambda q, f: failed(BACKEND, q, f), QUESTIONS, FAILURES),
+)
+QUESTION = Question("coder", "make it so", ".", "log", "d0.n0.i2")
+CALL = answered(BACKEND, QUESTION, Answer("done", Usage(0.5, 3, 4), 2.5, "m"), b"diff\0")
+
+
+def test_the_key_of_a_call_is_its_role_and_its_prompt() -> None:
+    assert call_key("coder", "x") == sha256(b"coder\0x").hexdigest()
+    assert len({call_key(role, prompt) for role in ("a", "ab") for prompt in ("b", "", "bb")}) == 6
+
+
+def test_a_record_says_who_was_asked_what_and_what_that_cost() -> None:
+    line = recorded(CALL)
+    assert line.endswith(b"}\n")
+    assert json.loads(line) == {
+        "key": call_key("coder", "make it so"),
+        "role": "coder",
+        "backend": "command",
+        "model": "m",
+        "prompt_sha256": sha256(b"make it so").hexdigest(),
+        "prompt": "make it so",
+        "text": "done",
+        "patch": b64encode(b"diff\0").decode(),
+        "usage": {"usd": 0.5, "input_tokens": 3, "output_tokens": 4},
+        "seconds": 2.5,
+        "exit": 0,
+        "error": "",
+    }
+
+
+@given(st.lists(CALLS, max_size=5))
+def test_what_is_kept_is_found_by_whoever_comes_next(calls: list[Call]) -> None:
+    with TemporaryDirectory() as folder:
+        for call in calls:
+            Calls(f"{folder}/slot").keep(call)
+        kept = Calls(f"{folder}/slot")
+        assert kept.every() == calls
+        for key in {call_key(role, prompt) for role in ("coder", "ideas") for prompt in ("x", "y")}:
+            assert kept.find(key) == next((call for call in reversed(calls) if call.key == key), None)
+
+
+@given(st.lists(CALLS, min_size=1, max_size=3), CALLS, st.integers(min_value=1))
+def test_a_torn_last_line_was_not_written_and_is_in_nobodys_way(calls: list[Call], later: Call, torn: int) -> None:
+    with TemporaryDirectory() as folder:
+        kept = Calls(folder)
+        for call in calls:
+            kept.keep(call)
+        whole = Path(kept.path).read_bytes()
+        last = len(recorded(calls[-1]))
+        os.truncate(kept.path, len(whole) - 1 - torn % last)
+        assert Calls(folder).every() == calls[:-1]
+        Calls(folder).keep(later)
+        assert Calls(folder).every() == [*calls[:-1], later]
+
+
+@given(CALLS)
+def test_what_was_told_then_is_told_again(call: Call) -> None:
+    if call.exit:
+        with pytest.raises(Failed) as failure:
+            told(call)
+        again = failed(BACKEND, Question(call.role, call.prompt, ".", "log"), failure.value)
+    else:
+        answer = told(call)
+        again = answered(BACKEND, Question(call.role, call.prompt, ".", "log"), answer, answer.patch)
+    assert again == call
+
+
+# -- replay
+
+
+@pytest.fixture
+def desk(processes: Processes) -> Desk:
+    Path("recorded/run-1").mkdir(parents=True)
+    return Desk(processes, "x")
+
+
+def replayed(desk: Desk, question: Question = QUESTION) -> Answer:
+    return ask({"backend": "replay", "folder": "recorded"}, question, desk)
+
+
+def test_the_calls_of_one_search_are_the_answers_of_another(desk: Desk) -> None:
+    Calls("recorded/run-1").keep(CALL)
+    assert replayed(desk) == Answer("done", Usage(0.5, 3, 4), 2.5, "m", b"diff\0")
+    assert replayed(desk, QUESTION._replace(name="d7.n1.i0", folder="elsewhere")).text == "done"
+
+
+def test_a_recorded_failure_fails_again_unless_there_is_an_answer_too(desk: Desk) -> None:
+    Calls("recorded/run-2").keep(failed(BACKEND, QUESTION, Failed("timed out", 124, Usage(0.1), 9.0)))
+    with pytest.raises(Failed, match="timed out") as failure:
+        replayed(desk)
+    assert (failure.value.exit, failure.value.usage, failure.value.seconds) == (124, Usage(0.1), 9.0)
+    Calls("recorded/run-1").keep(CALL)
+    assert replayed(desk).text == "done"
+
+
+@pytest.mark.parametrize(
+    "question", [QUESTION._replace(role="reviewer"), QUESTION._replace(prompt="make it so "), QUESTION]
+)
+def test_a_miss_says_what_is_missing_where_and_how_to_record_it(desk: Desk, question: Question) -> None:
+    if question != QUESTION:
+        Calls("recorded/run-1").keep(CALL)
+    with pytest.raises(Unavailable) as miss:
+        replayed(desk, question)
+    for word in (question.role, "d0.n0.i2", "recorded", call_key(question.role, question.prompt), "calls.jsonl"):
+        assert word in str(miss.value)
+
+
+LINE = recorded(CALL)
+DAMAGED = [
+    LINE[:-9] + b"\n",
+    LINE.replace(b'"text": "done"', b'"text": 5'),
+    LINE.replace(b'"exit": 0', b'"exit": "0"'),
+    LINE.replace(b'"usd"', b'"eur"'),
+    LINE.replace(b'"usd": 0.5', b'"usd": "0.5"'),
+    LINE.replace(b'"seconds": 2.5', b'"seconds": -1'),
+    LINE.replace(b'"error": "", ', b"").replace(b', "error": ""', b""),
+    LINE.replace(b'"patch": "Z', b'"patch": "!!!!Z'),
+    b'"%s"\n' % CALL.key.encode(),
+    b"[" * 100_000 + CALL.key.encode() + b"\n",
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_line_that_is_no_call_is_not_passed_over(desk: Desk, damage: bytes) -> None:
+    Path("recorded/calls.jsonl").write_bytes(recorded(CALL._replace(key="other")) + damage)
+    with pytest.raises(Unavailable, match=r"recorded/calls\.jsonl:2: not a recorded call"):
+        replayed(desk)
+
+
+def test_lines_of_other_calls_are_not_even_parsed(desk: Desk) -> None:
+    Path("recorded/calls.jsonl").write_bytes(b"{\n" + recorded(CALL))
+    assert replayed(desk).text == "done"
+    assert [*calls_in("recorded/calls.jsonl", CALL.key)] == [CALL]
