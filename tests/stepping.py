@@ -1,4 +1,4 @@
-"""A search whose ideas add numbers to a sum that its sweep prints, or multiply nothing at all: quick, and easy to follow."""
+"""A search that is quick and easy to follow: its ideas add numbers, and its sweep prints their sum."""
 
 import json
 from typing import Any
