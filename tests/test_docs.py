@@ -15,6 +15,11 @@ from pipeline.build.names import COMMANDS
 from pipeline.core.outcome import FRESH, Outcome
 from pipeline.edge.process import ALLOWED, MARK
 from pipeline.steps.read import KEYS, MAX_TARGETS, STEP_KEYS
+from pipeline.tree import read as tree_read
+from pipeline.tree import read_score, read_sweep
+from pipeline.tree.beam import EMPTY_FRONTIER, MAX_DEPTH, STRICT_FAILURE
+from pipeline.tree.budget import REACHED
+from pipeline.tree.scoring import Constants
 from pipeline.views.json_report import described
 
 STEPS = (ROOT / "docs/steps.md").read_text()
@@ -142,3 +147,33 @@ def test_links_lead_somewhere(page: str) -> None:
     links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL))
     beside = [(ROOT / page).parent / link for link in links if not re.match(r"[a-z]+:", link)]
     assert not [str(path) for path in beside if not Path(path).exists()]
+
+
+TREE = (ROOT / "docs/tree.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("title", "expected"),
+    [
+        ("## Keys of the spec", tree_read.KEYS),
+        ("## Keys of `tests` and `sweep`", read_sweep.SWEEP_KEYS),
+        ("## Keys of a metric", read_score.METRIC_KEYS),
+        ("## Keys of `score`", ("method", *Constants._fields)),
+        ("## Keys of `budget`", (*tree_read.AMOUNTS, "per_eval")),
+    ],
+)
+def test_every_key_of_a_tree_spec_is_documented_and_no_other(title: str, expected: tuple[str, ...]) -> None:
+    assert set(re.findall(r"^\| `(\w+)` \|", section(TREE, title), re.MULTILINE)) == {*expected}
+
+
+def test_every_stop_reason_is_documented() -> None:
+    reasons = {*REACHED.values(), MAX_DEPTH, EMPTY_FRONTIER, STRICT_FAILURE}
+    assert not [reason for reason in reasons if f"`{reason}`" not in TREE]
+
+
+def test_the_example_of_a_tree_spec_can_be_planned(project: Project) -> None:
+    (project.root / "my-model").mkdir()
+    (project.root / "ideas").mkdir()
+    project.spec("faster", blocks(TREE, "yaml")[0].replace("../my-model", "my-model"))
+    said = project.call("plan", "--graph-only", "faster")
+    assert said.code == 0, said

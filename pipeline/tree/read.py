@@ -90,20 +90,20 @@ def _loop(top: Keys) -> Loop:
 
 
 def _budget(top: Keys) -> Limits:
-    given = _money(top["budget"], "budget", (*_AMOUNTS, "per_eval")) if "budget" in top else {}
+    given = _money(top["budget"], "budget", (*AMOUNTS, "per_eval")) if "budget" in top else {}
     return Limits(evals=_count(top, "max_total_idea_evals", 0), **given)
 
 
 def _ceiling(top: Keys) -> Ceiling:
     """What an evaluation costs at most.  Without a word of it and without a model to pay, it is free."""
-    inner = top["budget"].fields("budget", (*_AMOUNTS, "per_eval")) if "budget" in top else {}
-    given = _money(inner["per_eval"], "budget: per_eval", _AMOUNTS) if "per_eval" in inner else {}
+    inner = top["budget"].fields("budget", (*AMOUNTS, "per_eval")) if "budget" in top else {}
+    given = _money(inner["per_eval"], "budget: per_eval", AMOUNTS) if "per_eval" in inner else {}
     paid = any(role["backend"] in ("command", "openai") for role in roles(top["roles"]).values())
     free: dict[str, Any] = {} if paid else {"usd": 0.0, "tokens": 0}
     return Ceiling(1, **{**free, **given})
 
 
-_AMOUNTS: dict[str, tuple[str, Callable[[Item, str], Any]]] = {
+AMOUNTS: dict[str, tuple[str, Callable[[Item, str], Any]]] = {
     "usd": ("usd", lambda item, what: number(item, what, 0)),
     "tokens": ("tokens", lambda item, what: item.count(what, 0)),
     "time": ("seconds", lambda item, what: item.seconds(what)),
@@ -112,7 +112,7 @@ _AMOUNTS: dict[str, tuple[str, Callable[[Item, str], Any]]] = {
 
 def _money(item: Item, what: str, allowed: tuple[str, ...] | dict[str, Any]) -> dict[str, Any]:
     given = item.fields(what, tuple(allowed))
-    amounts = {name: _AMOUNTS[name] for name in given if name in _AMOUNTS}
+    amounts = {name: AMOUNTS[name] for name in given if name in AMOUNTS}
     return {field: read(given[name], f"{what}: {name}") for name, (field, read) in amounts.items()}
 
 

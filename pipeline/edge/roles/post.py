@@ -54,7 +54,7 @@ def answered(request: Request, retries: int, processes: Processes, log: Callable
     try:
         import_module("httpx")  # here: few runs speak HTTP, and it is slow to import
     except ImportError:
-        raise Unreached("backend openai needs the package httpx: pip install 'coppice[tree]'") from None
+        raise Unreached("backend openai needs the package httpx: pip install 'coppice[openai]'") from None
     tries = 0
     while True:
         reply = _once(request, processes)
