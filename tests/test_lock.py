@@ -113,7 +113,12 @@ def test_it_is_heard_of_again_and_again(tmp_path: Path, monkeypatch: pytest.Monk
     assert (holder_of("x") or {})["created_at"] == first["created_at"]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": 1}', "\0"])
+DAMAGED = [{"pid": "1"}, {"created_at": "yesterday"}, {"last_heartbeat_at": None}]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"pid": 1}', "\0", *(json.dumps(ours("x") | damage) for damage in DAMAGED)]
+)
 def test_damage_is_as_if_nothing_was_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.chdir(tmp_path)
     os.makedirs("runs/x/.coppice")

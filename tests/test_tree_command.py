@@ -264,6 +264,15 @@ def test_other_options_are_refused(begun: Project, words: str) -> None:
     assert words.removeprefix("--") in refused(begun, "--tree-run-id", "x", *words.split())
 
 
+def test_of_several_that_begin_the_same_search_at_once_one_does_and_no_spec_is_torn(search: Project) -> None:
+    started = [search.popen("tree", "--tree-run-id", "x", *NEW) for _ in range(4)]
+    ended = [(*each.communicate(timeout=60), each.returncode) for each in started]
+    assert {code for *_, code in ended} <= {0, 75}, ended
+    assert 0 in [code for *_, code in ended]
+    assert search.read("specs/x.yaml") == f"{CONFIG}kind: tree\nideas_per_node: 2\nmax_depth: 3\n"
+    assert [*(search.root / "specs").iterdir()] == [search.root / "specs/x.yaml"]
+
+
 def test_options_of_the_invocation_are_not_in_the_spec(search: Project) -> None:
     tree(search, *NEW, "--force", "--lock-stale-seconds", "60")
     assert search.read("specs/x.yaml") == f"{CONFIG}kind: tree\nideas_per_node: 2\nmax_depth: 3\n"

@@ -61,8 +61,9 @@ def holder_of(run: str) -> Holder | None:
     try:
         with open(path_of(run), "rb") as file:
             found: Holder = json.load(file)
-        return found if {*ours(run)} <= {*found} else None
-    except (OSError, ValueError, TypeError):
+        whole = isinstance(found["pid"], int) and {*ours(run)} <= {*found}
+        return found if whole and seconds(found["created_at"]) and seconds(found["last_heartbeat_at"]) else None
+    except (OSError, ValueError, TypeError, LookupError):
         return None
 
 
