@@ -18,6 +18,7 @@ from gitting import OWN, contents, repository, run_git, write
 
 from pipeline.edge.git.commits import commit_of
 from pipeline.edge.git.refs import pin, pinned
+from pipeline.edge.git.registry import digest
 from pipeline.edge.git.repository import Root, root_of
 from pipeline.edge.git.worktrees import Worktrees
 
@@ -167,10 +168,10 @@ def test_a_worktree_that_git_had_only_begun_is_made_anew(search: Search, steps: 
     assert search.admins() == []
 
 
-# Stops in the middle of adding a worktree, until it is told to go on.
+# Stops where the files of a worktree are to be written, until it is told to go on.
 SLOW = """#!/bin/sh
 PATH='{path}'
-case "$1 $2" in "worktree add") echo > "$0.at"; read line < "$0.go";; esac
+case "$1" in "reset") echo > "$0.at"; read line < "$0.go";; esac
 exec git "$@"
 """
 
@@ -187,7 +188,8 @@ def test_a_git_that_outlives_its_killed_process_is_waited_for(search: Search, tm
         slow.with_name("git.at").read_text()
         child.kill()
         child.communicate(timeout=60)
-        with open(f"{search.root.repo}/coppice.lock") as lock, pytest.raises(BlockingIOError):
+        kept = f"{search.root.repo}/coppice/{digest(f'{search.trees.folder}/n0')}.lock"
+        with open(kept) as lock, pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:
         os.write(go, b"\n")  # it may only now be about to read

@@ -29,6 +29,7 @@ MAY_IMPORT = {
         "edge.git",
         "edge.job",
         "edge.process",
+        "edge.receipts",
         "edge.roles",
         "edge.state",
         "spec",
@@ -45,7 +46,7 @@ PURE = [
     "core",
     "errors",
     *(f"tree.{name}" for name in ("beam", "budget", "gate", "ideas", "literal_keys", "prompting", "results")),
-    *(f"tree.{name}" for name in ("rounding", "scoring", "slots")),
+    *(f"tree.{name}" for name in ("by_config", "rounding", "scoring", "slots", "summary", "summary_tables", "tables")),
 ]
 # Only they may import these from outside the standard library.
 OUTSIDE = {

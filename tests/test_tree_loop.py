@@ -175,7 +175,7 @@ def test_whatever_a_coder_does_only_the_difference_in_files_counts(project: Proj
     for n, (name, (does, _)) in enumerate(CODERS.items()):
         search.idea(f"{n:02}", ":", idea(name))
         project.write(f"coder.{n}", does.replace("gain=12", f"gain=12 n{n}="))
-    search.spec(ideas_per_node=len(CODERS))
+    search.spec(ideas_per_node=len(CODERS), max_parallel_evals=2)
     search.build()
     for n, (name, (_, why)) in enumerate(CODERS.items()):
         found = search.why(f"d0.n0.i{n}")

@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
-from itertools import takewhile
 from math import inf
 from typing import Any
 
@@ -17,7 +16,9 @@ from pipeline.build.asked import plans_for
 from pipeline.build.command import NewCommand, opt_jobs
 from pipeline.build.exits import refuse
 from pipeline.build.project import RunPlan
+from pipeline.edge.heartbeat import LEAST_PATIENCE, PERIOD
 from pipeline.edge.lock import locked
+from pipeline.edge.noop import up_to_date
 from pipeline.edge.takeover import Takeover
 from pipeline.errors import SpecError
 
@@ -50,14 +51,17 @@ class Advance(NewCommand):
 
 def takeover(command: str, run: str, params: Mapping[str, Any]) -> Takeover | None:
     """What the options say of a lock that is held."""
-    patience = params["lock_stale_seconds"]
+    text = params["lock_stale_seconds"]
     try:
-        seconds = 0.0 if patience is None else float(patience)
+        patience = LEAST_PATIENCE if text is None else float(text)
     except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < inf:
-        raise InvalidCommand(f"{command}: --lock-stale-seconds wants a number of seconds, not '{patience}'")
-    return None if patience is None and not params["force"] else Takeover(run, params["force"], seconds)
+        patience = 0.0
+    if not LEAST_PATIENCE <= patience < inf:
+        wanted = (
+            f"a number of seconds, {LEAST_PATIENCE:g} or more, not '{text}'; who builds is heard of every {PERIOD:g} s"
+        )
+        raise InvalidCommand(f"{command}: --lock-stale-seconds wants {wanted}")
+    return Takeover(run, params["force"], patience) if text is not None or params["force"] else None
 
 
 def advance(run: str, jobs: int, takeover: Takeover | None) -> int:
@@ -67,65 +71,70 @@ def advance(run: str, jobs: int, takeover: Takeover | None) -> int:
     if plans[run].kind not in kinds.ADVANCING:
         what = f"kind: {plans[run].kind} has no depths to advance by; `coppice {run}` builds it"
         raise SpecError(f"{plans[run].spec}:1: {what}")
-    with locked([*plans], takeover) as locks, redirect_stdout(sys.stderr):
-        search = Search(plans[run], plans, locks, jobs)
-        code = _interruptible(search)
-        standing = search.standing()
-    print(json.dumps(standing, indent=1))
+    search = Search(plans[run], plans, jobs)
+    if up_to_date([run]) is not None:
+        search.done = len(search.rounds)
+        code = 0
+    else:
+        with locked([*plans], takeover) as locks, redirect_stdout(sys.stderr):
+            code = _interruptible(search, locks)
+    print(json.dumps(search.standing(), indent=1))
     return code
 
 
-def _interruptible(search: Search) -> int:
+def _interruptible(search: Search, locks: Sequence[int]) -> int:
     from pipeline.build.building import Interrupted
 
     try:
-        return search.advance()
+        return search.advance(locks)
     except Interrupted as error:
         return refuse(f"{error}; what was finished is kept", 128 + error.number)
 
 
 class Search:
-    """A run that goes on in rounds, whose locks are ours."""
+    """A run that goes on in rounds.  `done`: so many of them, from the first on, are as they should be."""
 
-    def __init__(self, plan: RunPlan, plans: Mapping[str, RunPlan], locks: Sequence[int], jobs: int) -> None:
-        self.plan, self._plans, self._locks, self._jobs = plan, plans, locks, jobs
+    def __init__(self, plan: RunPlan, plans: Mapping[str, RunPlan], jobs: int) -> None:
+        self._plan, self._plans, self._jobs = plan, plans, jobs
         self._kind = kinds.advancing(plan.kind)
-        self._rounds = self._kind.rounds(plan.targets)
+        self.rounds = self._kind.rounds(plan.targets)
+        self.done = 0
 
-    def advance(self) -> int:
+    def advance(self, locks: Sequence[int]) -> int:
         """One round, and what is left when it was the last."""
-        done = self._done()
-        if done < len(self._rounds) and not self._stopped(done):
-            if code := self._build(self._rounds[done]):
+        self.done = self._fresh(0)
+        if not self._over():
+            if code := self._build(self.rounds[self.done], locks):
                 return code
-            done = self._done()
-        if done == len(self._rounds) or self._stopped(done):
-            return self._build([self.plan.run])
-        self._kind.summarize(self.plan.run, self.plan.targets, done)
+            self.done = self._fresh(self.done)
+        if self._over():
+            return self._build([self._plan.run], locks)
+        self._kind.summarize(self._plan.run, self._plan.targets, self.done)
         return 0
 
     def standing(self) -> Mapping[str, Any]:
-        return self._kind.standing(self.plan.run, self.plan.targets, self._done())
+        return self._kind.standing(self._plan.run, self._plan.targets, self.done)
 
-    def _stopped(self, done: int) -> bool:
-        return self._kind.standing(self.plan.run, self.plan.targets, done)["stop_reason"] is not None
+    def _over(self) -> bool:
+        return self.done == len(self.rounds) or self.standing()["stop_reason"] is not None
 
-    def _done(self) -> int:
-        """How many rounds, from the first on, are fresh with all that they are made from."""
+    def _fresh(self, first: int) -> int:
+        """Up to which round all is fresh with what it is made from; `first` are known to be."""
         from pipeline.build.session import Session
         from pipeline.build.statuses import standings
         from pipeline.core.outcome import FRESH
 
         session = Session(self._plans)
         try:
-            index = session.graph.index
-            ends = [{index[name] for name in names} for names in self._rounds]
-            seen = standings(session, set().union(*ends))
-            return sum(1 for _ in takewhile(lambda own: all(seen[i].status == FRESH for i in own), ends))
+            for n in range(first, len(self.rounds)):
+                seen = standings(session, (session.graph.index[name] for name in self.rounds[n]))
+                if any(each.status != FRESH for each in seen.values()):
+                    return n
+            return len(self.rounds)
         finally:
             session.close()
 
-    def _build(self, words: Sequence[str]) -> int:
+    def _build(self, words: Sequence[str], locks: Sequence[int]) -> int:
         from pipeline.build.building import build_locked
 
-        return build_locked(self._plans, self._locks, words, {**PLAIN, "num_process": self._jobs}, {})
+        return build_locked(self._plans, locks, words, {**PLAIN, "num_process": self._jobs}, {})

@@ -79,16 +79,28 @@ def check_same(config: str, wanted: Keys, file: str, keys: Keys, flags: Iterable
             raise SpecError(f"{config}:{item.line}: {key}: is not in {file}, the spec of this run")
         read = readers.get(key, _plain)
         if read(item, key) != read(keys[key], key):
-            there = f"{file}:{keys[key].line}: {key}: {shown(keys[key])}"
-            raise SpecError(f"{config}:{item.line}: {key}: {shown(item)} contradicts {there}")
+            inner, ours, theirs = _difference(key, item, keys[key])
+            raise SpecError(
+                f"{config}:{ours.line}: {inner}: {shown(ours)} contradicts {file}:{theirs.line}: {shown(theirs)}"
+            )
 
 
 def _plain(item: Item, _what: str) -> Any:
     return item.plain()
 
 
+def _difference(what: str, ours: Item, theirs: Item) -> tuple[str, Item, Item]:
+    """As far inside as both have the same keys: where it is, and what each has there."""
+    if ours.is_map and theirs.is_map:
+        inner, other = dict(ours.pairs(what)), dict(theirs.pairs(what))
+        if inner.keys() == other.keys():
+            key = next(key for key in inner if inner[key].plain() != other[key].plain())
+            return _difference(f"{what}: {key}", inner[key], other[key])
+    return what, ours, theirs
+
+
 def shown(item: Item) -> str:
-    return "something else" if item.is_map or item.is_list else item.found().strip("'")
+    return item.found().strip("'")
 
 
 def written(value: Any) -> str:

@@ -6,12 +6,13 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 from pipeline import kinds
 from pipeline.build import project
 from pipeline.build.tree_flags import Given, Keys, check_agreed, check_same, long_of, written
 from pipeline.edge.files import write_all
-from pipeline.errors import SpecError, instead
+from pipeline.errors import SpecError
 from pipeline.spec import parse
 
 KIND = "tree"
@@ -35,12 +36,14 @@ def check(run: str, spec: str, config: str | None, given: Sequence[Given]) -> No
 def create(run: str, config: str | None, given: Sequence[Given]) -> None:
     """A new one; none is left behind when there is a mistake in it."""
     spec = f"specs/{run}.yaml"
-    known = project.specs() if not os.path.isdir("specs") else os.listdir("specs")
+    if not os.path.isdir("specs"):
+        project.specs()  # says so
     project.checked(run, spec)
     if config is None:
-        others = instead(run, (name.rpartition(".")[0] for name in known))
-        what = "give the rest of it (repo, roles, sweep, metrics) with --config FILE, or write it"
-        raise SpecError(f"there is no run '{run}': no {spec}{others}; for a new one {what}")
+        close = get_close_matches(run, [name.rpartition(".")[0] for name in os.listdir("specs")], 1)
+        what = "give its repo, roles, sweep and metrics with --config FILE, or write that file"
+        meant = f"; did you mean '{close[0]}'?" if close else ""
+        raise SpecError(f"there is no run '{run}': no {spec}{meant}; for a new one {what}")
     content = _drafted(run, config, given)
     fresh = not os.path.exists(f"runs/{run}")
     if not _put(spec, content):
@@ -92,7 +95,8 @@ def _by_flag(message: str, config: str, first: int, added: Sequence[str]) -> str
     match = re.match(rf"{re.escape(config)}:(\d+): (.*)", message, re.DOTALL)
     if match is None or int(match[1]) < first:
         return message
-    return f"tree: --{long_of(added[int(match[1]) - first])}: {match[2]}"
+    key = added[int(match[1]) - first]
+    return f"tree: --{long_of(key)}: {match[2].removeprefix(f'{key}: ')}"
 
 
 def _put(spec: str, content: bytes) -> bool:

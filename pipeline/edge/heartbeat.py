@@ -16,7 +16,9 @@ from typing import Any
 from pipeline.edge import state
 from pipeline.edge.files import write_whole
 
-PERIOD = 10.0
+PERIOD = 5.0
+# Who has been silent for less may only be late.
+LEAST_PATIENCE = 3 * PERIOD
 VERSION = 1
 
 Holder = dict[str, Any]
@@ -59,8 +61,9 @@ def holder_of(run: str) -> Holder | None:
     try:
         with open(path_of(run), "rb") as file:
             found: Holder = json.load(file)
-        return found if {*ours(run)} <= {*found} else None
-    except (OSError, ValueError, TypeError):
+        whole = isinstance(found["pid"], int) and {*ours(run)} <= {*found}
+        return found if whole and seconds(found["created_at"]) and seconds(found["last_heartbeat_at"]) else None
+    except (OSError, ValueError, TypeError, LookupError):
         return None
 
 

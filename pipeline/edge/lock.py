@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from pipeline.edge import state
 from pipeline.edge.heartbeat import Holder, beating, holder_of, ours, tell, withdraw
-from pipeline.edge.takeover import Takeover, held, note, unseat
+from pipeline.edge.takeover import GRACE, PAUSE, Takeover, held, note, unseat
 from pipeline.errors import Locked
 
 
@@ -61,9 +62,18 @@ def _taken_over(run: str, lock: int, takeover: Takeover | None) -> Holder:
         if not _taken(turn):
             raise Locked(f"run {run} is being taken over by another process right now; wait for that one")
         before = unseat(takeover, seen)
-        if not _taken(lock):
-            raise Locked(f"{held(run, holder_of(run))}: it was faster than we were; try again")
+        _await(run, lock, before)
     return before
+
+
+def _await(run: str, lock: int, before: Holder) -> None:
+    """A process that is gone may still have threads that are about to be; its locks are free after the last of them."""
+    last = time.monotonic() + GRACE
+    while not _taken(lock):
+        now = holder_of(run)
+        if time.monotonic() > last or (now and now["created_at"] != before["created_at"]):
+            raise Locked(f"{held(run, now)}: the lock is not free yet; try again")
+        time.sleep(PAUSE)
 
 
 @contextmanager

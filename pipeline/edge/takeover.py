@@ -34,7 +34,8 @@ def held(run: str, holder: Holder | None) -> str:
     """How to say that a run is locked."""
     if holder is None:
         return f"run {run} is being built by another process that has just started. Run lock is active (not stale)"
-    who = f"process {holder['pid']} on {holder['hostname']} since {holder['created_at']}"
+    since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(seconds(holder["created_at"])))
+    who = f"process {holder['pid']} on {holder['hostname']} since {since}"
     heard = f"last heard of {_age(holder):.0f} s ago"
     return f"run {run} is being built by {who}, {heard}. Run lock is active (not stale)"
 

@@ -81,7 +81,8 @@ def _counted(evaluations: Mapping[str, Record]) -> dict[str, int]:
 def summarize(run: str, targets: Sequence[Target], done: int) -> None:
     """Before the end, when a target does."""
     config = _config(targets)
-    found = {**folded(run, {**config, "max_depth": done}), "run_config": config}
+    found = folded(run, {**config, "max_depth": done})
+    found["run_config"]["max_depth"] = config["max_depth"]
     write_whole(Layout(run).of_run(SUMMARY), summary(found).encode(errors="replace"), durable=False)
 
 

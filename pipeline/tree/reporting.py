@@ -6,7 +6,7 @@ from pipeline.edge.job import Job
 from pipeline.tree.manifest import folded
 from pipeline.tree.records import write
 from pipeline.tree.summary import summary
-from pipeline.tree.validation import problems, validation_report
+from pipeline.tree.validation import validated, validation_report
 
 
 def report(job: Job) -> None:
@@ -14,5 +14,4 @@ def report(job: Job) -> None:
 
 
 def validate(job: Job) -> None:
-    found = folded(job.target.run, job.target.params)
-    write(job.writes["report"][0], validation_report(found, problems(found)))
+    write(job.writes["report"][0], validation_report(validated(job.target.run, job.target.params)))

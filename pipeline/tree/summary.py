@@ -1,9 +1,134 @@
-"""TREE_SUMMARY.md from a manifest."""
+"""TREE_SUMMARY.md from a manifest: where the search stands, how the best code came to be, what became of every idea."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pipeline.core.words import listed
+from pipeline.tree.rounding import relative, significant
+from pipeline.tree.summary_tables import beam, budget, evaluations, nodes, path, progress
+from pipeline.tree.tables import cell, clipped, moved, number, score
 
-def summary(manifest: dict[str, Any]) -> str:
-    return f"# {manifest['tree_run_id']}\n"
+DRY = "> **Dry run.** Ideas, code and numbers are made up from hashes; no model was asked and nothing was measured."
+EMPTY = ("no such node", "no idea")  # slots of which there is nothing to tell
+
+Manifest = Mapping[str, Any]
+
+
+def summary(manifest: Manifest) -> str:
+    best = best_path(manifest)
+    sections = [
+        ("", _opening(manifest, best[-1])),
+        ("Best path", path(manifest, best)),
+        ("Look twice", [*_remarks(manifest)]),
+        ("Beam", beam(manifest)),
+        ("Nodes", nodes(manifest)),
+        *_depths(manifest),
+        ("Failures", [*_failures(manifest)]),
+        ("Progress", progress(manifest)),
+        ("Budget", budget(manifest)),
+        ("How to look at it", _ways(manifest, best[-1])),
+    ]
+    text = [f"# {manifest['tree_run_id']}"]
+    for title, lines in sections:
+        if lines:
+            text += ["", *([f"## {title}", ""] if title else []), *lines]
+    return "\n".join(text) + "\n"
+
+
+def best_path(manifest: Manifest) -> list[str]:
+    """From the root to the node that ranks best against it, which need not be the deepest."""
+    names = [*manifest["nodes"]]
+    chain = [max(names, key=lambda name: standing(manifest, name))] if names else [""]
+    while parent := manifest["nodes"].get(chain[0], {}).get("parent_node_id"):
+        chain.insert(0, parent)
+    return chain
+
+
+def standing(manifest: Manifest, name: str) -> tuple[float, float]:
+    """More is better; the root is as good as itself."""
+    evaluation = manifest["evaluations"].get(manifest["nodes"][name]["artifacts"]["promoted_from_eval_id"])
+    if not evaluation or not evaluation["scoring_summary"]:
+        return 0.0, 0.0
+    root = evaluation["scoring_summary"]["root_recommendation"]
+    delta = significant(root["primary_delta"])
+    return (delta if root["score"] is None else relative(root["score"])), delta
+
+
+def _opening(manifest: Manifest, best: str) -> list[str]:
+    state, config = manifest["state"], manifest["run_config"]
+    stop = f"Stopped: **{state['stop_reason']}**" if state["stop_reason"] else "**Still going on**"
+    counts = [
+        f"{sum(each[name] for each in state['depth_progress_by_depth'].values())} {name}"
+        for name in ("completed", "failed", "skipped", "unfinished")
+    ]
+    lines = [
+        *([DRY, ""] if config["dry_run"] else []),
+        f"{stop}, {state['current_depth']} of {config['max_depth']} depths done. Evaluations: {', '.join(counts)}.",
+    ]
+    return [*lines, "", _best(manifest, best)] if best else lines
+
+
+def _best(manifest: Manifest, best: str) -> str:
+    primary, found = manifest["run_config"]["primary"], manifest["nodes"][best]
+    start = next(iter(manifest["nodes"].values()))
+    if found["parent_node_id"] is None:
+        return f"Best: **{best}**, the start: {primary} {_mean(found, primary)}. Nothing was found that ranks above it."
+    change = moved(start["metrics"][primary], found["metrics"][primary])
+    return f"Best: **{best}**, {primary} {change}, score {score(standing(manifest, best)[0])} against the root."
+
+
+def _mean(node: Mapping[str, Any], primary: str) -> str:
+    return number(node["metrics"][primary]) if node["metrics"] else "unknown"
+
+
+def _remarks(manifest: Manifest) -> Iterator[str]:
+    primary = manifest["run_config"]["primary"]
+    for name, each in manifest["evaluations"].items():
+        if each["by_config"] and each["by_config"]["beyond"]:
+            found = each["by_config"]
+            heirs = [node for node, it in manifest["nodes"].items() if each["idea_path"] in it["idea_chain"]]
+            yield (
+                f"- {name} ({cell(clipped(each['idea_title'], 60))}): "
+                f"its worst config ({primary} {number(found['own_worst'])}) "
+                f"is better than its parent's best one ({number(found['parent_best'])}). "
+                f"A real step, or a leak: read {each['files']['change']}."
+                f"{f' Nodes that are built on it: {listed(heirs)}.' if heirs else ''}"
+            )
+
+
+def _depths(manifest: Manifest) -> Iterator[tuple[str, Sequence[str]]]:
+    for depth in manifest["state"]["depth_progress_by_depth"]:
+        rows = {
+            name: each
+            for name, each in manifest["evaluations"].items()
+            if each["depth"] == int(depth) and each["empty"] not in EMPTY
+        }
+        yield f"Evaluations at depth {depth}", evaluations(manifest, rows) if rows else []
+
+
+def _failures(manifest: Manifest) -> Iterator[str]:
+    for name, each in manifest["evaluations"].items():
+        if each["error"]:
+            why, log = cell(clipped(each["error"]["why"], 200)), each["error"]["log"]
+            yield f"- {name}: {why} (log: {log})"
+
+
+def _ways(manifest: Manifest, best: str) -> list[str]:
+    """Commands to be copied."""
+    if not best:
+        return []
+    run, root, found = manifest["tree_run_id"], manifest["root"], manifest["nodes"][best]
+    git, source = f"git -C runs/{run}/repo.git", found["artifacts"]["promoted_from_eval_id"]
+    lines = [f"cd {found['worktree_path']}  # the files of {best}"]
+    if source:
+        lines += [
+            f"{git} diff {root['root_commit']} {found['commit']}  # all that was changed since the start",
+            f"{git} diff {found['ref']}~1 {found['ref']}  # the last step",
+            f"less {found['artifacts']['sweep_log']}",
+        ]
+    where = (
+        f"Of each evaluation: change, logs, score in runs/{run}/eval/SLOT/, the idea in runs/{run}/node_ideas/NODE/."
+    )
+    return ["```sh", *lines, "```", "", where]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 from pipeline.edge.child import has_ended, signal_group
 from pipeline.errors import clipped
@@ -34,11 +37,14 @@ _CONFIG = {
     "core.precomposeUnicode": "true",
     "core.protectHFS": "true",  # names that are `.git` to another system's file system
     "core.safecrlf": "false",
+    "core.splitIndex": "false",
     "core.sparseCheckout": "false",
     "core.symlinks": "true",
     "core.trustctime": "true",
     "core.untrackedCache": "false",
     "gc.auto": "0",
+    "index.skipHash": "false",
+    "index.version": "2",
     "maintenance.auto": "false",
     "submodule.recurse": "false",
 }
@@ -57,6 +63,15 @@ SETTINGS = {
     "GIT_TERMINAL_PROMPT": "0",
     "LC_ALL": "C",  # messages are read
 }
+
+
+class _Child(subprocess.Popen[bytes]):
+    def wait(self, timeout: float | None = None) -> int:
+        """Told of its end at once.  Python itself only looks from time to time, for longer than git runs."""
+        if timeout is not None and sys.platform == "linux" and self.returncode is None:
+            with suppress(OSError):  # an older kernel
+                _await(os.pidfd_open(self.pid), max(timeout, 0.0))
+        return super().wait(timeout)
 
 
 class GitProblem(Exception):
@@ -112,7 +127,7 @@ def _ended(
     words: Sequence[str], env: dict[str, str], cwd: str | None, stdin: bytes, keep: Sequence[int], timeout: float
 ) -> bytes:
     try:
-        child = subprocess.Popen(
+        child = _Child(
             ["git", *words], env=env, cwd=cwd, stdin=-1, stdout=-1, stderr=-1, start_new_session=True, pass_fds=keep
         )
     except FileNotFoundError as error:
@@ -140,6 +155,15 @@ def _end(child: subprocess.Popen[bytes]) -> None:
     for stream in (child.stdin, child.stdout, child.stderr):
         if stream is not None:
             stream.close()
+
+
+def _await(fd: int, seconds: float) -> None:
+    try:
+        waiting = select.poll()
+        waiting.register(fd, select.POLLIN)
+        waiting.poll(seconds * 1000)
+    finally:
+        os.close(fd)
 
 
 def _line(said: bytes) -> str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from tempfile import TemporaryDirectory
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from pipeline.edge.git.command import CandidateProblem, GitProblem, git, names, sha
-from pipeline.edge.git.diff import diff_stat
-from pipeline.edge.git.folders import open_folders
-from pipeline.edge.git.objects import parent_of_next, write_commit
+from pipeline.edge.git.diff import Counts, diff_stat
+from pipeline.edge.git.folders import open_folders, scratch
+from pipeline.edge.git.index import trees_in, write_tree
+from pipeline.edge.git.objects import parent_of_next, tree_hash, write_commit
+from pipeline.edge.git.patches import EXACT, applied, check_types, index_of
 from pipeline.edge.git.worktrees import PRISTINE, Worktree, copy_index
 
 _NO_BLOB = b"1" * 40
-_EXACT = ("--binary", "--whitespace=nowarn")
 
 
 class Candidate(NamedTuple):
@@ -35,22 +37,25 @@ class Candidate(NamedTuple):
 
 def commit_of(worktree: Worktree, parent: str, message: str) -> Candidate:
     """All files that are not ignored, as they are.  Where the coder's own git commands have led does not matter."""
-    with TemporaryDirectory(dir=worktree.admin) as scratch:
-        tree = _tree_of(worktree, sha(parent), f"{scratch}/index")
+    with scratch(worktree.admin) as index:
+        tree = _tree_of(worktree, sha(parent), index)
     return _candidate(worktree.repo, tree, parent, message)
 
 
 def _tree_of(worktree: Worktree, parent: str, index: str) -> str:
-    open_folders(worktree.path)
+    repositories_within = open_folders(worktree.path)
     if os.path.exists(f"{worktree.admin}/{PRISTINE}"):
         copy_index(f"{worktree.admin}/{PRISTINE}", index)
-    worktree.git("read-tree", "-m", parent, index=index)
-    _take_in_repositories(worktree, index)
+    known = trees_in(index) if os.path.exists(index) else []
+    if known[:1] != [tree_hash(worktree.repo, parent)]:
+        worktree.git("read-tree", "-m", parent, index=index)
+    if repositories_within:
+        _take_in_repositories(worktree, index)
     try:
         worktree.git("add", "--all", index=index)
     except GitProblem as problem:
         raise CandidateProblem(f"the files cannot be committed: {problem}") from problem
-    return worktree.git("write-tree", index=index).decode().strip()
+    return write_tree(worktree.repo, index, known)
 
 
 def _take_in_repositories(worktree: Worktree, index: str) -> None:
@@ -67,10 +72,21 @@ def _take_in_repositories(worktree: Worktree, index: str) -> None:
         worktree.git("update-index", "-z", "--index-info", index=index, stdin=rows)
 
 
-def _candidate(repo: str, tree: str, parent: str, message: str) -> Candidate:
-    commit = write_commit(repo, tree, (parent,), parent_of_next(repo, parent).date + 1, message)
-    changed = diff_stat(repo, parent, commit)
-    return Candidate(commit, tree, parent, message, len(changed.files), changed.insertions, changed.deletions)
+def commit_patch(repo: str, parent: str, patch: bytes, message: str) -> Candidate:
+    """A recorded idea without a worktree, all of it or nothing.  It is taken at its word: files that it adds are in the
+    commit even if they are ignored, and lines count as it was written."""
+    start = index_of(repo, sha(parent))
+    with _candidates_fault():
+        made = applied(repo, start, patch)
+    return _candidate(repo, made.tree, parent, message, made.counts)
+
+
+def _candidate(repo: str, tree: str, parent: str, message: str, counts: Counts | None = None) -> Candidate:
+    above = parent_of_next(repo, parent)
+    commit = write_commit(repo, tree, (parent,), above.date + 1, message)
+    if tree == above.tree:
+        counts = Counts(0, 0, 0)
+    return Candidate(commit, tree, parent, message, *(counts or diff_stat(repo, parent, commit).counts))
 
 
 def patch(repo: str, parent: str, commit: str) -> bytes:
@@ -81,33 +97,23 @@ def patch(repo: str, parent: str, commit: str) -> bytes:
 
 def restore(repo: str, parent: str, patch: bytes, candidate: Candidate) -> None:
     """Make the very commit again that `candidate` tells of."""
-    with TemporaryDirectory(dir=repo) as scratch:
-        index = f"{scratch}/index"
-        git("read-tree", sha(parent), repo=repo, index=index)
-        if patch:
-            git("apply", "--cached", *_EXACT, repo=repo, index=index, stdin=patch)
-        tree = git("write-tree", repo=repo, index=index).decode().strip()
-    made = write_commit(repo, tree, (parent,), parent_of_next(repo, parent).date + 1, candidate.message)
+    above = parent_of_next(repo, parent)
+    tree = applied(repo, index_of(repo, parent), patch).tree if patch else above.tree
+    made = write_commit(repo, tree, (parent,), above.date + 1, candidate.message)
     if made != candidate.commit:
         raise GitProblem(f"the patch makes {made}, the record says {candidate.commit}: one of them was changed")
 
 
 def apply(worktree: Worktree, patch: bytes) -> None:
     """A recorded idea, all of it or nothing."""
+    with _candidates_fault():
+        check_types(patch)
+        worktree.git("apply", "--index", *EXACT, stdin=patch)
+
+
+@contextmanager
+def _candidates_fault() -> Iterator[None]:
     try:
-        worktree.git("apply", "--index", *_EXACT, stdin=patch)
+        yield
     except GitProblem as problem:
         raise CandidateProblem(f"the patch does not apply: {problem}") from problem
-
-
-def commit_patch(repo: str, parent: str, change: bytes, message: str) -> Candidate:
-    """A recorded idea as a commit, without a worktree."""
-    with TemporaryDirectory(dir=repo) as scratch:
-        index = f"{scratch}/index"
-        git("read-tree", sha(parent), repo=repo, index=index)
-        try:
-            git("apply", "--cached", *_EXACT, repo=repo, index=index, stdin=change)
-        except GitProblem as problem:
-            raise CandidateProblem(f"the patch does not apply: {problem}") from problem
-        tree = git("write-tree", repo=repo, index=index).decode().strip()
-    return _candidate(repo, tree, parent, message)

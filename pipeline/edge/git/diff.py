@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from pipeline.edge.git.command import git, names, sha
+
+_RENAMED = re.compile(rb"^(?:rename|copy) from ", re.MULTILINE)
 
 
 class FileStat(NamedTuple):
@@ -16,8 +19,18 @@ class FileStat(NamedTuple):
     deletions: int
 
 
+class Counts(NamedTuple):
+    files: int
+    insertions: int
+    deletions: int
+
+
 class DiffStat(NamedTuple):
     files: tuple[FileStat, ...]
+
+    @property
+    def counts(self) -> Counts:
+        return Counts(len(self.files), self.insertions, self.deletions)
 
     @property
     def insertions(self) -> int:
@@ -41,6 +54,15 @@ def diff_stat(repo: str, a: str, b: str) -> DiffStat:
             inserted, deleted, path = row.split("\t", 2)
             files.append(FileStat(path, kinds[path], _count(inserted), _count(deleted)))
     return DiffStat(tuple(files))
+
+
+def counts_of(patch: bytes, numstat: bytes) -> Counts | None:
+    """As the patch was written, from what `git apply --numstat -z` says of it.  Nothing when only a diff of the commits
+    tells: a file can be named twice, under one of two names, or be binary to the patch alone."""
+    rows = [row.split("\t", 2) for row in names(numstat)]
+    if _RENAMED.search(patch) or "-" in {row[0] for row in rows} or len({row[2] for row in rows}) < len(rows):
+        return None
+    return Counts(len(rows), sum(int(row[0]) for row in rows), sum(int(row[1]) for row in rows))
 
 
 def _count(number: str) -> int:

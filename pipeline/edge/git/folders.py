@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 def unseen_by_git(path: str) -> list[str]:
@@ -20,13 +22,16 @@ def unseen_by_git(path: str) -> list[str]:
     return found
 
 
-def open_folders(path: str) -> None:
-    """So that what is in them can be read and removed, whatever their mode was."""
-    for folder, inner, _ in os.walk(path):
+def open_folders(path: str) -> bool:
+    """So that what is in them can be read and removed, whatever their mode was.  Is a repository within?"""
+    within = False
+    for folder, inner, names in os.walk(path):
+        within |= folder != path and ".git" in map(str.lower, (*inner, *names))
         for name in inner:
             below = f"{folder}/{name}"
             if not os.path.islink(below) and (mode := os.lstat(below).st_mode) & stat.S_IRWXU != stat.S_IRWXU:
                 os.chmod(below, stat.S_IMODE(mode) | stat.S_IRWXU)
+    return within
 
 
 def delete(path: str) -> None:
@@ -36,6 +41,17 @@ def delete(path: str) -> None:
         shutil.rmtree(path)
     else:
         unlink(path)
+
+
+@contextmanager
+def scratch(folder: str) -> Iterator[str]:
+    """A name for a file of git's that nobody else has; afterwards the file and git's lock on it are gone."""
+    path = f"{folder}/{os.urandom(8).hex()}.scratch"
+    try:
+        yield path
+    finally:
+        unlink(path)
+        unlink(f"{path}.lock")
 
 
 def unlink(path: str) -> None:

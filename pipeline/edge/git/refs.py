@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+import os
 import re
+from hashlib import sha256
 from urllib.parse import quote, unquote
 
+from pipeline.edge.files import write_all
+from pipeline.edge.git.alone import alone
 from pipeline.edge.git.command import git, sha
-from pipeline.edge.git.objects import opened
+from pipeline.edge.git.folders import unlink
+from pipeline.edge.git.objects import loose_commit, opened
 
 # What git forbids in a part of a ref beyond what `quote` escapes.
 _FORBIDDEN = re.compile(r"^\.|\.(?=\.|lock$|$)|~")
 
 
 def pin(repo: str, run: str, slot: str, commit: str) -> None:
+    """In the run's own repository, where a ref is a file.  What is in the way of that, git gets by or tells of."""
+    ref = _ref(run, slot)
+    with alone(f"{repo}/coppice/refs.lock"):
+        _take_back(repo, ref)
+        written = loose_commit(repo, sha(commit)) is not None and _written(repo, ref, commit)
+    if not written:
+        pin_by_git(repo, run, slot, commit)
+
+
+def pin_by_git(repo: str, run: str, slot: str, commit: str) -> None:
+    """In any repository, whatever it keeps its refs in."""
     _update(repo, f"update {_ref(run, slot)}\0{sha(commit)}\0\0")
 
 
 def unpin(repo: str, run: str, slot: str) -> None:
     """Nothing to do when it is not pinned."""
-    _update(repo, f"delete {_ref(run, slot)}\0\0")
+    ref = _ref(run, slot)
+    with alone(f"{repo}/coppice/refs.lock"):
+        _take_back(repo, ref)
+    _update(repo, f"delete {ref}\0\0")
 
 
 def pinned(repo: str, run: str) -> dict[str, str]:
@@ -44,6 +63,34 @@ def _ref(run: str, slot: str) -> str:
 
 def _part(name: str) -> str:
     return _FORBIDDEN.sub(lambda found: f"%{ord(found[0]):02X}", quote(name, safe=""))
+
+
+def _written(repo: str, ref: str, commit: str) -> bool:
+    """By git's own rule: whoever makes the lock beside a ref may replace it.  Ours is a second name of our draft."""
+    path, draft = f"{repo}/{ref}", _draft(repo, ref)
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        write_all(draft, f"{commit}\n".encode())
+        os.link(draft, f"{path}.lock")
+        os.rename(f"{path}.lock", path)
+        os.unlink(draft)
+    except OSError:
+        _take_back(repo, ref)
+        return False
+    return True
+
+
+def _take_back(repo: str, ref: str) -> None:
+    """What one of ours left that was killed, for there is none at work now.  A lock that git made is left to it."""
+    lock, draft = f"{repo}/{ref}.lock", _draft(repo, ref)
+    if os.path.exists(draft):
+        if os.path.exists(lock) and os.path.samefile(lock, draft):
+            unlink(lock)
+        unlink(draft)  # last: it may be a second name of the ref, and is not to be written to
+
+
+def _draft(repo: str, ref: str) -> str:
+    return f"{repo}/coppice/{sha256(ref.encode()).hexdigest()[:20]}.ref"
 
 
 def _update(repo: str, order: str) -> None:

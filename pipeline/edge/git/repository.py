@@ -9,7 +9,7 @@ from pipeline.edge.git.command import GitProblem
 from pipeline.edge.git.home import home_of, prepared
 from pipeline.edge.git.objects import has, opened, tree_hash
 from pipeline.edge.git.place import Place, check_attributes, check_clean, check_whole, place_of
-from pipeline.edge.git.refs import pin
+from pipeline.edge.git.refs import pin, pin_by_git
 from pipeline.edge.git.snapshot import snapshot
 
 ROOT = "root"
@@ -56,7 +56,7 @@ def _head(place: Place, run: str) -> tuple[str, str]:
     commit = _commit(place)
     check_clean(place)
     # its objects are borrowed, so that it must not forget them: the one thing that is left in the user's repository
-    pin(place.common, run, ROOT, commit)
+    pin_by_git(place.common, run, ROOT, commit)
     return prepared(run, f"{place.common}/objects"), commit
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from hashlib import sha256
 from typing import NamedTuple
 
 from pipeline.edge.files import write_whole
-from pipeline.edge.git.alone import alone, alone_in
+from pipeline.edge.git.alone import alone
 from pipeline.edge.git.command import GitProblem, git, sha
 from pipeline.edge.git.folders import delete, open_folders, text_of, unlink, unseen_by_git
+from pipeline.edge.git.registry import digest, forget, forget_lost, is_complete, pointer, register, registered
 
-_HEAD = re.compile(r"(ref: .+|[0-9a-f]{40})\n")
 # The index as it was when all files had just been written: git's own is in the hands of whoever works there.
 PRISTINE = "coppice-index"
 
@@ -44,7 +42,7 @@ class Worktrees:
         with self._alone(path) as mine:
             found = self._found(path)
             if found is None or not _sound(found):
-                found = self._anew(path, sha(commit), mine)
+                return self._anew(path, sha(commit), mine)
             if not _is_clean(found, sha(commit)):
                 _check_out(found, commit, mine)
             return found
@@ -60,32 +58,26 @@ class Worktrees:
         """Nothing to do when there is none."""
         path = self._path(name)
         with self._alone(path):
-            delete(path)
-            self.prune()
+            self._delete(path)
 
     def prune(self) -> None:
         """Git forgets the worktrees whose files are gone, and those that a killed process had only begun."""
-        with alone_in(self.repo) as lock:
-            self._prune(lock)
+        forget_lost(self.repo)
 
-    def _prune(self, lock: int) -> None:
-        """Nobody else adds any meanwhile: a lock that git put on a new one was left by a process that is dead."""
-        for admin in self._admins():
-            if not os.path.lexists(text_of(f"{admin}/gitdir").rstrip("\n") or admin + "/none"):
-                unlink(f"{admin}/locked")
-        git("worktree", "prune", "--expire=now", repo=self.repo, keep=[lock])
+    def _delete(self, path: str) -> None:
+        delete(path)
+        forget(self.repo, path)
 
     def _anew(self, path: str, commit: str, mine: int) -> Worktree:
         delete(path)
         os.makedirs(self.folder, exist_ok=True)
-        with alone_in(self.repo) as lock:
-            self._prune(lock)
-            begun = ["worktree", "add", "--quiet", "--no-checkout", "--detach", path, commit]
-            git(*begun, repo=self.repo, keep=[lock, mine])
-            found = self._found(path)
-        if found is None:
-            raise GitProblem(f"{path}: git has not registered the worktree")
-        return found
+        made = Worktree(self.repo, path, register(self.repo, path, commit))
+        try:
+            _write_files(made, commit, mine)
+        except GitProblem as problem:
+            self._delete(path)
+            raise GitProblem(f"{path}: the worktree cannot be made: {problem}") from problem
+        return made
 
     def _path(self, name: str) -> str:
         if name in ("", ".", "..") or not {"/", "\n", "\0"}.isdisjoint(name):
@@ -94,28 +86,16 @@ class Worktrees:
 
     @contextmanager
     def _alone(self, path: str) -> Iterator[int]:
-        with alone(f"{self.repo}/coppice/{sha256(os.fsencode(path)).hexdigest()[:20]}.lock") as fd:
+        with alone(f"{self.repo}/coppice/{digest(path)}.lock") as fd:
             yield fd
 
-    def _admins(self) -> list[str]:
-        folder = f"{self.repo}/worktrees"
-        try:
-            return [f"{folder}/{name}" for name in sorted(os.listdir(folder))]
-        except FileNotFoundError:  # git takes it away with the last of them
-            return []
-
     def _found(self, path: str) -> Worktree | None:
-        for admin in self._admins():
-            if text_of(f"{admin}/gitdir") == f"{path}/.git\n":
-                return Worktree(self.repo, path, admin)
-        return None
+        admin = registered(self.repo, path)
+        return Worktree(self.repo, path, admin) if admin else None
 
 
 def _sound(found: Worktree) -> bool:
-    """All that git needs is there.  Its lock is on those that it has only begun."""
-    complete = _HEAD.fullmatch(text_of(f"{found.admin}/HEAD")) and text_of(f"{found.admin}/commondir")
-    real = os.path.isdir(found.path) and not os.path.islink(found.path)
-    return bool(complete) and real and not os.path.exists(f"{found.admin}/locked")
+    return is_complete(found.admin) and os.path.isdir(found.path) and not os.path.islink(found.path)
 
 
 def _is_clean(found: Worktree, commit: str) -> bool:
@@ -132,18 +112,23 @@ def _check_out(found: Worktree, commit: str, mine: int) -> None:
     open_folders(found.path)
     if not _points_back(found):
         delete(f"{found.path}/.git")
-        write_whole(f"{found.path}/.git", os.fsencode(_pointer(found)), durable=False)
+        write_whole(f"{found.path}/.git", pointer(found.admin), durable=False)
     for unseen in unseen_by_git(found.path):
         delete(unseen)
     for left in (index, f"{index}.lock", f"{found.admin}/HEAD.lock"):
         unlink(left)
     if os.path.exists(pristine):
         os.replace(pristine, index)
-    found.git("update-ref", "--no-deref", "HEAD", commit, keep=[mine])
-    found.git("reset", "--quiet", "--hard", commit, keep=[mine])
+    write_whole(f"{found.admin}/HEAD", os.fsencode(f"{commit}\n"), durable=False)
+    _write_files(found, commit, mine)
     found.git("clean", "--quiet", "-ffdx", keep=[mine])
-    copy_index(index, f"{pristine}.new")
-    os.replace(f"{pristine}.new", pristine)
+
+
+def _write_files(found: Worktree, commit: str, mine: int) -> None:
+    index = f"{found.admin}/index"
+    found.git("reset", "--quiet", "--hard", commit, keep=[mine])
+    copy_index(index, f"{found.admin}/{PRISTINE}.new")
+    os.replace(f"{found.admin}/{PRISTINE}.new", f"{found.admin}/{PRISTINE}")
 
 
 def copy_index(index: str, copy: str) -> None:
@@ -152,9 +137,5 @@ def copy_index(index: str, copy: str) -> None:
 
 
 def _points_back(found: Worktree) -> bool:
-    pointer = f"{found.path}/.git"
-    return not os.path.islink(pointer) and text_of(pointer) == _pointer(found)
-
-
-def _pointer(found: Worktree) -> str:
-    return f"gitdir: {found.admin}\n"
+    path = f"{found.path}/.git"
+    return not os.path.islink(path) and os.fsencode(text_of(path)) == pointer(found.admin)

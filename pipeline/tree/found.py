@@ -1,0 +1,98 @@
+"""What there is of a run's records, each read when it is asked for; what must not be believed counts as missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+
+from pipeline.tree.judging import sheet, wanted_of
+from pipeline.tree.layout import Layout
+from pipeline.tree.records import Record, load, read_bytes
+from pipeline.tree.results import Checked, Expected, complete
+from pipeline.tree.slots import ROOT, Place, Slot, places_of, slots_of
+
+EMPTY = sha256(b"").hexdigest()
+
+
+class Found:
+    """`config`: the run's, as a plan has it.  `without`: paths of records that are not as they were written."""
+
+    def __init__(self, run: str, config: Mapping[str, Any], without: frozenset[str] = frozenset()) -> None:
+        self.run, self.at, self.config, self.without = run, Layout(run), config, without
+        self._shas: dict[str, str | None] = {}
+        self._baselines: dict[Place, Checked | None] = {}
+
+    @property
+    def depths(self) -> range:
+        return range(self.config["max_depth"])
+
+    @cached_property
+    def assigned(self) -> dict[int, Record]:
+        return {d: found for d in self.depths if (found := self.record(self.at.of_depth(d, "assigned.json")))}
+
+    @cached_property
+    def promoted(self) -> dict[int, Record]:
+        """Of the depths that are done: none after the one at which the search stopped."""
+        done: dict[int, Record] = {}
+        for depth in self.depths:
+            found = self.record(self.at.of_depth(depth, "promoted.json"))
+            if found is None or any(before["stop_reason"] for before in done.values()):
+                break
+            done[depth] = found
+        return done
+
+    def places(self, depth: int) -> tuple[Place, ...]:
+        return places_of(depth, self.config["beam_width"])
+
+    def all_places(self) -> Iterator[Place]:
+        for depth in range(self.config["max_depth"] + 1):
+            yield from self.places(depth)
+
+    def slots(self, depth: int) -> tuple[Slot, ...]:
+        return slots_of(depth, self.config["beam_width"], self.config["ideas_per_node"])
+
+    def all_slots(self) -> Iterator[Slot]:
+        for depth in self.depths:
+            yield from self.slots(depth)
+
+    def record(self, path: str) -> Record | None:
+        try:
+            return None if path in self.without else load(path)
+        except FileNotFoundError:
+            return None
+
+    def content(self, path: str) -> bytes | None:
+        try:
+            return None if path in self.without else read_bytes(path)
+        except FileNotFoundError:
+            return None
+
+    def sha(self, path: str) -> str | None:
+        """Of a file that may be asked for again: the children's records name their ancestors' ideas."""
+        if path not in self._shas:
+            content = self.content(path)
+            self._shas[path] = None if content is None else sha256(content).hexdigest()
+        return self._shas[path]
+
+    def ideas(self, place: Place) -> list[str]:
+        """Files with a text in them, in the order of the slots."""
+        paths = [self.at.idea(Slot(*place, i), "md") for i in range(self.config["ideas_per_node"])]
+        return [path for path in paths if self.sha(path) not in (None, EMPTY)]
+
+    def measured(self, where: Place | Slot) -> Checked | None:
+        """The rows of a node's or a candidate's CSV."""
+        content = self.content(self.at.csv(where))
+        return complete(sheet(self.config, content), self._wanted) if content and self._wanted else None
+
+    def baseline(self, place: Place) -> Checked | None:
+        """The same of a node, to which many are compared."""
+        if place not in self._baselines:
+            self._baselines[place] = self.measured(place)
+        return self._baselines[place]
+
+    @cached_property
+    def _wanted(self) -> Expected | None:
+        root = self.content(self.at.csv(ROOT))
+        return None if root is None else wanted_of(self.config, root)

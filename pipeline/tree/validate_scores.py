@@ -1,0 +1,95 @@
+"""Checks of numbers: scores follow from the CSVs, decisions follow from the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from hashlib import sha256
+
+from pipeline.tree.beam import promote
+from pipeline.tree.found import Found
+from pipeline.tree.gate import COMPLETED
+from pipeline.tree.problem import Check, Fault, check, unequal
+from pipeline.tree.records import Record, dumped
+from pipeline.tree.scoring import score
+from pipeline.tree.slots import ROOT, Slot
+from pipeline.tree.verdicts import evaluation_of, rules_of, scoring_summary
+
+
+def scores(found: Found) -> Check:
+    summaries = {slot: record for slot in found.all_slots() if (record := _summary(found, slot))}
+    faults = (fault for slot, record in summaries.items() for fault in _score(found, slot, record))
+    return check("scores, worked out again from the CSVs", len(summaries), faults)
+
+
+def _summary(found: Found, slot: Slot) -> Record | None:
+    record = found.record(found.at.of_eval(slot, "summary.json"))
+    return record if record and record["status"] == COMPLETED else None
+
+
+def _again(found: Found, slot: Slot) -> str:
+    return f"score it again: coppice forget {found.run}:{slot}.score, then coppice {found.run}"
+
+
+def _score(found: Found, slot: Slot, record: Record) -> Iterator[Fault]:
+    path, csvs = found.at.of_eval(slot, "summary.json"), (found.at.csv(slot), found.at.csv(slot.place))
+    sides = [found.measured(slot), found.baseline(slot.place), found.baseline(ROOT)]
+    own, parent, root = sides
+    if own is None or parent is None or root is None:  # the check of files has said so
+        return
+    shas = zip(("results_sha256", "baseline_sha256"), csvs, strict=True)
+    rows: list[tuple[str, object, object, str]] = [
+        (f"{path}: {name}", record[name], _sha(found, csv), f"{csv} has") for name, csv in shas
+    ]
+    rows.append((f"{path}: rows_used", record["rows_used"], own.rows_used, f"{csvs[0]} has"))
+    rows.append((f"{path}: defects", bool(record["defects"]), any(side.defects for side in (own, parent, root)), "now"))
+    if not (own.defects or parent.defects or root.defects):
+        again = scoring_summary(score(rules_of(found.config), own, parent, root))
+        rows += _verdicts(path, record["scoring_summary"], again)
+    yield from unequal(rows, _again(found, slot))
+
+
+def _verdicts(path: str, old: Record | None, new: Record | None) -> Iterator[tuple[str, object, object, str]]:
+    for name in ("recommendation", "root_recommendation"):
+        was, now = (side[name] if side else None for side in (old, new))
+        same = dumped({name: was}) == dumped({name: now})
+        yield from () if same else _numbers(f"{path}: {name}", was or {}, now or {})
+
+
+def _numbers(where: str, was: Record, now: Record) -> Iterator[tuple[str, object, object, str]]:
+    for name in sorted(now):
+        yield f"{where}.{name}", was.get(name), _listed(now[name]), "from the CSVs it is"
+
+
+def _listed(value: object) -> object:
+    return [*value] if isinstance(value, tuple) else value
+
+
+def _sha(found: Found, path: str) -> str:
+    content = found.content(path)
+    return sha256(content).hexdigest() if content else ""
+
+
+def decisions(found: Found) -> Check:
+    faults = (fault for depth in found.promoted for fault in _depth(found, depth))
+    return check("decisions, worked out again from the scores", len(found.promoted), faults)
+
+
+def _depth(found: Found, depth: int) -> Iterator[Fault]:
+    slots, path = found.slots(depth), found.at.of_depth(depth, "promoted.json")
+    records = {slot: found.record(found.at.of_eval(slot, "summary.json")) for slot in slots}
+    evaluations = [evaluation_of(slot, record) for slot, record in records.items() if record]
+    if len(evaluations) < len(slots):  # the check of files has said which are missing
+        return
+    promotion = promote(evaluations, found.config["beam_width"], slots)
+    decided = found.promoted[depth]
+    rows: list[tuple[str, object, object, str]] = []
+    for each in promotion.decisions:
+        to = str(each.promoted_to) if each.promoted_to else None
+        old = decided["decisions"].get(str(each.slot), {})
+        rows.append((f"{path}: {each.slot}", old.get("promoted_to_node_id"), to, "by the scores it goes to"))
+        rows.append((f"{path}: {each.slot}", old.get("failed_check"), each.failed, "by the scores it fails"))
+    for place in promotion.slots:
+        source, old = str(place.source) if place.source else None, decided["beam"].get(str(place.place), {})
+        rows.append((f"{path}: {place.place}", old.get("promoted_from_eval_id"), source, "by the scores it comes from"))
+    again = f"decide again: coppice forget {found.run}:d{depth}.promote, then coppice {found.run}"
+    yield from unequal(rows, again)
