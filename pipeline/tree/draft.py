@@ -21,6 +21,7 @@ class Draft:
     def __init__(self, spec: TreeSpec) -> None:
         self.spec, self.at = spec, Layout(spec.name)
         self.roles = dict(_roles(spec))
+        self.tests = None if spec.dry_run else spec.tests
         self.depths = range(spec.shape.max_depth)
 
     def target(
