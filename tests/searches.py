@@ -8,11 +8,12 @@ from typing import Any
 import yaml
 from conftest import Project, Said
 
-# Each file in plus/ is one idea; a config is worth `gain + config_id`.
+# Each file in plus/ is one idea; a config is worth `gain + config_id`.  The hook is no input: it may take its time.
 SWEEP = """\
 results=$1 configs=$2
 gain=10 risk=5 bad=
 echo "sweep $(basename "$PWD")" >> "$LIST"
+[ -e "$LIST.hook" ] && . "$LIST.hook"
 for idea in plus/*; do . "./$idea"; done
 {
   echo config_id,status,error,gain,risk
@@ -30,6 +31,7 @@ ROW = """\
 results=$1 id=$2
 gain=10 risk=5 bad=
 echo "row $(basename "$PWD") $id" >> "$LIST"
+[ -e "$LIST.hook" ] && . "$LIST.hook"
 for idea in plus/*; do . "./$idea"; done
 case " $bad " in *" $id "*) exit 3 ;; esac
 printf 'gain,risk\\n%s,%s\\n' "$((gain + $3))" "$risk" > "$results"
@@ -37,6 +39,12 @@ printf 'gain,risk\\n%s,%s\\n' "$((gain + $3))" "$risk" > "$results"
 TESTS = """\
 echo "test $(basename "$PWD")" >> "$LIST"
 ! grep -q broken plus/*
+"""
+# What a model would do is shell: `agent.<role>`, which finds the prompt in $prompt and answers by printing.
+AGENT = """\
+project=$1 role=$2 prompt=$(cat)
+echo "$role $(basename "$PWD")" >> "$project/list"
+. "$project/agent.$role"
 """
 START = {"plus/start": ":\n", "README": "A model.\n"}
 RUN = "x"
@@ -60,7 +68,7 @@ class Search:
         self.project, self.root = project, project.root
         for path, text in START.items():
             project.write(f"repo/{path}", text)
-        for name, text in (("sweep.sh", SWEEP), ("row.sh", ROW), ("tests.sh", TESTS)):
+        for name, text in (("sweep.sh", SWEEP), ("row.sh", ROW), ("tests.sh", TESTS), ("agent.sh", AGENT)):
             project.write(name, text)
         (self.root / "ideas").mkdir()
         for name, shell in ideas.items():
@@ -121,6 +129,10 @@ def command(line: str, reads: Any, **more: Any) -> dict[str, Any]:
 
 def by_config(configs: Any) -> dict[str, Any]:
     return command("sh {in} {results} {config_id} {n}", "row.sh", mode="per_config", configs=configs)
+
+
+def agent(role: str, **keys: Any) -> dict[str, Any]:
+    return {"backend": "command", "run": ["sh", "{project}/agent.sh", "{project}", role], **keys}
 
 
 TESTED = {"tests": command("sh {in}", "tests.sh")}

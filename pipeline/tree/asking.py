@@ -18,21 +18,22 @@ from pipeline.tree.records import read_bytes, read_text
 
 
 class Asking(NamedTuple):
-    """All that is asked in the course of one target.  `published`: where its calls are once it has ended."""
+    """All that is asked in the course of one target.  `ground`: the tree of files that it is about."""
 
     job: Job
     roles: Mapping[str, Mapping[str, Any]]
     calls: Calls
+    ground: str
 
     @classmethod
-    def of(cls, job: Job, roles: Mapping[str, Mapping[str, Any]], published: str) -> Asking:
+    def of(cls, job: Job, roles: Mapping[str, Mapping[str, Any]], ground: str) -> Asking:
         """What an earlier time has asked is forgotten if that came to its end: then it is wanted anew."""
-        name = job.target.name.partition(":")[2]
+        name, published = job.target.name.partition(":")[2], dict(job.target.writes)["calls"][0]
         journal = f"{folder(job.target.run)}/calls/{name}"
         calls = Calls(journal)
         if os.path.exists(calls.path) and os.path.exists(published) and read_bytes(calls.path) == read_bytes(published):
             shutil.rmtree(journal)
-        return cls(job, _whole(job, roles), calls)
+        return cls(job, _whole(job, roles), calls, ground)
 
     def prompt(self, role: str, values: Mapping[str, str]) -> str:
         path = self.job.reads.get(f"{role}_prompt", [path_of(role)])[0]
@@ -42,7 +43,15 @@ class Asking(NamedTuple):
         return rendered(template, values)
 
     def before(self, role: str, prompt: str) -> Call | None:
-        return self.calls.find(call_key(role, prompt))
+        """What came of it the last time; nothing while it may be tried once more."""
+        last = self.calls.find(call_key(role, prompt, self.ground))
+        return None if last and last.exit and self._tries_left(role, prompt) else last
+
+    def _tries_left(self, role: str, prompt: str) -> int:
+        """Those before a kill count too."""
+        key = call_key(role, prompt, self.ground)
+        failures = sum(call.key == key and call.exit != 0 for call in self.calls.every())
+        return max(0, 1 + self.job.target.limits.retries - failures)
 
     def ask(self, role: str, prompt: str, where: str) -> Answer:
         """For roles that only answer; a coder's work is more than its words."""
@@ -54,22 +63,21 @@ class Asking(NamedTuple):
         return answer
 
     def question(self, role: str, prompt: str, where: str) -> Question:
-        return Question(role, prompt, where, self.job.log, self.job.target.name.partition(":")[2])
+        return Question(role, prompt, where, self.job.log, self.job.target.name.partition(":")[2], self.ground)
 
     def asked(self, question: Question, again: Callable[[], object] = lambda: None) -> Answer:
         """A failure is kept too: it may have cost money.  Asked again as often as the spec allows, after `again`."""
         backend = self.roles[question.role]
-        for left in range(self.job.target.limits.retries, -1, -1):
+        while True:
             try:
                 return ask(backend, question, Desk(self.job.processes, self.job.target.run))
             except Unavailable as problem:
                 raise StageFailed(str(problem), 1) from problem
             except Failed as failure:
                 self.calls.keep(failed(backend, question, failure))
-                if not left or self.job.processes.stopping:
+                if not self._tries_left(question.role, question.prompt) or self.job.processes.stopping:
                     raise
                 again()
-        raise AssertionError("unreachable")
 
     def recorded(self) -> bytes:
         return read_bytes(self.calls.path) if os.path.exists(self.calls.path) else b""

@@ -7,7 +7,7 @@ from typing import Any
 
 from pipeline.edge.job import Job
 from pipeline.tree.budget import Ceiling, Ledger, Limits, Spent
-from pipeline.tree.ideas import Assignment, Ground, Task, Tried, assign
+from pipeline.tree.ideas import NO_IDEA, Assignment, Ground, Task, Tried, assign
 from pipeline.tree.records import Record, load, read_text, save
 from pipeline.tree.slots import Place, Slot, parse_place, parse_slot, slots_of
 
@@ -30,6 +30,8 @@ def hand_out(job: Job) -> None:
         ceiling=Ceiling(**params["ceiling"]),
         tried=tried,
     )
+    reasons = {slot: load(path)["why"] for slot, path in zip(slots, job.reads["costs"], strict=False)}
+    made = made._replace(tasks=tuple(_with_reason(task, reasons.get(task.slot, "")) for task in made.tasks))
     for task, path in zip(made.tasks, job.writes["tasks"], strict=True):
         save(path, _task(task))
     save(job.writes["assigned"][0], _assigned(made, tried))
@@ -56,6 +58,11 @@ def _cost(path: str) -> Spent:
 
 def spent_of(record: Mapping[str, Any]) -> dict[str, Spent]:
     return {name: Spent(*amounts) for name, amounts in record.items()}
+
+
+def _with_reason(task: Task, why: str) -> Task:
+    """Whoever was asked for an idea may have said why there is none."""
+    return task._replace(why=f"{task.why}: {why}") if task.empty == NO_IDEA and why else task
 
 
 def _task(task: Task) -> Record:

@@ -11,7 +11,7 @@ from pipeline.edge.git.commits import Candidate, restore
 from pipeline.edge.git.objects import has
 from pipeline.edge.git.repository import reopened
 from pipeline.edge.git.worktrees import Worktree, Worktrees
-from pipeline.tree.layout import CANDIDATES, NODES, Layout
+from pipeline.tree.layout import BY_HAND, CANDIDATES, NODES, Layout
 from pipeline.tree.records import Record, load, read_bytes
 from pipeline.tree.slots import ROOT, Place, Slot, parse_place, parse_slot
 
@@ -53,6 +53,11 @@ class Bench:
     @property
     def nodes(self) -> Worktrees:
         return Worktrees(self.repo, self.at.of_run(NODES))
+
+    @property
+    def by_hand(self) -> Worktrees:
+        """Where people work, for as long as they like."""
+        return Worktrees(self.repo, self.at.of_run(BY_HAND))
 
     @property
     def candidates(self) -> Worktrees:

@@ -76,17 +76,16 @@ def _calls(job: Job) -> list[Call]:
 
 def _asked(job: Job, context: Record) -> Found:
     slot = _slot(job)
-    published = dict(job.target.writes)["calls"][0]
-    asking = Asking.of(job, {"ideas": job.target.params["role"]}, published)
+    asking = Asking.of(job, {"ideas": job.target.params["role"]}, context["tree"])
     before = [text for path in job.reads["before"] if (text := read_text(path)).strip()]
     constraints = job.target.params["constraints"] or NO_CONSTRAINTS
     prompt = asking.prompt("ideas", {"context": told(context, before), "constraints": constraints})
-    bench = Bench(job.target.run)
-    folder = bench.nodes.add(str(slot.place), bench.commit(slot.place)).path
+    bench, backend = Bench(job.target.run), job.target.params["role"]["backend"]
     try:
-        return Found(asking.ask("ideas", prompt, folder).text.strip() + "\n", job.target.params["role"]["backend"])
+        with bench.checkout(f"{slot}.idea", bench.commit(slot.place)) as worktree:
+            return Found(asking.ask("ideas", prompt, worktree.path).text.strip() + "\n", backend)
     except Failed as failure:
-        return Found("", job.target.params["role"]["backend"], str(failure))
+        return Found("", backend, str(failure))
     finally:
         write(job.writes["calls"][0], asking.recorded())
 

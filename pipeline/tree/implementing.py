@@ -4,6 +4,7 @@ The commit exists before anything is measured.  What counts is the difference in
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from pipeline.edge.git.commits import Candidate, apply, commit_of, commit_patch,
 from pipeline.edge.git.refs import pin
 from pipeline.edge.git.worktrees import Worktree
 from pipeline.edge.job import Job, StageFailed
-from pipeline.edge.roles.calls import answered, told
+from pipeline.edge.roles.calls import answered, failed, told
 from pipeline.edge.roles.contract import Answer, Failed
 from pipeline.tree import dry
 from pipeline.tree.asking import Asking
@@ -27,6 +28,11 @@ from pipeline.tree.telling import told as context_told
 NOTHING_CHANGED = "nothing was changed"
 NOT_APPROVED = "the reviewer did not approve it"
 SUBJECT = 72
+# Of a change that is taken from a file.
+LACKING = {
+    "patches": "no change is recorded with the idea: there is no change.patch beside its idea.md",
+    "manual": "it was given up: the change made by hand is empty",
+}
 
 
 class GivenUp(Exception):
@@ -44,9 +50,9 @@ class Made(NamedTuple):
 
 
 def implement(job: Job) -> None:
-    task = load(job.reads["task"][0])
-    asking = Asking.of(job, job.target.params["roles"], dict(job.target.writes)["calls"][0])
-    made = Made(task["why"]) if task["empty"] else _Work(job, task["idea"], asking).made()
+    task, code = load(job.reads["task"][0]), load(job.reads["code"][0])
+    asking = Asking.of(job, job.target.params["roles"], code.get("tree", ""))
+    made = Made(task["why"]) if task["empty"] else _Work(job, task["idea"], code, asking).made()
     save(job.writes["candidate"][0], _record(made, SKIPPED if task["empty"] else FAILED))
     write(job.writes["patch"][0], made.patch)
     write(job.writes["tree"][0], f"{made.candidate.tree}\n" if made.candidate and not made.why else "")
@@ -65,21 +71,22 @@ def _record(made: Made, otherwise: str) -> Record:
 class _Work:
     """One idea on one node.  `at` is where it stands between the rounds."""
 
-    def __init__(self, job: Job, idea: str, asking: Asking) -> None:
+    def __init__(self, job: Job, idea: str, code: Record, asking: Asking) -> None:
         self.job, self.idea, self.asking = job, idea, asking
         self.bench = Bench(job.target.run)
         where = position(job.target.name)
         assert isinstance(where, Slot)
         self.slot = where
-        self.parent = self.bench.chain(load(job.reads["code"][0]))
+        self.parent = self.bench.chain(code)
         self.roles = job.target.params["roles"]
+        self.at = Made()
 
     def made(self) -> Made:
         coder = RECORDED.get(self.roles["coder"]["backend"])
         try:
             made = self._reviewed(self._taken(coder(self))) if coder else self._looped()
         except (Failed, CandidateProblem, GivenUp) as failure:
-            return Made(str(failure))
+            made = self.at._replace(why=str(failure), approved=False)
         if made.candidate:
             pin(self.bench.repo, self.job.target.run, str(self.slot), made.candidate.commit)
         return made
@@ -111,35 +118,36 @@ class _Work:
 
     def _looped(self) -> Made:
         """A coder writes, a reviewer objects, the coder goes on from there."""
-        rounds = int(self.job.target.params["max_review_rounds"]) + 1
-        reviews: list[str] = []
-        made, objection, approved = Made(), "", False
+        objection = "Nothing."
         with self.bench.checkout(str(self.slot), self.parent) as worktree:
             plan = self._plan(worktree.path)
-            for _ in range(rounds):
-                made, objection, approved = self._round(worktree, plan, objection)
-                reviews += [objection] if objection or approved else []
-                if approved:
+            for _ in range(int(self.job.target.params["max_review_rounds"]) + 1):
+                objection = self._round(worktree, plan, objection)
+                self.at = self.at._replace(reviews=(*self.at.reviews, objection))
+                if self.at.approved:
                     break
-        return self._judged(made._replace(approved=approved, reviews=tuple(reviews)))
+        if self.at.candidate is None:
+            raise GivenUp(objection)
+        return self._judged(self.at)
 
-    def _round(self, worktree: Worktree, plan: str, review: str) -> tuple[Made, str, bool]:
-        """What is there now, what the reviewer says to it, whether that is good."""
-        prompt = self.asking.prompt("coder", {"idea": self.idea, "plan": plan, "review": review or "Nothing."})
+    def _round(self, worktree: Worktree, plan: str, review: str) -> str:
+        """Moves on to what is there now.  What the reviewer says to it, or why there is nothing to review."""
+        prompt = self.asking.prompt("coder", {"idea": self.idea, "plan": plan, "review": review})
         try:
             answer, change = self._coded(worktree, prompt)
         except CandidateProblem as problem:
-            return Made(), str(problem), False
+            self.at = self.at._replace(candidate=None, patch=b"")
+            return str(problem)
         candidate = commit_of(worktree, self.parent, self._subject())
-        made = Made("", candidate, change)
+        self.at = self.at._replace(candidate=None if candidate.empty else candidate, patch=change)
         if candidate.empty:
-            return made, NOTHING_CHANGED, False
-        approved, objection = self._review(made, plan, answer.text, worktree.path)
-        return made, objection, approved
+            return NOTHING_CHANGED
+        approved, objection = self._review(self.at, plan, answer.text, worktree.path)
+        self.at = self.at._replace(approved=approved)
+        return objection
 
     def _judged(self, made: Made) -> Made:
         """Code that nobody approved is kept for people to look at, and goes no further."""
-        made = self._checked(made)
         if not made.approved and self.job.target.params["proceed_on_max_review_rounds"]:
             return made._replace(approved=True)
         return made if made.approved else made._replace(why=NOT_APPROVED)
@@ -160,23 +168,40 @@ class _Work:
         return verdict(text) is True, text
 
     def _coded(self, worktree: Worktree, prompt: str) -> tuple[Answer, bytes]:
-        """The worktree as the coder leaves it, or has left it the last time it was asked exactly this."""
+        """The worktree as the coder leaves it, or has left it the last time it was asked exactly this.
+
+        One that has not touched it may have answered with a change, in words."""
+        before = self._change(worktree)
         if known := self.asking.before("coder", prompt):
             answer = told(known)
             self._reset(worktree, answer.patch)
-            return answer, answer.patch
-        before = self._change(worktree)
+            change = answer.patch
+        else:
+            answer, change = self._asked(worktree, prompt, before)
+        if change == before and (text := diff_in(answer.text)):
+            apply(worktree, text.encode())
+            change = self._change(worktree)
+        return answer, change
+
+    def _asked(self, worktree: Worktree, prompt: str, before: bytes) -> tuple[Answer, bytes]:
+        """The answer is kept before anything else is made of it: it may have cost money."""
         question = self.asking.question("coder", prompt, worktree.path)
         answer = self.asking.asked(question, lambda: self._reset(worktree, before))
         if answer.patch:  # of one that was recorded elsewhere
             self._reset(worktree, answer.patch)
-        elif (text := diff_in(answer.text)) and self._change(worktree) == before:
-            apply(worktree, text.encode())
-        change = self._change(worktree)
-        self.asking.calls.keep(answered(self.asking.roles["coder"], question, answer, change))
+        coder = self.asking.roles["coder"]
+        try:
+            change = self._change(worktree)
+        except CandidateProblem as problem:
+            failure = Failed(str(problem), 1, answer.usage, answer.seconds)
+            self.asking.calls.keep(failed(coder, question, failure))
+            raise failure from problem
+        self.asking.calls.keep(answered(coder, question, answer, change))
         return answer, change
 
     def _change(self, worktree: Worktree) -> bytes:
+        if os.path.islink(worktree.path) or not os.path.isdir(worktree.path):
+            raise CandidateProblem("the folder that the coder worked in is gone")
         made = commit_of(worktree, self.parent, self._subject())
         return b"" if made.empty else patch(self.bench.repo, self.parent, made.commit)
 
@@ -186,27 +211,29 @@ class _Work:
             apply(worktree, change)
 
 
-def _from_folder(work: _Work) -> bytes:
+def by_hand(job: Job) -> None:
+    """A person works in a worktree of the slot's own, or anywhere: what counts is the patch."""
+    folder, slot = dict(job.target.reads)["coder_folder"][0], job.target.params["slot"]
+    path, task, bench = f"{folder}/{slot}.patch", load(job.reads["task"][0]), Bench(job.target.run)
+    if not task["empty"] and not os.path.isfile(path):
+        worktree = bench.by_hand.add(slot, bench.chain(load(job.reads["code"][0]))).path
+        how = (
+            f"change the files in {os.path.relpath(worktree)}, then `git add -A` and `git diff --cached --binary` there"
+        )
+        raise StageFailed(f"waits for you: {how} > {path}; an empty file gives the idea up; build again", 1)
+    write(job.writes["patch"][0], b"" if task["empty"] else read_bytes(path))
+    bench.by_hand.remove(slot)
+
+
+def _from_file(work: _Work) -> bytes:
     change = read_bytes(work.job.reads["patch"][0])
-    if not change:
-        raise GivenUp("no change is recorded with the idea: there is no change.patch beside its idea.md")
+    if not change.strip():
+        raise GivenUp(LACKING[work.roles["coder"]["backend"]])
     return change
-
-
-def _by_hand(work: _Work) -> bytes:
-    """A person works in the slot's worktree, or anywhere: what counts is the patch."""
-    folder, slot = dict(work.job.target.reads)["coder_folder"][0], work.job.target.params["slot"]
-    path = f"{folder}/{slot}.patch"
-    try:
-        return read_bytes(path)
-    except FileNotFoundError as error:
-        worktree = work.bench.candidates.add(str(work.slot), work.parent)
-        how = f"change the files in {worktree.path}, `git add -A` there, `git diff --cached --binary > …/{path}`"
-        raise StageFailed(f"waits for you: {how}; an empty file gives the idea up; build again", 1) from error
 
 
 def _made_up(work: _Work) -> bytes:
     return dry.patch(identity(work.idea))
 
 
-RECORDED: Mapping[str, Callable[[_Work], bytes]] = {"patches": _from_folder, "manual": _by_hand, "dry": _made_up}
+RECORDED: Mapping[str, Callable[[_Work], bytes]] = {"patches": _from_file, "manual": _from_file, "dry": _made_up}

@@ -34,3 +34,4 @@ class Layout(NamedTuple):
 
 NODES = "wt"
 CANDIDATES = "cand"
+BY_HAND = "hand"

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from pipeline.core.graph import Target
 from pipeline.tree.draft import Draft
-from pipeline.tree.model import PATCHES, TreeSpec
+from pipeline.tree.model import MANUAL, PATCHES, TreeSpec
 from pipeline.tree.plan_depths import node, promote, report, root, start, validate
-from pipeline.tree.plan_ideas import assign, idea, implement, recorded
+from pipeline.tree.plan_ideas import assign, by_hand, idea, implement, recorded
 from pipeline.tree.plan_sweeps import measured, score, test
 from pipeline.tree.slots import ROOT, Slot
 
@@ -42,6 +42,8 @@ def _depth(draft: Draft, depth: int) -> Iterator[Target]:
 
 
 def _evaluation(draft: Draft, slot: Slot) -> Iterator[Target]:
+    if draft.roles["coder"]["backend"] == MANUAL:
+        yield by_hand(draft, slot)
     yield implement(draft, slot)
     if draft.spec.tests:
         yield test(draft, slot, draft.spec.tests)

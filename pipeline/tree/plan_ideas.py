@@ -58,12 +58,21 @@ def assign(draft: Draft, depth: int) -> Target:
     return draft.target(f"d{depth}.assign", "assign", reads, writes, params)
 
 
+def by_hand(draft: Draft, slot: Slot) -> Target:
+    """A person's change, looked at by itself: another one beside it must not cost a review of this one."""
+    at, coder = draft.at, draft.roles["coder"]
+    reads = {"task": at.of_eval(slot, "task.json"), "code": at.of_node(slot.place, "code.json")}
+    writes = {"patch": at.of_eval(slot, "by_hand.patch")}
+    return draft.target(f"{slot}.change", "by_hand", reads | _files_of({"coder": coder}), writes, {"slot": str(slot)})
+
+
 def implement(draft: Draft, slot: Slot) -> Target:
     at, loop = draft.at, draft.spec.loop
     asked = {name: draft.roles[name] for name in ROLES[1:]}
     reads: dict[str, Paths] = {"task": at.of_eval(slot, "task.json"), "code": at.of_node(slot.place, "code.json")}
-    if asked["coder"]["backend"] == PATCHES:
-        reads["patch"] = at.idea(slot, "patch")
+    made = {PATCHES: at.idea(slot, "patch"), MANUAL: at.of_eval(slot, "by_hand.patch")}
+    if asked["coder"]["backend"] in made:
+        reads["patch"] = made[asked["coder"]["backend"]]
     if asked["planner"]["backend"] != NONE:
         reads["context"] = at.of_node(slot.place, "context.json")
     writes: dict[str, Paths] = {
@@ -81,9 +90,7 @@ def implement(draft: Draft, slot: Slot) -> Target:
         "max_review_rounds": loop.max_review_rounds,
         "proceed_on_max_review_rounds": loop.proceed_on_max_review_rounds,
     }
-    if asked["coder"]["backend"] == MANUAL:
-        params["slot"] = str(slot)
-    reads |= _files_of(asked)
+    reads |= {port: path for port, path in _files_of(asked).items() if port != "coder_folder" or "patch" not in reads}
     return draft.target(f"{slot}.implement", "implement", reads, writes, params, draft.limits(slot.place))
 
 

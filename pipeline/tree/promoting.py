@@ -14,7 +14,6 @@ from pipeline.tree.bench import Bench, link
 from pipeline.tree.budget import Ceiling, Ledger, Limits, Spent, settle, short
 from pipeline.tree.gate import FAILED, Evaluation
 from pipeline.tree.ideation import spent
-from pipeline.tree.layout import Layout
 from pipeline.tree.records import Record, load, read_bytes, save, write
 from pipeline.tree.scoring import Comparison
 from pipeline.tree.slots import Slot, slots_of
@@ -86,10 +85,9 @@ def _cost(job: Job, n: int) -> Spent:
 
 def _stop(params: Mapping[str, Any], depth: Depth, promotion: Promotion) -> str:
     """A search that has stopped stays so, for the reason that it had."""
-    closed = {node["closed"] for node in depth.nodes if not node["empty"]}
-    carried = {why.removeprefix(STOPPED) for why in closed if why.startswith(STOPPED)}
+    carried = {node["closed"] for node in depth.nodes if node["closed"].startswith(STOPPED)}
     if carried:
-        return str(min(carried))
+        return str(min(carried)).removeprefix(STOPPED)
     return stop_reason(
         Progress(
             depth.depth,
@@ -132,18 +130,18 @@ class _Nodes:
         self.by_slot = {evaluation.slot: n for n, evaluation in enumerate(depth.evaluations)}
 
     def write(self) -> None:
+        closed = f"{STOPPED}{self.stop}" if self.stop else ""
         for n, promoted in enumerate(self.promotion.slots):
-            made = self._of(promoted) if promoted.source else _nothing(promoted.why)
+            made = self._of(promoted, closed) if promoted.source else _nothing(promoted.why, closed)
             for name in ("code", "context", "origin"):
                 save(self.job.writes[name][n], made[name])
             write(self.job.writes["csv"][n], made["csv"])
 
-    def _of(self, promoted: Promoted) -> Record:
+    def _of(self, promoted: Promoted, closed: str) -> Record:
         assert promoted.source is not None
         slot, n = promoted.source, self.by_slot[promoted.source]
         candidate = load(self.job.reads["candidate"][n])
         code = {**self._code(slot, n), "commit": candidate["commit"], "tree": candidate["tree"]}
-        closed = f"{STOPPED}{self.stop}" if self.stop else ""
         return {
             "code": code,
             "context": self._context(slot, code, candidate, closed),
@@ -157,15 +155,15 @@ class _Nodes:
         return {"root": parent["root"], "chain": [*parent["chain"], made]}
 
     def _origin(self, slot: Slot, closed: str) -> Record:
+        """Positions, no paths: it may be recalled by another run."""
         parent = self.depth.parent(slot)
-        idea = Layout(self.job.target.run).idea(slot, "md")
         return {
             "empty": "",
             "closed": closed,
             "from_eval": str(slot),
             "parent_node": str(slot.place),
             "ancestors": [*parent["ancestors"], str(slot.place)],
-            "idea_chain": [*parent["idea_chain"], idea],
+            "idea_chain": [*parent["idea_chain"], str(slot)],
         }
 
     def _context(self, slot: Slot, code: Record, candidate: Mapping[str, Any], closed: str) -> Record:
@@ -183,6 +181,7 @@ class _Nodes:
         step = _step(next(e for e in siblings if e.slot == slot))
         return {
             "closed": closed,
+            "tree": candidate["tree"],
             "changes": {name: _stat(bench.repo, *commits) for name, commits in changes.items()},
             "step": step,
             "tried": [*before["tried"], *(self._tried(e, e.slot == slot) for e in siblings)],
@@ -208,14 +207,14 @@ def _line(path: str, insertions: int, deletions: int) -> str:
     return f"{ascii(path)[1:-1]} | +{insertions} -{deletions}\n"
 
 
-def _nothing(why: str) -> Record:
+def _nothing(why: str, closed: str) -> Record:
     return {
         "code": {"empty": why},
-        "context": {"closed": why, "changes": {}, "step": [], "tried": []},
+        "context": {"closed": closed or why, "tree": "", "changes": {}, "step": [], "tried": []},
         "origin": {
             **dict.fromkeys(("from_eval", "parent_node")),
             "empty": why,
-            "closed": why,
+            "closed": closed or why,
             "ancestors": [],
             "idea_chain": [],
         },

@@ -132,10 +132,10 @@ def _check(spec: TreeSpec, top: Keys) -> None:
         top["max_depth"].wrong(
             f"ideas_per_node, beam_width and max_depth make {evaluations} evaluations; {LARGEST} is most"
         )
+    if backends["coder"] == PATCHES and backends["ideas"] == MANUAL:
+        top["roles"].wrong("roles: coder: patches needs recorded ideas; use manual, command or openai")
     if backends["coder"] == PATCHES and backends["ideas"] != PATCHES:
         top["roles"].wrong("roles: coder: patches applies the recorded changes of `ideas: {backend: patches, …}`")
-    if backends["ideas"] == MANUAL and backends["coder"] == PATCHES:
-        top["roles"].wrong("roles: coder: patches needs recorded ideas; use manual, command or openai")
     if spec.sweep.limit is not None and spec.sweep.grid is not None and spec.sweep.limit > spec.sweep.grid:
         top["sweep_config_limit"].wrong(
             f"sweep_config_limit: {spec.sweep.limit} is more than the {spec.sweep.grid} configs of the sweep"

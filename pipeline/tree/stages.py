@@ -10,7 +10,7 @@ from pipeline.edge.git.command import GitProblem
 from pipeline.edge.job import Job, Stage, StageFailed
 from pipeline.tree.assigning import hand_out
 from pipeline.tree.ideation import idea, recorded
-from pipeline.tree.implementing import implement
+from pipeline.tree.implementing import by_hand, implement
 from pipeline.tree.judging import judge
 from pipeline.tree.promoting import end_depth
 from pipeline.tree.reporting import report, validate
@@ -47,6 +47,7 @@ _STAGES = {
     "idea": Stage("tree.idea/1", idea, passed=passed),
     "recorded": Stage("tree.recorded/1", recorded),
     "assign": Stage("tree.assign/1", hand_out),
+    "by_hand": Stage("tree.by_hand/1", by_hand),
     "implement": Stage("tree.implement/1", implement, passed=passed),
     "test": Stage("tree.test/1", test, passed=passed),
     "sweep": Stage("tree.sweep/1", sweep, passed=passed),

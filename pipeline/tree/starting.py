@@ -10,9 +10,10 @@ from pipeline.edge.git.refs import pin
 from pipeline.edge.git.repository import root_of
 from pipeline.edge.job import Job, StageFailed
 from pipeline.tree.bench import Bench, position
-from pipeline.tree.budget import Ceiling, Ledger, Limits, short
+from pipeline.tree.budget import REACHED, Ceiling, Ledger, Limits, short
 from pipeline.tree.judging import sheet, wanted_of
 from pipeline.tree.layout import NODES
+from pipeline.tree.promoting import STOPPED
 from pipeline.tree.records import Record, load, read_bytes, save, write
 from pipeline.tree.results import complete, told
 from pipeline.tree.slots import ROOT, Place
@@ -30,9 +31,9 @@ def start(job: Job) -> None:
     _check_baseline(job)
     params, found = job.target.params, load(job.reads["root"][0])
     lacking = short(Ledger(Limits(**params["budget"])), Ceiling(**params["ceiling"]))
-    closed = f"the budget has no {', '.join(lacking)} for one evaluation" if lacking else ""
+    closed = f"{STOPPED}{REACHED[lacking[0]]}" if lacking else ""
     save(job.writes["code"][0], {"root": found["commit"], **_state(found), "chain": []})
-    save(job.writes["context"][0], {"closed": closed, "changes": {}, "step": [], "tried": []})
+    save(job.writes["context"][0], {"closed": closed, "tree": found["tree"], "changes": {}, "step": [], "tried": []})
     save(job.writes["origin"][0], _first_origin(closed))
     save(job.writes["node"][0], _placed(Bench(job.target.run), ROOT, _state(found)))
 

@@ -38,8 +38,9 @@ class Damaged(Exception):
     """A line that is no recorded call, with file and line."""
 
 
-def call_key(role: str, prompt: str) -> str:
-    return sha256(f"{role}\0{prompt}".encode("utf-8", "surrogatepass")).hexdigest()
+def call_key(role: str, prompt: str, ground: str = "") -> str:
+    about = f"{ground}\0" if ground else ""
+    return sha256(f"{about}{role}\0{prompt}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def answered(backend: Mapping[str, Any], question: Question, answer: Answer, patch: bytes = b"") -> Call:
@@ -59,7 +60,7 @@ def _call(
 ) -> Call:
     role, prompt = question.role, question.prompt
     content = sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
-    key = call_key(role, prompt)
+    key = call_key(role, prompt, question.ground)
     return Call(key, role, backend["backend"], model, content, prompt, text, patch, usage, seconds, 0, "")
 
 

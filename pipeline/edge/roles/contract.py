@@ -23,13 +23,16 @@ FREE = Usage()
 
 
 class Question(NamedTuple):
-    """A command runs in `folder`: a coder edits the files there.  `name` is that of the slot, for messages."""
+    """A command runs in `folder`: a coder edits the files there.  `name` is that of the slot, for messages.
+
+    `ground`: the hash of the files there at first.  The same words about other code are another question."""
 
     role: str
     prompt: str
     folder: str
     log: str
     name: str = ""
+    ground: str = ""
 
 
 class Answer(NamedTuple):

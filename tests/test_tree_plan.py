@@ -1,0 +1,208 @@
+"""A tree spec as targets: which there are, what they read and write, and that no cost depends on a position."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.core.graph import Graph, Target
+from pipeline.core.recipe import recipe
+from pipeline.tree.budget import Ceiling, Limits
+from pipeline.tree.model import Command, Keep, Loop, Shape, Sweep, TreeSpec
+from pipeline.tree.plan import plan
+from pipeline.tree.scoring import Metric, Rules
+
+PAID = ("implement", "test", "sweep", "row")
+BACKENDS = {
+    "ideas": ("patches", "command", "manual"),
+    "planner": ("none", "command"),
+    "coder": ("patches", "command", "manual"),
+    "reviewer": ("none", "command"),
+}
+
+
+def command(line: str, **reads: str) -> Command:
+    ports = {name: (path,) for name, path in reads.items()}
+    return Command({"shell": line}, ports, {}, (), None, frozenset(re.findall(r"\{(\w+)\}", line)), 9)
+
+
+def role(backend: str) -> dict[str, Any]:
+    return {"backend": backend} | ({"folder": "ideas"} if backend != "none" else {})
+
+
+def spec(shape: Shape, name: str = "x", configs: int = 0, **more: Any) -> TreeSpec:
+    """`configs`: as many rows; otherwise one command for all of them."""
+    grid = tuple({"n": n} for n in range(configs)) or None
+    sweep = Sweep(command("sweep {results} {n}", data="in.csv"), "per_config" if configs else "whole", grid, None)
+    roles = {"ideas": role("patches"), "planner": role("none"), "coder": role("patches"), "reviewer": role("none")}
+    plain = TreeSpec(
+        name=name,
+        line=1,
+        repo="repo",
+        plain=True,
+        shape=shape,
+        loop=Loop(roles, 0, False, ""),
+        tests=None,
+        sweep=sweep,
+        rules=Rules("gain", (Metric("gain"),)),
+        budget=Limits(),
+        ceiling=Ceiling(),
+        per_node=None,
+        parallel=1,
+        retries=0,
+        keep=Keep(),
+        dry_run=False,
+        store=None,
+    )
+    return plain._replace(**more)
+
+
+def lines(spec: TreeSpec) -> Iterator[str]:
+    own = f"runs/{spec.name}/"
+    for target in plan(spec):
+        reads, writes = (
+            " ".join(path.removeprefix(own) for path in paths) for paths in (target.inputs, target.outputs)
+        )
+        yield f"{target.name.partition(':')[2]}: {reads} -> {writes}"
+
+
+GOLDEN = """\
+root: repo -> root.json nodes/d0.n0/tree.txt
+d0.n0.sweep: nodes/d0.n0/tree.txt in.csv -> artifacts/d0.n0.csv \
+nodes/d0.n0/sweep.json nodes/d0.n0/sweep.log nodes/d0.n0/sweep.cost.json
+d0.n0.node: root.json artifacts/d0.n0.csv nodes/d0.n0/sweep.json -> \
+nodes/d0.n0/code.json nodes/d0.n0/context.json nodes/d0.n0/origin.json nodes/d0.n0/node.json
+ideas: ideas -> node_ideas/d0.n0/idea_000.md node_ideas/d0.n0/idea_000.patch
+d0.assign: nodes/d0.n0/origin.json node_ideas/d0.n0/idea_000.md -> eval/d0.n0.i0/task.json depths/0/assigned.json
+d0.n0.i0.implement: eval/d0.n0.i0/task.json nodes/d0.n0/code.json node_ideas/d0.n0/idea_000.patch -> \
+eval/d0.n0.i0/candidate.json eval/d0.n0.i0/change.patch eval/d0.n0.i0/tree.txt eval/d0.n0.i0/calls.jsonl
+d0.n0.i0.test: eval/d0.n0.i0/tree.txt tests.py -> \
+eval/d0.n0.i0/test.json eval/d0.n0.i0/tested.txt eval/d0.n0.i0/test.log eval/d0.n0.i0/test.cost.json
+d0.n0.i0.sweep: eval/d0.n0.i0/tested.txt in.csv -> artifacts/d0.n0.i0.csv \
+eval/d0.n0.i0/sweep.json eval/d0.n0.i0/sweep.log eval/d0.n0.i0/sweep.cost.json
+d0.n0.i0.score: eval/d0.n0.i0/candidate.json eval/d0.n0.i0/test.json eval/d0.n0.i0/sweep.json \
+artifacts/d0.n0.i0.csv artifacts/d0.n0.csv artifacts/d0.n0.csv -> eval/d0.n0.i0/summary.json
+d0.promote: depths/0/assigned.json eval/d0.n0.i0/task.json eval/d0.n0.i0/candidate.json eval/d0.n0.i0/change.patch \
+eval/d0.n0.i0/calls.jsonl eval/d0.n0.i0/sweep.cost.json eval/d0.n0.i0/summary.json eval/d0.n0.i0/test.cost.json \
+artifacts/d0.n0.i0.csv nodes/d0.n0/code.json nodes/d0.n0/context.json nodes/d0.n0/origin.json -> \
+depths/0/promoted.json nodes/d1.n0/code.json nodes/d1.n0/context.json nodes/d1.n0/origin.json artifacts/d1.n0.csv
+d1.n0.node: nodes/d1.n0/code.json -> nodes/d1.n0/node.json
+report: depths/0/promoted.json nodes/d0.n0/node.json nodes/d1.n0/node.json -> TREE_SUMMARY.md
+validate: TREE_SUMMARY.md -> VALIDATION_REPORT.md
+"""
+
+
+def test_the_smallest_search_is_this_plan() -> None:
+    assert "\n".join(lines(spec(Shape(1, 1, 1), tests=command("run {tests}", tests="tests.py")))) + "\n" == GOLDEN
+
+
+# -- laws
+
+shapes = st.builds(Shape, st.integers(1, 4), st.integers(1, 3), st.integers(1, 4))
+roles = st.fixed_dictionaries({name: st.sampled_from(names).map(role) for name, names in BACKENDS.items()})
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> TreeSpec:
+    asked = draw(roles)
+    if asked["coder"]["backend"] == "patches":
+        asked["ideas"] = role("patches")
+    return spec(
+        draw(shapes),
+        configs=draw(st.integers(0, 2)),
+        loop=Loop(asked, draw(st.integers(0, 2)), draw(st.booleans()), ""),
+        tests=draw(st.sampled_from([None, command("run")])),
+        per_node=draw(st.sampled_from([None, 1])),
+        dry_run=draw(st.booleans()),
+    )
+
+
+def named(targets: list[Target], *stages: str) -> list[str]:
+    return [target.name for target in targets if target.stage in stages]
+
+
+@settings(deadline=None)
+@given(specs())
+def test_there_is_a_target_for_each_evaluation_that_a_search_can_have(spec: TreeSpec) -> None:
+    targets, shape = [*plan(spec)], spec.shape
+    evaluations = shape.ideas_per_node * (1 + shape.beam_width * (shape.max_depth - 1))
+    for stage in ("implement", "score", *(("test",) if spec.tests else ())):
+        assert len(named(targets, stage)) == evaluations
+    assert len(named(targets, "sweep", "gather")) == evaluations + 1, "and the root's"
+    rows = 0 if spec.dry_run or spec.sweep.grid is None else spec.sweep.grid
+    assert len(named(targets, "row")) == rows * (evaluations + 1)
+    assert len(named(targets, "promote")) == len(named(targets, "assign")) == shape.max_depth
+    assert len(named(targets, "start", "node")) == 1 + shape.beam_width * shape.max_depth
+
+
+@settings(deadline=None)
+@given(specs())
+def test_every_path_is_written_once_below_the_run_and_read_after_it_was_written(spec: TreeSpec) -> None:
+    targets = [*plan(spec)]
+    written = [path for target in targets for path in target.outputs]
+    assert len(written) == len({*written}) > 0
+    assert len({target.name for target in targets}) == len(targets)
+    assert all(path.startswith("runs/x/") for path in written)
+    outside = {path for target in targets for path in target.inputs if path not in {*written}}
+    assert outside <= {"repo", "ideas", "in.csv"}
+    order = {path: n for n, target in enumerate(targets) for path in target.outputs}
+    for n, target in enumerate(targets):
+        assert all(order[path] < n for path in target.inputs if path in order)
+    Graph(targets, in_order=True)
+
+
+@settings(deadline=None)
+@given(specs())
+def test_nothing_that_costs_depends_on_where_in_the_search_it_is(spec: TreeSpec) -> None:
+    """The recipes of one stage are the same for all slots; those of rows for all of a config, those of ideas for all
+    with as many before them."""
+    seen: dict[tuple[Any, ...], str] = {}
+    for target in plan(spec):
+        asked = target.stage == "idea" and "constraints" in target.params
+        if target.stage in PAID or asked:
+            made = json.dumps(recipe(target, target.stage), sort_keys=True)
+            assert not re.search(r"\bd\d|\bn\d|\bi\d", made)
+            before = len(dict(target.reads).get("before", ()))
+            assert seen.setdefault((target.stage, target.params.get("config_id"), before), made) == made
+
+
+@settings(deadline=None)
+@given(specs())
+def test_a_plan_follows_from_its_spec_alone_and_the_name_of_the_run_changes_paths_alone(spec: TreeSpec) -> None:
+    first, again, other = [*plan(spec)], [*plan(spec)], [*plan(spec._replace(name="y"))]
+    assert first == again
+    for one, two in zip(first, other, strict=True):
+        assert recipe(one, one.stage) == recipe(two, two.stage)
+        assert [path.replace("runs/x/", "runs/y/") for path in one.outputs] == [*two.outputs]
+
+
+@settings(deadline=None)
+@given(shapes, st.integers(1, 3))
+def test_a_larger_search_has_all_evaluations_of_a_smaller_one(shape: Shape, more: int) -> None:
+    small = {*named([*plan(spec(shape))], *PAID)}
+    for field in ("ideas_per_node", "beam_width", "max_depth"):
+        larger = shape._replace(**{field: getattr(shape, field) + more})
+        assert small <= {*named([*plan(spec(larger))], *PAID)}
+
+
+@settings(deadline=None)
+@given(specs())
+def test_what_an_evaluation_is_made_of_has_a_place_among_all_and_one_at_its_node(spec: TreeSpec) -> None:
+    for target in plan(spec):
+        if target.stage in (*PAID, "idea"):
+            node = re.findall(r"\.n(\d+)", target.name)[0]
+            own = (f"node {node}",) if spec.per_node else ()
+            assert target.limits.rooms == ("evals", *own)
+            assert {*target.limits.rooms} <= {*spec.rooms}
+
+
+def test_a_repositorys_commit_is_that_of_its_run_and_a_folders_files_are_their_own() -> None:
+    shape = Shape(1, 1, 1)
+    folder, again = (next(plan(spec(shape, name))) for name in "xy")
+    assert recipe(folder, "") == recipe(again, "")
+    one, two = (next(plan(spec(shape, name, plain=False))) for name in "xy")
+    assert (one.inputs, two.inputs) == ((), ())
+    assert recipe(one, "") != recipe(two, "")
