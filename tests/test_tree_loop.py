@@ -12,6 +12,7 @@ from searches import TESTED, Search, adding, agent, idea
 ROLES = ("ideas", "planner", "coder", "reviewer")
 FORM = "IDEA: number %s\\n\\nRATIONALE: r\\n\\nREQUIRED_CHANGES:\\n- c\\n"
 IDEA = f'n=$(grep -c ^ideas "$project/list"); printf "{FORM}" "$n"\n'
+TWICE = 'if [ -e "$project/said" ]; then echo APPROVED; else touch "$project/said"; echo REJECTED: too short; fi\n'
 EDIT = 'echo "gain=1$(basename "$PWD" | tail -c 2)" > "plus/$(basename "$PWD")"; echo Done.\n'
 
 
@@ -72,12 +73,12 @@ def test_the_same_search_is_replayed_without_whoever_answered(project: Project) 
     search = full(project, max_depth=2, beam_width=2, max_review_rounds=1)
     project.write(
         "agent.ideas",
-        IDEA.replace("$n)", "$n)").replace("printf", 'case $prompt in *"Not kept"*|*Kept*) n=9;; esac; printf'),
+        IDEA.replace("printf", "case $prompt in *Kept*) n=9;; esac; printf"),
     )
     project.write(
         "agent.coder", 'echo "gain=\\$((gain + 1))" > "plus/$(ls plus | wc -l)$(basename "$PWD")"; echo Done.\n'
     )
-    project.write("agent.reviewer", "case $prompt in *number?2*) echo REJECTED;; *) echo APPROVED;; esac\n")
+    project.write("agent.reviewer", f"case $prompt in *number?2*) {TWICE.strip()};; *) echo APPROVED;; esac\n")
     search.build()
     assert search.executed()
     recorded = search.root / "recorded"
@@ -86,6 +87,8 @@ def test_the_same_search_is_replayed_without_whoever_answered(project: Project) 
             project.write(f"recorded/{path.parent.name}.{path.name}", path.read_bytes())
     assert len([*recorded.iterdir()]) > 4
     before = [search.record(f"depths/{depth}/promoted.json") for depth in (0, 1)]
+    assert [search.why("d0.n0.i0"), search.why("d0.n0.i1")] == ["d1.n1", "d1.n0"]
+    assert calls(search, "d1.n0.i0")[1]["prompt"] == calls(search, "d1.n1.i0")[1]["prompt"], "what the coder was asked"
     for role in ROLES:
         (search.root / f"agent.{role}").unlink()
     shutil.rmtree(search.root / "runs")
@@ -107,8 +110,6 @@ def test_a_replay_that_misses_an_answer_fails_and_is_nobodys_failure(project: Pr
 
 
 # -- rounds
-
-TWICE = 'if [ -e "$project/said" ]; then echo APPROVED; else touch "$project/said"; echo REJECTED: too short; fi\n'
 
 
 def test_an_objection_goes_back_to_the_coder_who_goes_on_from_there(project: Project) -> None:
