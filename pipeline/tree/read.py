@@ -40,7 +40,7 @@ def read(item: Item, name: str) -> TreeSpec:
         name=name,
         line=item.line,
         repo=repo,
-        plain=not os.path.lexists(f"{repo}/.git"),
+        plain=not _is_repository(repo),
         shape=_shape(top),
         loop=_loop(top),
         tests=tests(top["tests"], timeout) if "tests" in top else None,
@@ -64,7 +64,15 @@ def _repo(item: Item) -> str:
     if not os.path.isdir(path):
         what = "is a file" if os.path.exists(path) else "does not exist"
         item.wrong(f"repo: {path} {what}; name a folder, the code that the search starts from")
+    if not _is_repository(path) and os.path.realpath("runs").startswith(f"{os.path.realpath(path)}/"):
+        item.wrong(
+            f"repo: {path} holds runs/, which a search changes; name a folder beside it, or run `git init` there"
+        )
     return path
+
+
+def _is_repository(path: str) -> bool:
+    return os.path.lexists(f"{path}/.git")
 
 
 def _shape(top: Keys) -> Shape:
