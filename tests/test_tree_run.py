@@ -107,6 +107,7 @@ def test_the_winner_is_a_node_with_a_worktree_a_ref_and_its_sweep_as_baseline(mi
     artifacts = mixed.root / "runs/x/artifacts"
     assert (artifacts / "d1.n0.csv").read_bytes() == (artifacts / "d0.n0.i0.csv").read_bytes()
     assert mixed.record("nodes/d1.n0/origin.json")["from_eval"] == "d0.n0.i0"
+    assert mixed.project.read("runs/x/VALIDATION_REPORT.md").startswith("# No problems found")
     assert not [*(mixed.root / "runs/x/cand").iterdir()], "candidates' checkouts are gone"
 
 

@@ -74,7 +74,7 @@ class Draft:
             "max_review_rounds": spec.loop.max_review_rounds,
             "proceed_on_max_review_rounds": spec.loop.proceed_on_max_review_rounds,
             "backends": {name: role["backend"] for name, role in self.roles.items()},
-            "tests": spec.tests is not None,
+            "tests": self.tests is not None,
             "sweep_mode": spec.sweep.mode,
             "max_parallel_evals": spec.parallel,
             "max_parallel_per_node": spec.per_node,
