@@ -175,7 +175,7 @@ def test_a_plan_follows_from_its_spec_alone_and_the_name_of_the_run_changes_path
     first, again, other = [*plan(spec)], [*plan(spec)], [*plan(spec._replace(name="y"))]
     assert first == again
     for one, two in zip(first, other, strict=True):
-        assert recipe(one, one.stage) == recipe(two, two.stage)
+        assert one.stage in ("report", "validate") or recipe(one, one.stage) == recipe(two, two.stage)
         assert [path.replace("runs/x/", "runs/y/") for path in one.outputs] == [*two.outputs]
 
 

@@ -67,6 +67,7 @@ class Draft:
         """The run's configuration, as the manifest has it."""
         spec = self.spec
         return {
+            "run": spec.name,
             "repo": spec.repo,
             **spec.shape._asdict(),
             **self.money(),

@@ -33,7 +33,7 @@ Keys = dict[str, Item]
 def read(item: Item, name: str) -> TreeSpec:
     top = item.fields("spec", KEYS, NEEDED)
     timeout = top["eval_timeout_seconds"].seconds("eval_timeout_seconds") if "eval_timeout_seconds" in top else None
-    repo = _repo(top["repo"])
+    repo, dry = _repo(top["repo"]), _flag(top, "dry_run", False)
     if "parallel_backend" in top:
         choice(top["parallel_backend"], "parallel_backend", BACKENDS)
     spec = TreeSpec(
@@ -52,7 +52,7 @@ def read(item: Item, name: str) -> TreeSpec:
         parallel=_count(top, "max_parallel_evals", 1, MOST) or 1,
         retries=_count(top, "eval_retries", 0, MOST) or 0,
         keep=Keep(*(_flag(top, key, False) for key in KEEP)),
-        dry_run=_flag(top, "dry_run", False),
+        dry_run=dry,
         store=top["store"].text("store") or top["store"].wrong("store: expected a folder") if "store" in top else None,
     )
     _check(spec, top)
