@@ -15,6 +15,7 @@ from pipeline.build.project import RunPlan
 from pipeline.build.runner import Interrupted, RoomRunner, Todo
 from pipeline.build.session import Session
 from pipeline.core.rooms import rooms
+from pipeline.core.words import listed
 from pipeline.edge.lock import locked
 from pipeline.views.events import Build, Reporter
 from pipeline.views.reporters import REPORTERS, Reporters, junit
@@ -67,7 +68,7 @@ def _tell_unset(session: Session, todo: set[int]) -> None:
     for run in dict.fromkeys(run for run, _ in unset):
         names = [name for of, name in unset if of == run]
         verb = "is" if len(names) == 1 else "are"
-        sys.stderr.write(f"coppice: {run}: {', '.join(names)} {verb} not set; what passes it on runs without it\n")
+        sys.stderr.write(f"coppice: {run}: {listed(names)} {verb} not set; what passes it on runs without it\n")
 
 
 def _reporter(session: Session, stream: Any, params: Mapping[str, Any], reporters: Mapping[str, Any]) -> Reporters:
