@@ -15,7 +15,7 @@ from pipeline.tree.layout import Layout
 from pipeline.tree.manifest import folded
 from pipeline.tree.records import Record, load
 from pipeline.tree.summary import summary
-from pipeline.tree.validation import problems, validation_report
+from pipeline.tree.validation import validated, validation_report
 
 SUMMARY, VALIDATION = "TREE_SUMMARY.md", "VALIDATION_REPORT.md"
 
@@ -89,22 +89,23 @@ def summarize(run: str, targets: Sequence[Target], done: int) -> None:
 def report(run: str, targets: Sequence[Target]) -> str:
     """Written anew from the records that there are; its path."""
     path = Layout(run).of_run(SUMMARY)
-    write_whole(path, summary(_recorded(run, targets)).encode(errors="replace"))
+    _check_begun(run)
+    write_whole(path, summary(folded(run, _config(targets))).encode(errors="replace"))
     return path
 
 
 def validate(run: str, targets: Sequence[Target]) -> tuple[str, int]:
     """The same, and how many problems there are."""
-    path, manifest = Layout(run).of_run(VALIDATION), _recorded(run, targets)
-    found = problems(manifest)
-    write_whole(path, validation_report(manifest, found).encode(errors="replace"))
-    return path, len(found)
+    path, stored = Layout(run).of_run(VALIDATION), Layout(run).of_run("manifest.json")
+    _check_begun(run)
+    found = validated(run, _config(targets), load(stored) if os.path.exists(stored) else None)
+    write_whole(path, validation_report(found).encode(errors="replace"))
+    return path, len(found.problems)
 
 
-def _recorded(run: str, targets: Sequence[Target]) -> Record:
+def _check_begun(run: str) -> None:
     if not os.path.exists(Layout(run).of_run("root.json")):
         raise SpecError(f"{run}: nothing is recorded of it yet; `coppice advance {run}` starts it")
-    return folded(run, _config(targets))
 
 
 def _config(targets: Sequence[Target]) -> dict[str, Any]:
