@@ -129,7 +129,7 @@ def named(targets: list[Target], *stages: str) -> list[str]:
 def test_there_is_a_target_for_each_evaluation_that_a_search_can_have(spec: TreeSpec) -> None:
     targets, shape = [*plan(spec)], spec.shape
     evaluations = shape.ideas_per_node * (1 + shape.beam_width * (shape.max_depth - 1))
-    for stage in ("implement", "score", *(("test",) if spec.tests else ())):
+    for stage in ("implement", "score", *(("test",) if spec.tests and not spec.dry_run else ())):
         assert len(named(targets, stage)) == evaluations
     assert len(named(targets, "sweep", "gather")) == evaluations + 1, "and the root's"
     rows = 0 if spec.dry_run or spec.sweep.grid is None else spec.sweep.grid
@@ -175,7 +175,7 @@ def test_a_plan_follows_from_its_spec_alone_and_the_name_of_the_run_changes_path
     first, again, other = [*plan(spec)], [*plan(spec)], [*plan(spec._replace(name="y"))]
     assert first == again
     for one, two in zip(first, other, strict=True):
-        assert recipe(one, one.stage) == recipe(two, two.stage)
+        assert one.stage in ("report", "validate") or recipe(one, one.stage) == recipe(two, two.stage)
         assert [path.replace("runs/x/", "runs/y/") for path in one.outputs] == [*two.outputs]
 
 

@@ -239,6 +239,22 @@ def test_killed_in_the_middle_of_a_loop_no_call_that_was_paid_for_is_made_again(
     assert [json.loads(line)["role"] for line in calls] == ["planner", "coder", "reviewer"]
 
 
+def test_a_call_that_failed_before_a_kill_is_tried_again_as_often_as_without_it(project: Project) -> None:
+    roles = {"ideas": {"backend": "patches", "folder": "ideas"}, "coder": agent("coder")}
+    search = Search(project, {"1a": ":"}, roles=roles, eval_retries=1)
+    first = '[ -e "$project/failed" ] || { touch "$project/failed"; exit 7; }; '
+    project.write("agent.coder", f"{first}{HANGS}echo gain=12 > plus/a\n")
+    build = project.popen("run")
+    until((search.root / "asked").exists)
+    build.kill()
+    build.communicate()
+    project.write("go", "")
+    search.build()
+    assert search.why("d0.n0.i0") == "d1.n0"
+    calls = search.project.read("runs/x/eval/d0.n0.i0/calls.jsonl").splitlines()
+    assert [json.loads(line)["exit"] for line in calls] == [7, 0]
+
+
 def test_worktrees_that_somebody_made_a_mess_of_are_no_matter(project: Project) -> None:
     search = Search(project, IDEAS, ideas_per_node=2)
     search.build()

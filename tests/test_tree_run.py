@@ -107,6 +107,7 @@ def test_the_winner_is_a_node_with_a_worktree_a_ref_and_its_sweep_as_baseline(mi
     artifacts = mixed.root / "runs/x/artifacts"
     assert (artifacts / "d1.n0.csv").read_bytes() == (artifacts / "d0.n0.i0.csv").read_bytes()
     assert mixed.record("nodes/d1.n0/origin.json")["from_eval"] == "d0.n0.i0"
+    assert mixed.project.read("runs/x/VALIDATION_REPORT.md").startswith("# No problems found")
     assert not [*(mixed.root / "runs/x/cand").iterdir()], "candidates' checkouts are gone"
 
 
@@ -342,3 +343,55 @@ def test_a_timeout_ends_the_whole_process_group(project: Project) -> None:
     for pid in project.read("list.pids").split():
         done = subprocess.run(["ps", "-o", "stat=", "-p", pid], capture_output=True, text=True, check=False)
         assert done.stdout.strip()[:1] in ("", "Z")
+
+
+# -- what is nobody's failure, and what is kept
+
+
+def test_a_program_for_tests_that_is_missing_is_no_failure_of_the_candidate(project: Project) -> None:
+    search = Search(project, {"1win": "gain=11"}, tests={"run": ["no-such-program"]})
+    said = search.build(code=1)
+    assert "cannot start 'no-such-program'" in said.out + said.err
+    assert not (search.root / "runs/x/eval/d0.n0.i0/test.json").exists()
+    search.spec(tests={"run": ["./plus/1win"]})
+    search.build()
+    assert "cannot start './plus/1win': Permission denied" in search.why("d0.n0.i0"), "which is its own"
+
+
+def test_what_is_left_of_candidates_is_what_the_spec_wants_kept(project: Project) -> None:
+    leaves = 'echo trace > "$AGENTIC_OUTPUT_DIR/trace"; '
+    search = Search(project, {"1fails": f"{leaves} exit 1", "2loses": f"{leaves} gain=9"})
+    search.build()
+    run = search.root / "runs/x"
+    assert not (run / "eval/d0.n0.i0/out").exists()
+    assert (run / "eval/d0.n0.i1/out/trace").read_text() == "trace\n"
+    assert not [*(run / "cand").iterdir()]
+    project.write("sweep.sh", f"{project.read('sweep.sh')}:\n")
+    search.spec(keep_rejected_worktrees=True, keep_failed_artifacts=True)
+    search.build()
+    assert (run / "eval/d0.n0.i0/out/trace").exists()
+    assert (run / "cand/d0.n0.i1/plus/2loses").exists()
+
+
+def test_a_dry_run_asks_nobody_and_executes_nothing_and_decides_the_same_each_time(project: Project) -> None:
+    shape = {"ideas_per_node": 3, "max_depth": 2, "beam_width": 2, "dry_run": True}
+    search = Search(project, {}, **shape, **TESTED)
+    search.spec("y", max_parallel_evals=4)
+    search.build("x", "y", "-a")
+    assert search.executed() == []
+    decided = [files(search.root / f"runs/{run}", "depths/*/assigned.json", "artifacts/*") for run in ("x", "y")]
+    assert decided[0] == decided[1]
+    assert len(decided[0]) == 2 + 1 + 3 + 2 + 6 + 2
+
+
+def test_the_project_itself_may_be_what_is_searched(project: Project) -> None:
+    """Its runs/ are no part of the code."""
+    search = Search(project, {"1win": "gain=11"}, repo=".")
+    (search.root / "repo/plus").rename(search.root / "plus")
+    project.write(".gitignore", "list\nspecs/\n")
+    run_git(search.root, "init", "--quiet", "--initial-branch=main")
+    run_git(search.root, "add", "--all", "--", ":!runs")
+    run_git(search.root, "commit", "--quiet", "--message=start")
+    search.build()
+    assert search.why("d0.n0.i0") == "d1.n0"
+    assert "up to date" in search.build().out

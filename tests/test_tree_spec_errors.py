@@ -30,6 +30,7 @@ CASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "repo is missing": ("repo: repo\n", "", ("'repo' is missing",)),
     "repo is not there": ("repo: repo", "repo: gone", ("repo: gone does not exist; name a folder",)),
     "repo is a file": ("repo: repo", "repo: data.csv", ("repo: data.csv is a file; name a folder",)),
+    "repo is all of the project": ("repo: repo", "repo: .", ("repo: . holds runs/, which a search changes",)),
     "repo is empty": ("repo: repo", "repo:", ("repo",)),
     "no ideas": ("ideas_per_node: 2", "ideas_per_node: 0", ("ideas_per_node", "1")),
     "half an idea": ("ideas_per_node: 2", "ideas_per_node: 1.5", ("ideas_per_node", "whole number")),

@@ -21,6 +21,7 @@ class Draft:
     def __init__(self, spec: TreeSpec) -> None:
         self.spec, self.at = spec, Layout(spec.name)
         self.roles = dict(_roles(spec))
+        self.tests = None if spec.dry_run else spec.tests
         self.depths = range(spec.shape.max_depth)
 
     def target(
@@ -66,6 +67,7 @@ class Draft:
         """The run's configuration, as the manifest has it."""
         spec = self.spec
         return {
+            "run": spec.name,
             "repo": spec.repo,
             **spec.shape._asdict(),
             **self.money(),
@@ -73,7 +75,7 @@ class Draft:
             "max_review_rounds": spec.loop.max_review_rounds,
             "proceed_on_max_review_rounds": spec.loop.proceed_on_max_review_rounds,
             "backends": {name: role["backend"] for name, role in self.roles.items()},
-            "tests": spec.tests is not None,
+            "tests": self.tests is not None,
             "sweep_mode": spec.sweep.mode,
             "max_parallel_evals": spec.parallel,
             "max_parallel_per_node": spec.per_node,

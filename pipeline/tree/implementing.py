@@ -12,7 +12,7 @@ from pipeline.edge.git.command import CandidateProblem
 from pipeline.edge.git.commits import Candidate, apply, commit_of, commit_patch, patch
 from pipeline.edge.git.refs import pin
 from pipeline.edge.git.worktrees import Worktree
-from pipeline.edge.job import Job, StageFailed
+from pipeline.edge.job import Job
 from pipeline.edge.roles.calls import answered, failed, told
 from pipeline.edge.roles.contract import Answer, Failed
 from pipeline.tree import dry
@@ -209,20 +209,6 @@ class _Work:
         self.bench.candidates.add(str(self.slot), self.parent)
         if change:
             apply(worktree, change)
-
-
-def by_hand(job: Job) -> None:
-    """A person works in a worktree of the slot's own, or anywhere: what counts is the patch."""
-    folder, slot = dict(job.target.reads)["coder_folder"][0], job.target.params["slot"]
-    path, task, bench = f"{folder}/{slot}.patch", load(job.reads["task"][0]), Bench(job.target.run)
-    if not task["empty"] and not os.path.isfile(path):
-        worktree = bench.by_hand.add(slot, bench.chain(load(job.reads["code"][0]))).path
-        how = (
-            f"change the files in {os.path.relpath(worktree)}, then `git add -A` and `git diff --cached --binary` there"
-        )
-        raise StageFailed(f"waits for you: {how} > {path}; an empty file gives the idea up; build again", 1)
-    write(job.writes["patch"][0], b"" if task["empty"] else read_bytes(path))
-    bench.by_hand.remove(slot)
 
 
 def _from_file(work: _Work) -> bytes:

@@ -45,7 +45,7 @@ def _evaluation(draft: Draft, slot: Slot) -> Iterator[Target]:
     if draft.roles["coder"]["backend"] == MANUAL:
         yield by_hand(draft, slot)
     yield implement(draft, slot)
-    if draft.spec.tests:
-        yield test(draft, slot, draft.spec.tests)
+    if draft.tests:
+        yield test(draft, slot, draft.tests)
     yield from measured(draft, slot)
     yield score(draft, slot)

@@ -70,7 +70,7 @@ def score(draft: Draft, slot: Slot) -> Target:
     at = draft.at
     reads: dict[str, Paths] = {
         "candidate": at.of_eval(slot, "candidate.json"),
-        "test": [at.of_eval(slot, "test.json")] if draft.spec.tests else [],
+        "test": [at.of_eval(slot, "test.json")] if draft.tests else [],
         "sweep": at.of_eval(slot, "sweep.json"),
         "csv": at.csv(slot),
         "parent": at.csv(slot.place),
@@ -84,7 +84,7 @@ def _record(draft: Draft, where: Slot | Place, name: str) -> str:
 
 
 def _swept_tree(draft: Draft, where: Slot | Place) -> str:
-    return _record(draft, where, "tested.txt" if draft.spec.tests and isinstance(where, Slot) else "tree.txt")
+    return _record(draft, where, "tested.txt" if draft.tests and isinstance(where, Slot) else "tree.txt")
 
 
 def _sweeping(draft: Draft, where: Slot | Place) -> Limits:

@@ -163,7 +163,6 @@ class _Nodes:
             "from_eval": str(slot),
             "parent_node": str(slot.place),
             "ancestors": [*parent["ancestors"], str(slot.place)],
-            "idea_chain": [*parent["idea_chain"], str(slot)],
         }
 
     def _context(self, slot: Slot, code: Record, candidate: Mapping[str, Any], closed: str) -> Record:
@@ -216,7 +215,6 @@ def _nothing(why: str, closed: str) -> Record:
             "empty": why,
             "closed": closed or why,
             "ancestors": [],
-            "idea_chain": [],
         },
         "csv": b"",
     }

@@ -33,14 +33,14 @@ Keys = dict[str, Item]
 def read(item: Item, name: str) -> TreeSpec:
     top = item.fields("spec", KEYS, NEEDED)
     timeout = top["eval_timeout_seconds"].seconds("eval_timeout_seconds") if "eval_timeout_seconds" in top else None
-    repo = _repo(top["repo"])
+    repo, dry = _repo(top["repo"]), _flag(top, "dry_run", False)
     if "parallel_backend" in top:
         choice(top["parallel_backend"], "parallel_backend", BACKENDS)
     spec = TreeSpec(
         name=name,
         line=item.line,
         repo=repo,
-        plain=not os.path.lexists(f"{repo}/.git"),
+        plain=not _is_repository(repo),
         shape=_shape(top),
         loop=_loop(top),
         tests=tests(top["tests"], timeout) if "tests" in top else None,
@@ -52,7 +52,7 @@ def read(item: Item, name: str) -> TreeSpec:
         parallel=_count(top, "max_parallel_evals", 1, MOST) or 1,
         retries=_count(top, "eval_retries", 0, MOST) or 0,
         keep=Keep(*(_flag(top, key, False) for key in KEEP)),
-        dry_run=_flag(top, "dry_run", False),
+        dry_run=dry,
         store=top["store"].text("store") or top["store"].wrong("store: expected a folder") if "store" in top else None,
     )
     _check(spec, top)
@@ -64,7 +64,15 @@ def _repo(item: Item) -> str:
     if not os.path.isdir(path):
         what = "is a file" if os.path.exists(path) else "does not exist"
         item.wrong(f"repo: {path} {what}; name a folder, the code that the search starts from")
+    if not _is_repository(path) and os.path.realpath("runs").startswith(f"{os.path.realpath(path)}/"):
+        item.wrong(
+            f"repo: {path} holds runs/, which a search changes; name a folder beside it, or run `git init` there"
+        )
     return path
+
+
+def _is_repository(path: str) -> bool:
+    return os.path.lexists(f"{path}/.git")
 
 
 def _shape(top: Keys) -> Shape:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pipeline.edge.job import Job
+from pipeline.tree.keeping import keep
 from pipeline.tree.manifest import folded
 from pipeline.tree.records import write
 from pipeline.tree.summary import summary
@@ -14,4 +15,6 @@ def report(job: Job) -> None:
 
 
 def validate(job: Job) -> None:
+    """Of what was recalled, git's part may be made again only now."""
+    keep(job.target.run, folded(job.target.run, job.target.params))
     write(job.writes["report"][0], validation_report(validated(job.target.run, job.target.params)))

@@ -9,8 +9,9 @@ from pipeline.core.graph import Target
 from pipeline.edge.git.command import GitProblem
 from pipeline.edge.job import Job, Stage, StageFailed
 from pipeline.tree.assigning import hand_out
+from pipeline.tree.handing import by_hand
 from pipeline.tree.ideation import idea, recorded
-from pipeline.tree.implementing import by_hand, implement
+from pipeline.tree.implementing import implement
 from pipeline.tree.judging import judge
 from pipeline.tree.promoting import end_depth
 from pipeline.tree.reporting import report, validate

@@ -39,7 +39,7 @@ def start(job: Job) -> None:
 
 
 def _first_origin(closed: str) -> Record:
-    return {"empty": "", "closed": closed, "from_eval": None, "parent_node": None, "ancestors": [], "idea_chain": []}
+    return {"empty": "", "closed": closed, "from_eval": None, "parent_node": None, "ancestors": []}
 
 
 def _check_baseline(job: Job) -> None:

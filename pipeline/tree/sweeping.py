@@ -68,7 +68,7 @@ def gather(job: Job) -> None:
     save(job.writes["sweep"][0], _record(tree, "", results, 0))
     write(job.writes["log"][0], b"".join(map(read_bytes, job.reads["log"])))
     costs = [load(path) for path in job.reads["cost"]]
-    seconds, attempts = sum(cost["seconds"] for cost in costs), sum(cost["attempts"] for cost in costs)
+    seconds, attempts = sum(cost["seconds"] for cost in costs), max(cost["attempts"] for cost in costs)
     exit_ = next((cost["exit"] for cost in costs if cost["exit"]), 0)
     save(job.writes["cost"][0], {"seconds": round(seconds, 3), "attempts": attempts, "exit": exit_})
 

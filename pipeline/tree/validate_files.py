@@ -8,22 +8,27 @@ from typing import Any
 
 from pipeline.edge.files import sha_of
 from pipeline.edge.receipts import Receipts
-from pipeline.tree.layout import CANDIDATES, NODES
+from pipeline.tree.layout import BY_HAND, CANDIDATES, NODES
+from pipeline.tree.model import MANUAL, PATCHES
 from pipeline.tree.problem import Check, Fault, check
 from pipeline.tree.slots import places_of, slots_of
 
 # Of a run's folder, what no target writes and belongs there all the same.
-OURS = {".coppice", "repo.git", CANDIDATES, "manifest.json", "events.jsonl", "TREE_SUMMARY.md", "VALIDATION_REPORT.md"}
+OURS = {".coppice", "repo.git", CANDIDATES, BY_HAND, "manifest.json", "events.jsonl"}
+OURS |= {"TREE_SUMMARY.md", "VALIDATION_REPORT.md"}
 
 
 def targets(config: Mapping[str, Any]) -> dict[str, list[str]]:
     """Names of all targets that the search has, by what must have been built when all of them must."""
     shape = config["beam_width"], config["ideas_per_node"]
     swept = [*_sweep("d0.n0", config)]
-    found = {"d0.assign": ["root", *swept, "d0.n0.node"]}
+    recorded = config["backends"]["ideas"] == PATCHES
+    found = {"d0.assign": ["root", *swept, "d0.n0.node", *(["ideas"] if recorded else [])]}
     for depth in range(config["max_depth"]):
         names = [f"d{depth}.assign", f"d{depth}.promote"]
-        steps = ("idea", "implement", *(["test"] if config["tests"] else []), "score")
+        by_hand = config["backends"]["coder"] == MANUAL
+        some = {"idea": not recorded, "change": by_hand, "implement": True, "test": config["tests"], "score": True}
+        steps = [step for step, there in some.items() if there]
         for slot in slots_of(depth, *shape):
             names += [*(f"{slot}.{step}" for step in steps), *_sweep(str(slot), config)]
         found[f"d{depth}.promote"] = names
