@@ -39,9 +39,11 @@ def search(project: Project) -> Project:
 def holder(search: Project) -> Iterator[subprocess.Popen[str]]:
     """Builds the search, and waits in the sweep of its root."""
     with search.popen("run", "x") as process:
-        eventually((search.root / "here").exists)
-        yield process
-        if process.poll() is None:
+        try:
+            eventually((search.root / "here").exists)
+            yield process
+        finally:
+            (search.root / "wait").unlink(missing_ok=True)  # whoever still waits for it goes on to its end
             process.kill()
 
 

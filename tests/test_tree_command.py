@@ -315,6 +315,13 @@ def test_report_and_validation_are_written_anew_from_records_and_nothing_runs(be
     assert len(swept(begun)) == 3
 
 
+def test_validation_that_finds_something_says_how_much_and_ends_with_1(begun: Project) -> None:
+    begun.write("runs/x/artifacts/d0.n0.i0.csv", "edited\n")
+    said = tree(begun, "--validate-only", code=1)
+    assert re.fullmatch(r"runs/x/VALIDATION_REPORT.md: [1-9]\d* problems?\n", said.out)
+    assert "artifacts/d0.n0.i0.csv" in begun.read("runs/x/VALIDATION_REPORT.md")
+
+
 @pytest.mark.parametrize("only", ["--report-only", "--validate-only"])
 def test_there_must_be_something_to_tell_of(search: Project, only: str) -> None:
     said = refused(search, "--tree-run-id", "x", only, *NEW)

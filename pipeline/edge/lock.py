@@ -32,7 +32,7 @@ def locked(runs: Sequence[str], takeover: Takeover | None = None) -> Iterator[tu
 def _one(run: str, takeover: Takeover | None) -> Iterator[tuple[Holder, int]]:
     os.makedirs(state.folder(run), exist_ok=True)
     with _opened(f"{state.folder(run)}/lock") as lock, _opened(f"{state.folder(run)}/guard") as guard:
-        before = None if _taken(lock) else _taken_over(run, lock, takeover)
+        before = _taken_over(takeover, lock) if takeover else _taken_if_free(run, lock)
         holder = ours(run)
         try:
             tell(holder)
@@ -52,16 +52,23 @@ def _taken(fd: int) -> bool:
     return True
 
 
-def _taken_over(run: str, lock: int, takeover: Takeover | None) -> Holder:
-    """From whom.  Of several who try, one has its turn; the others have come too late."""
-    seen = holder_of(run)
-    if takeover is None:
+def _taken_if_free(run: str, lock: int) -> Holder | None:
+    """From nobody."""
+    if not _taken(lock):
         advice = f"wait for it, or stop that process; a search is taken over with `coppice advance {run} --force`"
-        raise Locked(f"{held(run, seen)}: {advice}")
+        raise Locked(f"{held(run, holder_of(run))}: {advice}")
+    return None
+
+
+def _taken_over(takeover: Takeover, lock: int) -> Holder | None:
+    """From whom.  Of several who try, one has its turn; the others have come too late, also when it is free by then."""
+    run = takeover.run
     with _opened(f"{state.folder(run)}/takeover") as turn:
         if not _taken(turn):
             raise Locked(f"run {run} is being taken over by another process right now; wait for that one")
-        before = unseat(takeover, seen)
+        if _taken(lock):
+            return None
+        before = unseat(takeover)
         _await(run, lock, before)
     return before
 

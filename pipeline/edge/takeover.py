@@ -40,11 +40,11 @@ def held(run: str, holder: Holder | None) -> str:
     return f"run {run} is being built by {who}, {heard}. Run lock is active (not stale)"
 
 
-def unseat(wanted: Takeover, seen: Holder | None) -> Holder:
-    """End the process that `seen` speaks of, the holder when we came; an error if it may not be, or is not it."""
+def unseat(wanted: Takeover) -> Holder:
+    """End the process that holds the run; an error if that may not be."""
     run = wanted.run
     holder = holder_of(run)
-    if holder is None or seen is None or _identity(holder) != _identity(seen):
+    if holder is None:
         raise Locked(f"{held(run, holder)}: it has got it just now; try again")
     if not wanted.force and _age(holder) <= wanted.patience:
         later = f"it is stale after {wanted.patience:g} s; wait, or take it over at once with --force"
@@ -54,10 +54,6 @@ def unseat(wanted: Takeover, seen: Holder | None) -> Holder:
         raise Locked(f"{held(run, holder)}, and not on this host, {socket.gethostname()}: {there}")
     _end(holder)
     return holder
-
-
-def _identity(holder: Holder) -> tuple[Any, ...]:
-    return holder["pid"], holder["hostname"], holder["created_at"]
 
 
 def _age(holder: Holder) -> float:
