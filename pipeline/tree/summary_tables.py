@@ -17,17 +17,8 @@ Evaluation = Mapping[str, Any]
 
 def path(manifest: Manifest, best: Sequence[str]) -> list[str]:
     primary = manifest["run_config"]["primary"]
-    header = [
-        "node",
-        "idea",
-        primary,
-        "against the parent",
-        "grade",
-        "score",
-        "against the root",
-        "rank score",
-        "commit",
-    ]
+    header = ["node", "idea", primary, "against the parent", "grade", "score"]
+    header += ["against the root", "rank score", "commit"]
     rows = [_step(manifest, name, primary) for name in best if name]
     return table(header, rows, right=("score", "rank score")) if rows else []
 

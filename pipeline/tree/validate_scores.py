@@ -41,8 +41,9 @@ def _score(found: Found, slot: Slot, record: Record) -> Iterator[Fault]:
         (f"{path}: {name}", record[name], _sha(found, csv), f"{csv} has") for name, csv in shas
     ]
     rows.append((f"{path}: rows_used", record["rows_used"], own.rows_used, f"{csvs[0]} has"))
-    rows.append((f"{path}: defects", bool(record["defects"]), any(side.defects for side in (own, parent, root)), "now"))
-    if not (own.defects or parent.defects or root.defects):
+    defects = [*own.defects, *parent.defects, *root.defects]
+    rows.append((f"{path}: number of defects", len(record["defects"]), len(defects), "the CSVs have"))
+    if not defects:
         again = scoring_summary(score(rules_of(found.config), own, parent, root))
         rows += _verdicts(path, record["scoring_summary"], again)
     yield from unequal(rows, _again(found, slot))
