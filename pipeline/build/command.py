@@ -103,7 +103,10 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
         except GetoptError as error:
             raise InvalidCommand(f"{self.name}: {error}; see `{self.bin_name} help {self.name}`") from error
         try:
-            params, words = parser.parse([part for option in options for part in option if part] + words)
+            valued = {f"--{name[:-1]}" for name in parser.get_long() if name.endswith("=")}
+            valued |= {f"-{name}" for name in re.findall("(.):", parser.get_short())}
+            parts = [part for name, value in options for part in ([name, value] if name in valued else [name])]
+            params, words = parser.parse(parts + words)
         except CmdParseError as error:
             raise InvalidCommand(self.mistaken(error)) from error
         every = DefaultUpdate({option["name"]: option["default"] for option in self.cmd_options})

@@ -17,11 +17,13 @@ class Following(Reporter):
 
     def __init__(self, kind: str, run: str) -> None:
         self._kind, self._run, self._stopped = kind, run, False
+        self._follower: kinds.Follower | None = None
 
     def initialize(self, tasks: Any, selected: Any) -> None:
         todo = self._own(self.build.targets[i] for i in sorted(self.build.todo))
-        self._follower = kinds.follower(self._kind, self._run, self._own(self.build.targets), todo)
-        self._follower.begin()
+        follower = kinds.follower(self._kind, self._run, self._own(self.build.targets), todo)
+        follower.begin()
+        self._follower = follower
 
     def _own(self, targets: Iterable[Target]) -> Sequence[Target]:
         return [target for target in targets if target.run == self._run]
@@ -30,15 +32,16 @@ class Following(Reporter):
         self._stopped = True
 
     def started(self, target: Target) -> None:
-        if target.run == self._run:
+        if target.run == self._run and self._follower:
             self._follower.started(target, self.build.receipt(target) is None)
 
     def ended(self, target: Target, outcome: Outcome) -> None:
-        if target.run == self._run:
+        if target.run == self._run and self._follower:
             self._follower.ended(target, outcome)
 
     def complete_run(self) -> None:
-        self._follower.over(self._stopped)
+        if self._follower:
+            self._follower.over(self._stopped)
 
 
 def followers(plans: Mapping[str, RunPlan]) -> Iterator[Following]:

@@ -4,20 +4,20 @@ It hears of targets in the main thread.  Records decide: whatever it writes can 
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, FAILED, RECALLED, Outcome
 from pipeline.edge.files import write_whole
 from pipeline.tree import events
+from pipeline.tree.event_log import EventLog
 from pipeline.tree.keeping import keep
 from pipeline.tree.layout import Layout
 from pipeline.tree.manifest import folded
-from pipeline.tree.records import dumped, load
+from pipeline.tree.records import Record, dumped, load
 from pipeline.tree.slots import Slot, parse_slot
 
 PAID = ("implement", "test", "sweep", "row")
@@ -28,9 +28,10 @@ class Follower:
 
     def __init__(self, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> None:
         self.run, self.at = run, Layout(run)
+        self.log = EventLog(self.at.of_run("events.jsonl"))
         self.config = next(dict(target.params) for target in targets if target.stage == "report")
         self.todo = {slot for target in todo if (slot := _slot(target))}
-        self.known = events.lives(self._read())
+        self.known = events.lives(self.log.read())
         self.begun: set[str] = set()
         self.changed = False
 
@@ -70,7 +71,7 @@ class Follower:
     def over(self, stopped: bool) -> None:
         if self.changed:
             manifest = self._write_manifest()
-            if not stopped:
+            if not stopped and manifest["root"]["root_commit"]:
                 keep(self.run, manifest)
 
     def _queue(self, depth: int) -> None:
@@ -100,30 +101,17 @@ class Follower:
         found = load(self.at.of_depth(depth, "promoted.json"))
         for node, beam in found["beam"].items():
             if beam["promoted_from_eval_id"]:
-                self._append({"event": "promotion", "node_id": node, **beam})
+                self.log.append({"event": "promotion", "node_id": node, **beam})
         if found["stop_reason"]:
-            self._append({"event": "stopped", "depth": depth, "stop_reason": found["stop_reason"]})
+            self.log.append({"event": "stopped", "depth": depth, "stop_reason": found["stop_reason"]})
         self._write_manifest()
 
     def _tell(self, what: str, eval_id: str, at: float | None = None, **more: Any) -> None:
-        event = self._append({"event": what, "eval_id": eval_id, **more}, at)
+        event = self.log.append({"event": what, "eval_id": eval_id, **more}, at)
         life = self.known.get(eval_id, events.NEW)
         self.known[eval_id] = life | events.after(life, event)
 
-    def _append(self, event: Mapping[str, Any], at: float | None = None) -> events.Event:
-        line = {"at": round(time.time() if at is None else at, 3), **event}
-        with open(self.at.of_run("events.jsonl"), "ab") as file:
-            file.write(json.dumps(line, sort_keys=True).encode() + b"\n")
-        return line
-
-    def _read(self) -> Iterator[events.Event]:
-        """A torn last line was never written."""
-        path = self.at.of_run("events.jsonl")
-        if os.path.exists(path):
-            with open(path, "rb") as file:
-                yield from (json.loads(line) for line in file if line.endswith(b"\n"))
-
-    def _write_manifest(self) -> events.Event:
+    def _write_manifest(self) -> Record:
         manifest = folded(self.run, self.config, self.known)
         write_whole(self.at.of_run("manifest.json"), dumped(manifest), durable=False)
         return manifest

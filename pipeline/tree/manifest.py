@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pipeline.edge.receipts import Receipts
 from pipeline.tree.assigning import spent_of
 from pipeline.tree.budget import Ceiling, Ledger, Limits, left, total
+from pipeline.tree.event_log import EventLog
 from pipeline.tree.found import Found
 from pipeline.tree.gate import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.layout import CANDIDATES
@@ -53,7 +53,7 @@ def folded(
         "nodes": nodes,
         "evaluations": evaluations,
         "conversations": _conversations(found),
-        "events": _events(found.at.of_run("events.jsonl")),
+        "events": [*EventLog(found.at.of_run("events.jsonl")).read()],
     }
 
 
@@ -124,13 +124,3 @@ def _conversations(found: Found) -> dict[str, str]:
         paths[f"{slot}.idea"] = found.at.idea(slot, "calls.jsonl")
         paths[f"{slot}.implement"] = found.at.of_eval(slot, "calls.jsonl")
     return {name: path for name, path in paths.items() if os.path.exists(path) and os.path.getsize(path)}
-
-
-def _events(path: str) -> list[Any]:
-    """A torn last line was never written."""
-    return [*_lines(path)] if os.path.exists(path) else []
-
-
-def _lines(path: str) -> Iterator[Any]:
-    with open(path, "rb") as file:
-        yield from (json.loads(line) for line in file if line.endswith(b"\n"))

@@ -66,7 +66,8 @@ def check_clean(place: Place) -> None:
     if found:
         shown = ", ".join(repr(name[3:])[1:-1] for name in found[:_SHOWN])
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        raise GitProblem(f"{place.folder}: a search starts from a commit; commit, stash or ignore: {shown}{more}")
+        what = "Root working tree must be clean: a search starts from a commit"
+        raise GitProblem(f"{place.folder}: {what}; commit, stash or ignore: {shown}{more}")
 
 
 def _users_excludes(folder: str) -> str:

@@ -11,7 +11,7 @@ from pipeline.edge.files import write_all
 from pipeline.edge.git.alone import alone
 from pipeline.edge.git.command import git, sha
 from pipeline.edge.git.folders import unlink
-from pipeline.edge.git.objects import loose_commit, opened
+from pipeline.edge.git.objects import loose_commit
 
 # What git forbids in a part of a ref beyond what `quote` escapes.
 _FORBIDDEN = re.compile(r"^\.|\.(?=\.|lock$|$)|~")
@@ -42,19 +42,10 @@ def unpin(repo: str, run: str, slot: str) -> None:
 
 def pinned(repo: str, run: str) -> dict[str, str]:
     """The commit of each slot."""
-    from git import Reference
-
     folder = f"refs/coppice/{_part(run)}/"
-    found: dict[str, str] = {}
-    with opened(repo) as read:
-        for ref in Reference.iter_items(read, folder.rstrip("/")):
-            if not ref.path.startswith(folder):
-                continue  # of packed refs GitPython gives those of run x1 for run x
-            try:
-                found[unquote(ref.path.removeprefix(folder))] = ref.commit.hexsha
-            except ValueError:  # unpinned since they were listed
-                continue
-    return dict(sorted(found.items()))
+    listed = git("for-each-ref", "--format=%(objectname) %(refname)", folder, repo=repo).decode()
+    rows = (line.split(" ", 1) for line in listed.splitlines())
+    return dict(sorted((unquote(ref.removeprefix(folder)), commit) for commit, ref in rows))
 
 
 def _ref(run: str, slot: str) -> str:
