@@ -19,7 +19,8 @@ from pipeline.edge.roles.contract import Answer, Desk, Failed, Question, Unavail
 TEXTS = st.text(alphabet='ab\n\r\0\u2028\udcffé{}"', max_size=8)
 # Few prompts, so that the same one is asked again.
 USAGES = st.builds(Usage, st.sampled_from([0.0, 0.25]), st.integers(0, 3), st.integers(0, 3))
-QUESTIONS = st.builds(Question, st.sampled_from(["coder", "ideas"]), st.sampled_from(["x", "y"]), st.just("."), TEXTS)
+PLACES = {"folder": st.just("."), "log": TEXTS, "name": st.just(""), "ground": st.just("")}
+QUESTIONS = st.builds(Question, st.sampled_from(["coder", "ideas"]), st.sampled_from(["x", "y"]), **PLACES)
 ANSWERS = st.builds(Answer, TEXTS, USAGES, st.floats(0, 9), TEXTS)
 FAILURES = st.builds(Failed, TEXTS, st.integers(1, 255), USAGES, st.floats(0, 9))
 BACKEND = {"backend": "command", "model": "m"}
