@@ -234,7 +234,6 @@ RECORDS = {
     "origin.json": "nodes/d1.n0/origin.json",
     "node.json": "nodes/d1.n0/node.json",
     "root.json": "root.json",
-    "idea_000.json": "node_ideas/d0.n0/idea_000.json",
     "assigned.json": "depths/0/assigned.json",
     "promoted.json": "depths/0/promoted.json",
 }

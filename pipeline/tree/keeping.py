@@ -10,7 +10,7 @@ from pipeline.edge.git.refs import pin, pinned, unpin
 from pipeline.edge.git.repository import ROOT as ROOT_REF
 from pipeline.tree.bench import Bench
 from pipeline.tree.layout import CANDIDATES
-from pipeline.tree.slots import parse_place, parse_slot
+from pipeline.tree.slots import ROOT, Place, Slot, parse_place, parse_slot
 
 
 def keep(run: str, manifest: Mapping[str, Any]) -> None:
@@ -21,8 +21,14 @@ def keep(run: str, manifest: Mapping[str, Any]) -> None:
         unpin(bench.repo, run, name)
     for name in sorted(wanted):
         if found.get(name) != wanted[name]:
-            pin(bench.repo, run, name, bench.commit(parse_slot(name) if ".i" in name else parse_place(name)))
+            pin(bench.repo, run, name, bench.commit(_position(name)))
     _keep_worktrees(bench, manifest)
+
+
+def _position(ref: str) -> Slot | Place:
+    if ref == ROOT_REF:
+        return ROOT
+    return parse_slot(ref) if ".i" in ref else parse_place(ref)
 
 
 def _wanted(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -49,9 +49,16 @@ def repository(manifest: Mapping[str, Any], all_known: bool) -> list[Check]:
     there = known(repo, (commit for commit, _, _ in wanted.values()))
     return [
         check("commits, with their trees and parents", len(wanted), _commits(run, wanted, there)),
-        check("refs that keep commits", len(wanted), _refs(run, wanted, pinned(repo, run), all_known)),
+        check("refs that keep commits", len(wanted), _refs(run, wanted, _pinned(manifest, wanted), all_known)),
         check("worktrees of nodes", len(placed(manifest)), _worktrees(run, repo, placed(manifest))),
     ]
+
+
+def _pinned(manifest: Mapping[str, Any], wanted: States) -> dict[str, str]:
+    """Without those of nodes that were only decided on: they may be kept already."""
+    run = manifest["tree_run_id"]
+    found = pinned(home_of(run), run)
+    return {name: commit for name, commit in found.items() if name in wanted or name not in manifest["nodes"]}
 
 
 def _again(run: str, name: str) -> str:

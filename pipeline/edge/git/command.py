@@ -131,6 +131,8 @@ def _ended(
             ["git", *words], env=env, cwd=cwd, stdin=-1, stdout=-1, stderr=-1, start_new_session=True, pass_fds=keep
         )
     except FileNotFoundError as error:
+        if cwd and not os.path.isdir(cwd):
+            raise GitProblem(f"{cwd}: is gone") from error
         raise GitProblem("git was not found; a tree search needs it: install git") from error
     try:
         out, said = child.communicate(stdin, timeout)

@@ -48,6 +48,11 @@ def pinned(repo: str, run: str) -> dict[str, str]:
     return dict(sorted((unquote(ref.removeprefix(folder)), commit) for commit, ref in rows))
 
 
+def is_pinned(repo: str, run: str, slot: str) -> bool:
+    """As `pin` leaves it: in a file of its own."""
+    return os.path.exists(f"{repo}/{_ref(run, slot)}")
+
+
 def _ref(run: str, slot: str) -> str:
     return f"refs/coppice/{_part(run)}/{_part(slot)}"
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 from pipeline.edge.git.command import GitProblem
 from pipeline.edge.git.home import home_of, prepared
 from pipeline.edge.git.objects import has, opened, tree_hash
 from pipeline.edge.git.place import Place, check_attributes, check_clean, check_whole, place_of
-from pipeline.edge.git.refs import pin, pin_by_git
+from pipeline.edge.git.refs import is_pinned, pin, pin_by_git
 from pipeline.edge.git.snapshot import snapshot
 
 ROOT = "root"
@@ -34,7 +33,7 @@ def root_of(path: str, run: str) -> Root:
 def reopened(path: str, run: str, commit: str) -> str:
     """The run's repository; made again from `path`, if it is gone, for as long as the commit can be found there."""
     repo = home_of(run)
-    if not os.path.exists(f"{repo}/objects/pack"):
+    if not is_pinned(repo, run, ROOT):  # which is done last
         place = place_of(path)
         if place.folder == place.top:
             prepared(run, f"{place.common}/objects")
