@@ -14,6 +14,7 @@ from pipeline.tree.budget import Ceiling, Limits
 from pipeline.tree.model import Command, Keep, Loop, Shape, Sweep, TreeSpec
 from pipeline.tree.plan import plan
 from pipeline.tree.scoring import Metric, Rules
+from pipeline.tree.validate_files import targets as expected_targets
 
 PAID = ("implement", "test", "sweep", "row")
 BACKENDS = {
@@ -136,6 +137,15 @@ def test_there_is_a_target_for_each_evaluation_that_a_search_can_have(spec: Tree
     assert len(named(targets, "row")) == rows * (evaluations + 1)
     assert len(named(targets, "promote")) == len(named(targets, "assign")) == shape.max_depth
     assert len(named(targets, "start", "node")) == 1 + shape.beam_width * shape.max_depth
+
+
+@settings(deadline=None)
+@given(specs())
+def test_validation_expects_the_targets_of_the_plan(spec: TreeSpec) -> None:
+    targets = [*plan(spec)]
+    config = next(target.params for target in targets if target.stage == "report")
+    expected = [f"x:{name}" for names in expected_targets(config).values() for name in names]
+    assert sorted(expected) == sorted({target.name for target in targets} - {"x:validate"})
 
 
 @settings(deadline=None)

@@ -253,6 +253,20 @@ def test_one_config_that_is_changed_is_the_only_one_to_run(project: Project) -> 
     assert search.executed() == ["row d0.n0.i0.rows-3 3", "row d0.n0.rows-3 3"]
 
 
+def test_another_metric_runs_no_config_anew(project: Project) -> None:
+    search = Search(project, {"1win": "gain=11"}, sweep=by_config({"n": [0, 1, 2]}), sweep_config_limit=None)
+    search.spec(metrics={"gain": {"primary": True}})
+    search.build()
+    search.executed()
+    search.spec(metrics={"gain": {"primary": True}, "risk": {"better": "lower", "guard": True}})
+    search.build()
+    assert search.executed() == []
+    assert [each["name"] for each in search.summary("d0.n0.i0")["scoring_summary"]["recommendation"]["metrics"]] == [
+        "gain",
+        "risk",
+    ]
+
+
 # -- what a candidate's program leaves as its results
 
 GOOD = "config_id,status,gain,risk\\n0,ok,99,1\\n1,ok,99,1\\n2,ok,99,1\\n"

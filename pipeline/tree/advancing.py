@@ -10,14 +10,13 @@ from typing import Any
 from pipeline.core.graph import Target
 from pipeline.edge.files import write_whole
 from pipeline.errors import SpecError
+from pipeline.tree.gate import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.ideas import NO_NODE
-from pipeline.tree.layout import Layout
+from pipeline.tree.layout import MANIFEST, SUMMARY, VALIDATION, Layout
 from pipeline.tree.manifest import folded
 from pipeline.tree.records import Record, load
 from pipeline.tree.summary import summary
 from pipeline.tree.validation import validated, validation_report
-
-SUMMARY, VALIDATION = "TREE_SUMMARY.md", "VALIDATION_REPORT.md"
 
 
 def rounds(targets: Sequence[Target]) -> list[list[str]]:
@@ -75,7 +74,7 @@ def _counted(evaluations: Mapping[str, Record]) -> dict[str, int]:
     """Slots of places without a node are none."""
     tried = Counter(each["status"] for each in evaluations.values() if not each["empty"])
     empty = sum(bool(each["empty"]) and each["empty"] != NO_NODE for each in evaluations.values())
-    return {"completed": tried["completed"], "failed": tried["failed"], "skipped": empty}
+    return {COMPLETED: tried[COMPLETED], FAILED: tried[FAILED], SKIPPED: empty}
 
 
 def summarize(run: str, targets: Sequence[Target], done: int) -> None:
@@ -96,7 +95,7 @@ def report(run: str, targets: Sequence[Target]) -> str:
 
 def validate(run: str, targets: Sequence[Target]) -> tuple[str, int]:
     """The same, and how many problems there are."""
-    path, stored = Layout(run).of_run(VALIDATION), Layout(run).of_run("manifest.json")
+    path, stored = Layout(run).of_run(VALIDATION), Layout(run).of_run(MANIFEST)
     _check_begun(run)
     found = validated(run, _config(targets), load(stored) if os.path.exists(stored) else None)
     write_whole(path, validation_report(found).encode(errors="replace"))

@@ -63,13 +63,13 @@ def ran(job: Job, errand: Errand) -> Ran:
     commit = bench.commit(errand.where)
     # A root that cannot be measured is no result: its target fails, which is tried again by whoever builds.
     retries = job.target.limits.retries if isinstance(errand.where, Slot) else 0
-    begun, attempt = time.time(), 0
+    begun, attempt = time.monotonic(), 0
     while True:
         attempt += 1
         with bench.checkout(errand.checkout, commit, errand.keep_checkout) as worktree:
             once = _once(job, errand, worktree.path)
         if once.ok or attempt > retries or job.processes.stopping:
-            return once._replace(seconds=time.time() - begun, attempts=attempt)
+            return once._replace(seconds=time.monotonic() - begun, attempts=attempt)
         _note(errand.log, f"attempt {attempt} failed: {once.why}")
 
 

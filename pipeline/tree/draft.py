@@ -7,10 +7,9 @@ from typing import Any
 
 from pipeline.core.graph import Limits, Ports, Target
 from pipeline.tree.layout import Layout
-from pipeline.tree.model import NONE, ROLES, Command, TreeSpec
+from pipeline.tree.model import DRY, NONE, ROLES, Command, TreeSpec
 from pipeline.tree.slots import Place, Slot, places_of, slots_of
 
-DRY = {"backend": "dry"}
 ANYWHERE = Limits()
 
 Params = Mapping[str, Any]
@@ -87,7 +86,7 @@ class Draft:
 
 def _roles(spec: TreeSpec) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for name in ROLES:
-        dry = DRY if name in ("ideas", "coder") else {"backend": NONE}
+        dry = {"backend": DRY if name in ("ideas", "coder") else NONE}
         yield name, dry if spec.dry_run else spec.loop.roles[name]
 
 

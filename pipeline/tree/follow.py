@@ -15,7 +15,7 @@ from pipeline.edge.files import write_whole
 from pipeline.tree import events
 from pipeline.tree.event_log import EventLog
 from pipeline.tree.keeping import keep
-from pipeline.tree.layout import Layout
+from pipeline.tree.layout import EVENTS, MANIFEST, Layout
 from pipeline.tree.manifest import folded
 from pipeline.tree.records import Record, dumped, load
 from pipeline.tree.slots import Slot, parse_slot
@@ -28,7 +28,7 @@ class Follower:
 
     def __init__(self, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> None:
         self.run, self.at = run, Layout(run)
-        self.log = EventLog(self.at.of_run("events.jsonl"))
+        self.log = EventLog(self.at.of_run(EVENTS))
         self.config = next(dict(target.params) for target in targets if target.stage == "report")
         self.todo = {slot for target in todo if (slot := _slot(target))}
         self.known = events.lives(self.log.read())
@@ -47,7 +47,7 @@ class Follower:
 
     def started(self, target: Target, new: bool) -> None:
         slot = _slot(target)
-        if slot and new and target.stage in PAID and slot not in self.begun and not self._is_empty(slot):
+        if slot and new and target.stage in PAID and slot not in self.begun:
             self._start(slot, time.time())
 
     def ended(self, target: Target, outcome: Outcome) -> None:
@@ -113,7 +113,7 @@ class Follower:
 
     def _write_manifest(self) -> Record:
         manifest = folded(self.run, self.config, self.known)
-        write_whole(self.at.of_run("manifest.json"), dumped(manifest), durable=False)
+        write_whole(self.at.of_run(MANIFEST), dumped(manifest), durable=False)
         return manifest
 
 

@@ -38,9 +38,11 @@ class Found:
         done: dict[int, Record] = {}
         for depth in self.depths:
             found = self.record(self.at.of_depth(depth, "promoted.json"))
-            if found is None or any(before["stop_reason"] for before in done.values()):
+            if found is None:
                 break
             done[depth] = found
+            if found["stop_reason"]:
+                break
         return done
 
     def places(self, depth: int) -> tuple[Place, ...]:

@@ -13,6 +13,7 @@ from pipeline.tree import dry
 from pipeline.tree.asking import Asking
 from pipeline.tree.bench import Bench, position
 from pipeline.tree.ideas import parse
+from pipeline.tree.model import DRY, MANUAL
 from pipeline.tree.records import Record, load, read_bytes, read_text, save, write
 from pipeline.tree.slots import Slot
 from pipeline.tree.telling import told
@@ -108,4 +109,4 @@ def _made_up(job: Job, context: Record) -> Found:
     return Found(dry.idea(job.target.params["number"], str(context)), "dry run")
 
 
-SOURCES: Mapping[str, Callable[[Job, Record], Found]] = {"manual": _by_hand, "dry": _made_up}
+SOURCES: Mapping[str, Callable[[Job, Record], Found]] = {MANUAL: _by_hand, DRY: _made_up}

@@ -20,6 +20,7 @@ from pipeline.tree.asking import Asking
 from pipeline.tree.bench import CANDIDATE, Bench, position
 from pipeline.tree.gate import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.ideas import identity, parse
+from pipeline.tree.model import DRY, MANUAL, NONE, PATCHES
 from pipeline.tree.prompting import diff_in, verdict
 from pipeline.tree.records import Record, load, read_bytes, save, write
 from pipeline.tree.slots import Slot
@@ -30,8 +31,8 @@ NOT_APPROVED = "the reviewer did not approve it"
 SUBJECT = 72
 # Of a change that is taken from a file.
 LACKING = {
-    "patches": "no change is recorded with the idea: there is no change.patch beside its idea.md",
-    "manual": "it was given up: the change made by hand is empty",
+    PATCHES: "no change is recorded with the idea: there is no change.patch beside its idea.md",
+    MANUAL: "it was given up: the change made by hand is empty",
 }
 
 
@@ -110,7 +111,7 @@ class _Work:
     def _reviewed(self, made: Made) -> Made:
         """Nobody can answer to a review here: there is one round."""
         assert made.candidate is not None
-        if self.roles["reviewer"]["backend"] == "none":
+        if self.roles["reviewer"]["backend"] == NONE:
             return made._replace(approved=True)
         with self.bench.checkout(str(self.slot), made.candidate.commit) as worktree:
             approved, review = self._review(made, "", "", worktree.path)
@@ -153,14 +154,14 @@ class _Work:
         return made if made.approved else made._replace(why=NOT_APPROVED)
 
     def _plan(self, folder: str) -> str:
-        if self.roles["planner"]["backend"] == "none":
+        if self.roles["planner"]["backend"] == NONE:
             return "None."
         context = context_told(load(self.job.reads["context"][0]), ())
         prompt = self.asking.prompt("planner", {"idea": self.idea, "context": context})
         return self.asking.ask("planner", prompt, folder).text
 
     def _review(self, made: Made, plan: str, report: str, folder: str) -> tuple[bool, str]:
-        if self.roles["reviewer"]["backend"] == "none":
+        if self.roles["reviewer"]["backend"] == NONE:
             return True, ""
         shown = made.patch.decode(errors="replace")
         values = {"idea": self.idea, "plan": plan or "None.", "diff": shown, "report": report or "Nothing."}
@@ -222,4 +223,4 @@ def _made_up(work: _Work) -> bytes:
     return dry.patch(identity(work.idea))
 
 
-RECORDED: Mapping[str, Callable[[_Work], bytes]] = {"patches": _from_file, "manual": _from_file, "dry": _made_up}
+RECORDED: Mapping[str, Callable[[_Work], bytes]] = {PATCHES: _from_file, MANUAL: _from_file, DRY: _made_up}

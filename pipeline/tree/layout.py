@@ -32,6 +32,10 @@ class Layout(NamedTuple):
         return f"runs/{self.run}/node_ideas/{slot.place}/idea_{slot.idea:03}.{suffix}"
 
 
+# Of a run's folder: what is made of all its records.
+MANIFEST, EVENTS = "manifest.json", "events.jsonl"
+SUMMARY, VALIDATION = "TREE_SUMMARY.md", "VALIDATION_REPORT.md"
+# Folders of worktrees.
 NODES = "wt"
 CANDIDATES = "cand"
 BY_HAND = "hand"

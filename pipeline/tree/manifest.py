@@ -13,7 +13,7 @@ from pipeline.tree.budget import Ceiling, Ledger, Limits, left, total
 from pipeline.tree.event_log import EventLog
 from pipeline.tree.found import Found
 from pipeline.tree.gate import COMPLETED, FAILED, SKIPPED
-from pipeline.tree.layout import CANDIDATES
+from pipeline.tree.layout import CANDIDATES, EVENTS
 from pipeline.tree.manifest_evaluations import evaluation
 from pipeline.tree.manifest_nodes import EXPANDED, FRONTIER, created_at, node
 from pipeline.tree.records import Record
@@ -53,7 +53,7 @@ def folded(
         "nodes": nodes,
         "evaluations": evaluations,
         "conversations": _conversations(found),
-        "events": [*EventLog(found.at.of_run("events.jsonl")).read()],
+        "events": [*EventLog(found.at.of_run(EVENTS)).read()],
     }
 
 

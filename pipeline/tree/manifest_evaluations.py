@@ -8,6 +8,7 @@ from typing import Any
 
 from pipeline.tree.budget import Spent, total
 from pipeline.tree.by_config import by_config, column
+from pipeline.tree.events import NEW, QUEUED, STARTED, STATES
 from pipeline.tree.found import Found
 from pipeline.tree.gate import FAILED
 from pipeline.tree.ideas import parse
@@ -15,9 +16,9 @@ from pipeline.tree.layout import CANDIDATES
 from pipeline.tree.records import Record
 from pipeline.tree.slots import Slot
 
-PENDING, QUEUED, RUNNING = "pending", "queued", "running"
+PENDING = "pending"
 # What only those know who watch the run: the records are the same whenever and by whom they were made.
-LIFECYCLE = ("queued_at", "started_at", "finished_at", "worker_pid", "attempt", "task_state")
+LIFECYCLE = tuple(NEW)
 FILES = {
     "task": "task.json",
     "candidate": "candidate.json",
@@ -81,8 +82,8 @@ class _Evaluation:
 
     def _ended(self) -> Record:
         status = self.summary["status"] if self.summary else PENDING
-        if status == PENDING and self.lifecycle.get("task_state") == RUNNING:
-            status = RUNNING
+        if status == PENDING and self.lifecycle.get("task_state") == STATES[STARTED]:
+            status = STATES[STARTED]
         return {"status": status, "error": self._error() if status == FAILED else None}
 
     def _error(self) -> Record:
@@ -98,7 +99,7 @@ class _Evaluation:
 
     def _lived(self) -> Record:
         attempts = {name: cost["attempts"] for name, cost in self.costs.items()}
-        state = self.summary["status"] if self.summary else QUEUED
+        state = self.summary["status"] if self.summary else STATES[QUEUED]
         known = dict.fromkeys(LIFECYCLE) | {"attempt": max(attempts.values(), default=None), "task_state": state}
         return {
             **known,

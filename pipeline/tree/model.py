@@ -11,6 +11,7 @@ from pipeline.tree.scoring import Rules
 WHOLE, PER_CONFIG = "whole", "per_config"
 ROLES = ("ideas", "planner", "coder", "reviewer")
 NONE, PATCHES, MANUAL = "none", "patches", "manual"
+DRY = "dry"  # no backend of a spec: what stands for all of them in a dry run
 # Backends by a folder that a person keeps.
 FOLDERS = (PATCHES, MANUAL)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pipeline.core.graph import Target
 from pipeline.tree.draft import Draft, Paths
+from pipeline.tree.layout import SUMMARY, VALIDATION
 from pipeline.tree.slots import ROOT, Place
 
 
@@ -51,11 +52,9 @@ def report(draft: Draft) -> Target:
     reads: dict[str, Paths] = {"promoted": [draft.at.of_depth(depth, "promoted.json") for depth in draft.depths]}
     places = [place for depth in range(draft.depths.stop + 1) for place in draft.places(depth)]
     reads["nodes"] = [draft.at.of_node(place, "node.json") for place in places]
-    return draft.target("report", "report", reads, {"summary": draft.at.of_run("TREE_SUMMARY.md")}, draft.told())
+    return draft.target("report", "report", reads, {"summary": draft.at.of_run(SUMMARY)}, draft.told())
 
 
 def validate(draft: Draft) -> Target:
-    reads = {"summary": draft.at.of_run("TREE_SUMMARY.md")}
-    return draft.target(
-        "validate", "validate", reads, {"report": draft.at.of_run("VALIDATION_REPORT.md")}, draft.told()
-    )
+    reads = {"summary": draft.at.of_run(SUMMARY)}
+    return draft.target("validate", "validate", reads, {"report": draft.at.of_run(VALIDATION)}, draft.told())

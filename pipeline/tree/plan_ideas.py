@@ -7,7 +7,7 @@ from typing import Any
 
 from pipeline.core.graph import Target
 from pipeline.tree.draft import Draft, Params, Paths
-from pipeline.tree.model import FOLDERS, MANUAL, NONE, PATCHES, ROLES
+from pipeline.tree.model import DRY, FOLDERS, MANUAL, NONE, PATCHES, ROLES
 from pipeline.tree.slots import Slot
 
 # Of a role: how it may be asked, not what comes of it.
@@ -16,7 +16,7 @@ ASIDE = ("timeout", "retries", "price", "key_env", "pass")
 
 def idea(draft: Draft, slot: Slot) -> Target:
     role = draft.roles["ideas"]
-    asked = role["backend"] not in (*FOLDERS, "dry")
+    asked = role["backend"] not in (*FOLDERS, DRY)
     reads: dict[str, Paths] = {"context": draft.at.of_node(slot.place, "context.json")}
     writes = {suffix: draft.at.idea(slot, suffix) for suffix in ("md", "json")}
     if asked:
@@ -105,7 +105,4 @@ def _aside(role: Params) -> dict[str, Any]:
 
 def _files_of(roles: Mapping[str, Params]) -> dict[str, Paths]:
     """Prompts and folders that a person keeps."""
-    found = {f"{name}_{key}": role[key] for name, role in roles.items() for key in ("prompt", "folder") if key in role}
-    return {
-        port: path for port, path in found.items() if port != "coder_folder" or roles["coder"]["backend"] != PATCHES
-    }
+    return {f"{name}_{key}": role[key] for name, role in roles.items() for key in ("prompt", "folder") if key in role}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from pipeline.core.graph import Limits, Target
-from pipeline.tree.draft import Draft, Params, Paths, command_files, command_params
+from pipeline.tree.draft import Draft, Paths, command_files, command_params
 from pipeline.tree.model import PER_CONFIG, Command
 from pipeline.tree.slots import ROOT, Place, Slot
 
@@ -40,10 +39,10 @@ def _sweep(draft: Draft, where: Slot | Place) -> Target:
     if "limit" in command.uses:
         params["limit"] = sweep.limit
     if "configs" in command.uses:
-        params["configs"] = _plain(sweep.configs or ())[: sweep.limit]
+        params["configs"] = [dict(config) for config in (sweep.configs or ())[: sweep.limit]]
     if draft.spec.dry_run:
         ids = range(min(sweep.limit or sweep.grid or 3, sweep.grid or 3)) if sweep.configs else range(sweep.limit or 3)
-        params = {"dry": {"configs": len(ids), "metrics": [metric.name for metric in draft.spec.rules.metrics]}}
+        params = {"dry": {"configs": len(ids), "metrics": _metrics(draft)}}
     params["limits"] = {"keep": draft.spec.keep.failed_artifacts, "keep_checkout": draft.spec.keep.rejected_worktrees}
     limits = _sweeping(draft, where)
     return draft.target(f"{where}.sweep", "sweep", reads, _swept(draft, where), params, limits, command.line)
@@ -54,8 +53,7 @@ def _row(draft: Draft, where: Slot | Place, config: int) -> Target:
     names = {"csv": f"rows/{config}.csv", "log": f"rows/{config}.log", "cost": f"rows/{config}.json"}
     writes = {port: _record(draft, where, name) for port, name in names.items()}
     reads = {"tree": _swept_tree(draft, where), **command_files(command)}
-    params = {**command_params(command), "config_id": config, "values": _plain(configs)[config]}
-    params["metrics"] = [metric.name for metric in draft.spec.rules.metrics]
+    params = {**command_params(command), "config_id": config, "values": dict(configs[config])}
     return draft.target(f"{where}.row.{config}", "row", reads, writes, params, _sweeping(draft, where), command.line)
 
 
@@ -63,7 +61,7 @@ def _gather(draft: Draft, where: Slot | Place, rows: Sequence[Target]) -> Target
     reads = {"tree": _swept_tree(draft, where)} | {
         port: [dict(row.writes)[port][0] for row in rows] for port in ("csv", "log", "cost")
     }
-    return draft.target(f"{where}.sweep", "gather", reads, _swept(draft, where), {})
+    return draft.target(f"{where}.sweep", "gather", reads, _swept(draft, where), {"metrics": _metrics(draft)})
 
 
 def score(draft: Draft, slot: Slot) -> Target:
@@ -77,6 +75,10 @@ def score(draft: Draft, slot: Slot) -> Target:
         "root": at.csv(ROOT),
     }
     return draft.target(f"{slot}.score", "score", reads, {"summary": at.of_eval(slot, "summary.json")}, draft.measure())
+
+
+def _metrics(draft: Draft) -> list[str]:
+    return [metric.name for metric in draft.spec.rules.metrics]
 
 
 def _record(draft: Draft, where: Slot | Place, name: str) -> str:
@@ -95,7 +97,3 @@ def _sweeping(draft: Draft, where: Slot | Place) -> Limits:
 def _swept(draft: Draft, where: Slot | Place) -> dict[str, Paths]:
     names = {"sweep": "sweep.json", "log": "sweep.log", "cost": "sweep.cost.json"}
     return {"csv": draft.at.csv(where), **{port: _record(draft, where, name) for port, name in names.items()}}
-
-
-def _plain(configs: Iterable[Params]) -> list[dict[str, Any]]:
-    return [dict(config) for config in configs]

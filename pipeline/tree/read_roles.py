@@ -9,14 +9,15 @@ from pipeline.errors import clipped, instead
 from pipeline.spec import Item
 from pipeline.tree.backends import ADVICE, BACKENDS, OF_ROLE
 from pipeline.tree.literal_keys import is_key
+from pipeline.tree.model import MANUAL, NONE, PATCHES
 
 # Which backends may answer for a role.  Without a plan or a review a search can do.
 _ASKED = ("command", "openai", "replay")
 ROLES = {
-    "ideas": (*_ASKED, "patches", "manual"),
-    "planner": (*_ASKED, "none"),
-    "coder": (*_ASKED, "patches", "manual"),
-    "reviewer": (*_ASKED, "none"),
+    "ideas": (*_ASKED, PATCHES, MANUAL),
+    "planner": (*_ASKED, NONE),
+    "coder": (*_ASKED, PATCHES, MANUAL),
+    "reviewer": (*_ASKED, NONE),
 }
 NEEDED = ("ideas", "coder")
 KEY_WORDS = ("key", "api_key", "apikey", "token", "access_token", "secret", "password")
@@ -24,7 +25,7 @@ KEY_WORDS = ("key", "api_key", "apikey", "token", "access_token", "secret", "pas
 
 def roles(item: Item) -> dict[str, dict[str, Any]]:
     found = item.fields("roles", ROLES, NEEDED)
-    return {role: _role(role, found[role]) if role in found else {"backend": "none"} for role in ROLES}
+    return {role: _role(role, found[role]) if role in found else {"backend": NONE} for role in ROLES}
 
 
 def _role(role: str, item: Item) -> dict[str, Any]:

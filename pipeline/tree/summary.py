@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.core.words import listed
+from pipeline.tree.ideas import NO_IDEA, NO_NODE
 from pipeline.tree.rounding import relative, significant
 from pipeline.tree.summary_tables import beam, budget, evaluations, nodes, path, progress
 from pipeline.tree.tables import cell, clipped, moved, number, score
 
 DRY = "> **Dry run.** Ideas, code and numbers are made up from hashes; no model was asked and nothing was measured."
-EMPTY = ("no such node", "no idea")  # slots of which there is nothing to tell
+EMPTY = (NO_NODE, NO_IDEA)  # slots of which there is nothing to tell
 
 Manifest = Mapping[str, Any]
 

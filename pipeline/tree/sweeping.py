@@ -16,12 +16,12 @@ from pipeline.edge.git.folders import delete
 from pipeline.edge.job import Job, StageFailed
 from pipeline.tree.bench import position
 from pipeline.tree.commands import NOTHING_RAN, Errand, Ran, ran
+from pipeline.tree.gate import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.layout import Layout
 from pipeline.tree.records import Record, load, read_bytes, read_text, save, write
 from pipeline.tree.results import OK
 from pipeline.tree.slots import Slot
 
-COMPLETED, FAILED, SKIPPED = "completed", "failed", "skipped"
 COLUMNS = ("config_id", "params", "seed", "status", "error")
 NOTHING_TO_SWEEP = "there is no code to measure"
 
@@ -63,7 +63,7 @@ def row(job: Job) -> None:
 def gather(job: Job) -> None:
     tree = _tree(job)
     rows = [read_text(path) for path in job.reads["csv"]]
-    results = _joined(rows) if tree else b""
+    results = _joined(rows, job.target.params["metrics"]) if tree else b""
     write(job.writes["csv"][0], results)
     save(job.writes["sweep"][0], _record(tree, "", results, 0))
     write(job.writes["log"][0], b"".join(map(read_bytes, job.reads["log"])))
@@ -139,7 +139,7 @@ def _row(params: Mapping[str, Any], done: Ran) -> bytes:
     cells = dict(given[0]) if len(given) == 1 else {}
     fixed = {"config_id": str(params["config_id"]), "params": json.dumps(params["values"], sort_keys=True)}
     ended = {"status": cells.get("status", OK) if not why else "error", "error": why or cells.get("error", "")}
-    return _csv([{**dict.fromkeys(params["metrics"], ""), **cells, **fixed, **ended}])
+    return _csv([{**cells, **fixed, **ended}])
 
 
 def _given(results: bytes) -> tuple[list[dict[str, str]], str]:
@@ -152,8 +152,9 @@ def _given(results: bytes) -> tuple[list[dict[str, str]], str]:
     return [dict(zip(table[0], cells, strict=False)) for cells in table[1:]], ""
 
 
-def _joined(rows: Iterable[str]) -> bytes:
-    return _csv([cells for text in rows for cells in _given(text.encode())[0]])
+def _joined(rows: Iterable[str], metrics: Iterable[str]) -> bytes:
+    """With all metrics, also those of which no config that failed has said anything."""
+    return _csv([{**dict.fromkeys(metrics, ""), **cells} for text in rows for cells in _given(text.encode())[0]])
 
 
 def _csv(rows: Sequence[Mapping[str, str]]) -> bytes:

@@ -8,14 +8,13 @@ from typing import Any
 
 from pipeline.edge.files import sha_of
 from pipeline.edge.receipts import Receipts
-from pipeline.tree.layout import BY_HAND, CANDIDATES, NODES
-from pipeline.tree.model import MANUAL, PATCHES
+from pipeline.tree.layout import BY_HAND, CANDIDATES, EVENTS, MANIFEST, NODES, SUMMARY, VALIDATION
+from pipeline.tree.model import MANUAL, PATCHES, PER_CONFIG
 from pipeline.tree.problem import Check, Fault, check
 from pipeline.tree.slots import places_of, slots_of
 
 # Of a run's folder, what no target writes and belongs there all the same.
-OURS = {".coppice", "repo.git", CANDIDATES, BY_HAND, "manifest.json", "events.jsonl"}
-OURS |= {"TREE_SUMMARY.md", "VALIDATION_REPORT.md"}
+OURS = {".coppice", "repo.git", CANDIDATES, BY_HAND, MANIFEST, EVENTS, SUMMARY, VALIDATION}
 
 
 def targets(config: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -39,7 +38,7 @@ def targets(config: Mapping[str, Any]) -> dict[str, list[str]]:
 
 def _sweep(where: str, config: Mapping[str, Any]) -> Iterator[str]:
     yield f"{where}.sweep"
-    if config["sweep_mode"] == "per_config" and not config["dry_run"]:
+    if config["sweep_mode"] == PER_CONFIG and not config["dry_run"]:
         grid = config["grid"] or 0
         yield from (f"{where}.row.{n}" for n in range(min(config["sweep_config_limit"] or grid, grid)))
 
@@ -115,7 +114,7 @@ def _strangers(folder: str, top: str, known: set[str], folders: set[str]) -> Ite
 
 def _is_ours(name: str) -> bool:
     """Whoever builds may be about to put a new manifest in place."""
-    return name in OURS or (name.startswith("manifest.json.") and name.endswith(".draft"))
+    return name in OURS or (name.startswith(f"{MANIFEST}.") and name.endswith(".draft"))
 
 
 def _in_folder(path: str, top: str, known: set[str], folders: set[str]) -> Iterator[str]:

@@ -8,6 +8,8 @@ from typing import Any
 from pipeline.tree.beam import EMPTY_FRONTIER, MAX_DEPTH, STRICT_FAILURE
 from pipeline.tree.budget import REACHED
 from pipeline.tree.gate import COMPLETED
+from pipeline.tree.ideas import BUDGET
+from pipeline.tree.manifest_nodes import EXPANDED, FRONTIER
 from pipeline.tree.problem import Check, Fault, check, unequal
 
 Manifest = Mapping[str, Any]
@@ -84,7 +86,7 @@ def _state(manifest: Manifest) -> Iterator[Fault]:
         ("state.expanded_node_ids_by_depth", state["expanded_node_ids_by_depth"], expanded, "nodes above it are"),
     ]
     for name, node in nodes.items():
-        status = "expanded" if node["depth"] < current else "frontier"
+        status = EXPANDED if node["depth"] < current else FRONTIER
         rows.append((f"nodes.{name}.status", node["status"], status, "at its depth it is"))
     yield from unequal(rows, REMEDY)
     yield from _beam(manifest)
@@ -142,7 +144,7 @@ def _enough(manifest: Manifest, name: str) -> str:
     """Enough is left for one more, and none of the last depth was refused for lack of it."""
     left, each = manifest["state"]["left"][name], manifest["run_config"]["ceiling"][name] or 0
     last = manifest["state"]["current_depth"] - 1
-    refused = any(e["depth"] == last and e["empty"] == "budget" for e in manifest["evaluations"].values())
+    refused = any(e["depth"] == last and e["empty"] == BUDGET for e in manifest["evaluations"].values())
     return f"{left:g} {name} are left" if left > 0 and left >= each and not refused else ""
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.words import plural
 from pipeline.tree.found import Found
+from pipeline.tree.layout import MANIFEST
 from pipeline.tree.manifest import folded
 from pipeline.tree.manifest_evaluations import LIFECYCLE
 from pipeline.tree.problem import Check, Fault, Problem, check
@@ -43,7 +44,7 @@ def validated(run: str, config: Mapping[str, Any], stored: Record | None = None)
     checks = [whole, foreign(run, outputs, config), *repository(manifest, all_known), scores(found), decisions(found)]
     checks += consistency(manifest) if all_known else [NOT_CONSISTENT]
     if stored is not None:
-        path = found.at.of_run("manifest.json")
+        path = found.at.of_run(MANIFEST)
         checks.append(check("manifest.json and the records", 1, _differences(path, "", stored, manifest)))
     return Validation(run, tuple(checks))
 
