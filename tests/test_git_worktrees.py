@@ -180,6 +180,11 @@ def broken_head(at: Path) -> None:
     (admin / "HEAD").write_text("")
 
 
+def half_an_index(at: Path) -> None:
+    for path in Path((at / ".git").read_text().removeprefix("gitdir: ").strip()).glob("*index"):
+        path.write_bytes(path.read_bytes()[:10])
+
+
 def replaced_by_a_link(at: Path) -> None:
     at.rename(at.with_name("elsewhere"))
     at.symlink_to("elsewhere")
@@ -199,7 +204,7 @@ def folders_without_end(at: Path) -> None:
 
 
 MESSES += [its_git_file_is_gone, its_git_file_is_a_link, closed_folders, a_lock_of_a_dead_git, broken_head]
-MESSES += [a_repository_around_files, empty_folders, replaced_by_a_link, shutil.rmtree, folders_without_end]
+MESSES += [a_repository_around_files, empty_folders, replaced_by_a_link, shutil.rmtree, folders_without_end, half_an_index]
 
 
 @pytest.mark.parametrize("mess", MESSES, ids=lambda mess: mess.__name__)
