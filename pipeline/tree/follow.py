@@ -17,7 +17,7 @@ from pipeline.tree.event_log import EventLog
 from pipeline.tree.keeping import keep
 from pipeline.tree.layout import EVENTS, MANIFEST, Layout
 from pipeline.tree.manifest import folded
-from pipeline.tree.records import Record, dumped, load
+from pipeline.tree.records import Record, dumped, load, load_if_whole
 from pipeline.tree.slots import Slot, parse_slot
 
 PAID = ("implement", "test", "sweep", "row")
@@ -42,8 +42,7 @@ class Follower:
             if name in self.todo and (events.is_open(life) or (waits and life["task_state"] == events.FAILED)):
                 self._tell(events.REQUEUED, name)
         for depth in range(self.config["max_depth"]):
-            if os.path.exists(self.at.of_depth(depth, "assigned.json")):
-                self._queue(depth)
+            self._queue(depth)
 
     def started(self, target: Target, new: bool) -> None:
         slot = _slot(target)
@@ -75,7 +74,8 @@ class Follower:
                 keep(self.run, manifest)
 
     def _queue(self, depth: int) -> None:
-        for name, task in load(self.at.of_depth(depth, "assigned.json"))["tasks"].items():
+        assigned = load_if_whole(self.at.of_depth(depth, "assigned.json")) or {"tasks": {}}
+        for name, task in assigned["tasks"].items():
             if not task["empty"] and name in self.todo and name not in self.known:
                 self._tell(events.QUEUED, name)
 
