@@ -3,10 +3,10 @@
     python -m benchmarks.tree                                  # 50, 500 and 2,000 evaluations, one at a time
     python -m benchmarks.tree --evals 500 --only cost,parallel
 
-An evaluation applies a recorded one-line change to a repository of 10 files, few so that the checkout does not drown the rest, checks it out, runs a command that writes
-a row, scores it. `own` is what is left of it when the same checkouts and the same commands, run bare in the same
-process tree, are taken away. Beside it a shell script that does the same with git: worktree, apply, commit, command, a
-line of JSON, and the worktree removed."""
+An evaluation applies a recorded one-line change to a repository of 10 files, few so that the checkout does not drown
+the rest, checks it out, runs a command that writes a row, scores it. `own` is what is left of it when the same
+checkouts and the same commands, run bare in the same process tree, are taken away. Beside it a shell script that does
+the same with git: worktree, apply, commit, command, a line of JSON, and the worktree removed."""
 
 from __future__ import annotations
 

@@ -15,10 +15,11 @@ from pipeline.edge.files import write_whole
 from pipeline.tree import events
 from pipeline.tree.event_log import EventLog
 from pipeline.tree.keeping import keep
-from pipeline.tree.layout import EVENTS, MANIFEST, Layout
+from pipeline.tree.layout import EVENTS, MANIFEST, SUMMARY, Layout
 from pipeline.tree.manifest import folded
 from pipeline.tree.records import Record, dumped, load, load_if_whole
 from pipeline.tree.slots import Slot, parse_slot
+from pipeline.tree.summary import headline
 
 PAID = ("implement", "test", "sweep", "row")
 
@@ -67,11 +68,16 @@ class Follower:
         elif slot and target.stage == "score":
             self._scored(slot)
 
-    def over(self, stopped: bool) -> None:
-        if self.changed:
-            manifest = self._write_manifest()
-            if not stopped and manifest["root"]["root_commit"]:
-                keep(self.run, manifest)
+    def over(self, stopped: bool) -> str:
+        """Where the search stands; nothing when nothing has changed."""
+        if not self.changed:
+            return ""
+        manifest = self._write_manifest()
+        if not stopped and manifest["root"]["root_commit"]:
+            keep(self.run, manifest)
+        path = self.at.of_run(SUMMARY)
+        where = f" See {path}." if os.path.exists(path) else ""
+        return f"{headline(manifest)}{where}" if manifest["nodes"] else ""
 
     def _queue(self, depth: int) -> None:
         assigned = load_if_whole(self.at.of_depth(depth, "assigned.json")) or {"tasks": {}}

@@ -9,7 +9,7 @@ from pipeline.edge.git.diff import diff_stat
 from pipeline.edge.job import Job
 from pipeline.edge.roles.calls import calls_in
 from pipeline.tree.assigning import spent_of
-from pipeline.tree.beam import Decision, Progress, Promoted, Promotion, promote, stop_reason
+from pipeline.tree.beam import SAME_CODE, Decision, Progress, Promoted, Promotion, promote, stop_reason
 from pipeline.tree.bench import Bench, link
 from pipeline.tree.budget import Ceiling, Ledger, Limits, Spent, settle, short
 from pipeline.tree.gate import FAILED, Evaluation
@@ -127,6 +127,7 @@ class _Nodes:
 
     def __init__(self, job: Job, depth: Depth, promotion: Promotion, stop: str) -> None:
         self.job, self.depth, self.promotion, self.stop = job, depth, promotion, stop
+        self.again = {decision.slot for decision in promotion.decisions if decision.failed == SAME_CODE}
         self.by_slot = {evaluation.slot: n for n, evaluation in enumerate(depth.evaluations)}
 
     def write(self) -> None:
@@ -187,7 +188,8 @@ class _Nodes:
         }
 
     def _tried(self, evaluation: Evaluation, kept: bool) -> Record:
-        why = "; ".join(filter(None, [evaluation.why, *evaluation.defects[:1]]))
+        again = "the same code as another idea here" if evaluation.slot in self.again else ""
+        why = "; ".join(filter(None, [evaluation.why, *evaluation.defects[:1], again]))
         return {"text": self.depth.ideas[evaluation.slot], "kept": kept, "why": why, "step": _step(evaluation)}
 
 
