@@ -48,9 +48,8 @@ def _check_whole(
             "sweep: run: {limit} stands for `sweep_config_limit:` or the number of `configs:`; the spec has neither"
         )
     if mode == WHOLE and configs and configs[0] and "configs" not in command.uses:
-        run.wrong(
-            f"sweep: configs: the command never names {{configs}}, a file with their values; or give their number, {len(configs)}"
-        )
+        or_number = f"or give their number alone, `configs: {len(configs)}`"
+        run.wrong(f"sweep: run: it never names {{configs}}, the file with the values of `configs:`; {or_number}")
     if "configs" in command.uses and configs is None:
         run.wrong("sweep: run: {configs} stands for a file with the `configs:` of the sweep; say which there are")
     if mode == PER_CONFIG and not command.uses & {"config_id", "config", *(configs or ({},))[0]}:
