@@ -9,7 +9,6 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-
 # How many folders within each other we look into: Python and the paths of the system go no further than about 1000.
 _DEEPEST = 400
 
@@ -41,9 +40,7 @@ def open_folders(path: str) -> bool:
     return within
 
 
-def _walk(
-    path: str, onerror: Callable[[OSError], object] | None = None
-) -> Iterator[tuple[str, list[str], list[str]]]:
+def _walk(path: str, onerror: Callable[[OSError], object] | None = None) -> Iterator[tuple[str, list[str], list[str]]]:
     for folder, inner, names in os.walk(path, onerror=onerror):
         yield folder, inner, names
         if _is_deepest(path, folder):
