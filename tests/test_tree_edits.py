@@ -219,3 +219,16 @@ def test_one_that_is_forgotten_is_done_anew(own: Search) -> None:
     assert own.project.call("forget", "x:d0.n0.i0.sweep").code == 0
     own.build()
     assert own.executed() == ["sweep d0.n0.i0"]
+
+
+def test_worktrees_of_nodes_follow_an_edit_that_is_undone(project: Project) -> None:
+    search = Search(project, {"1a": "gain=11", "2b": "gain=12"})
+    search.build()
+    best = (search.root / "runs/x/wt/d1.n0/plus").iterdir
+    assert {path.name for path in best()} == {"start", "2b"}
+    search.spec(ideas_per_node=1)
+    search.build()
+    assert {path.name for path in best()} == {"start", "1a"}
+    search.spec(ideas_per_node=2)
+    search.build()
+    assert {path.name for path in best()} == {"start", "2b"}

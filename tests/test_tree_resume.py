@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -279,3 +280,16 @@ def test_records_of_later_depths_that_are_damaged_are_made_again_when_it_is_thei
     search.build()
     assert decided(search).keys() == before.keys()
     assert search.stop(1) == "max_depth_reached"
+
+
+def test_a_repository_that_a_power_cut_has_damaged_is_told_and_made_again(project: Project) -> None:
+    search = Search(project, IDEAS, ideas_per_node=1)
+    search.build()
+    repo = search.root / "runs/x/repo.git"
+    tree = project.read("runs/x/eval/d0.n0.i0/tree.txt").strip()
+    (repo / f"objects/{tree[:2]}/{tree[2:]}").unlink()
+    project.write("sweep.sh", f"{SWEEP}\n")
+    assert "remove runs/x/repo.git and build again" in search.build(code=1).out
+    shutil.rmtree(repo)
+    search.build()
+    assert search.why("d0.n0.i0") == "d1.n0"

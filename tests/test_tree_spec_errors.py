@@ -132,6 +132,11 @@ CASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "  configs: []  # here\n  reads: {data",
         ("0 configs; there must be from 1",),
     ),
+    "a NUL in a config": (
+        "  reads: {data",
+        '  configs: {a: ["1\\02"]}  # here\n  reads: {data',
+        ("a NUL character cannot be passed on",),
+    ),
     "configs that differ": (
         "  reads: {data",
         "  configs: [{a: 1}, {b: 2}]  # here\n  reads: {data",

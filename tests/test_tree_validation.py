@@ -63,6 +63,21 @@ def lose(name: str) -> Plant:
     return plant
 
 
+def cut_short(name: str) -> Plant:
+    def plant(search: Project) -> None:
+        found = commit(search, name)
+        path = search.root / f"runs/x/repo.git/objects/{found[:2]}/{found[2:]}"
+        path.unlink()
+        path.touch()
+
+    return plant
+
+
+def cut_index_short(search: Project) -> None:
+    admin = next(path.parent for path in (search.root / "runs/x/repo.git/worktrees").glob("*/gitdir") if has(path))
+    (admin / "coppice-index").write_bytes(b"DIRC")
+
+
 def write(path: str, text: str) -> Plant:
     return lambda search: search.write(f"runs/x/{path}", text)
 
@@ -106,6 +121,8 @@ FAULTS: dict[str, tuple[Plant, str]] = {
     "a ref too many": (in_repo("update-ref", "refs/coppice/x/d9.n0", "{root}"), "refs/coppice/x/d9.n0: keeps"),
     "a missing commit": (lose("d1.n0.i1"), "runs/x/repo.git: the commit"),
     "a missing repository": (remove("repo.git"), "runs/x/repo.git: is missing; make it again: coppice forget x:root"),
+    "a damaged commit": (cut_short("d1.n0.i1"), "runs/x/repo.git: is damaged: git cat-file: "),
+    "a damaged index": (cut_index_short, "runs/x/wt/d1.n0: cannot be looked into: git status: "),
     "a missing worktree": (remove("wt/d1.n1"), "runs/x/wt/d1.n1: is no worktree"),
     "a worktree at another commit": (move_worktree, "runs/x/wt/d1.n0: is at"),
     "an edited worktree": (write("wt/d2.n0/a", "7\n"), "runs/x/wt/d2.n0: was changed: a;"),

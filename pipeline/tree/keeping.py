@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pipeline.edge.git.asked import head
+from pipeline.edge.git.command import GitProblem
 from pipeline.edge.git.refs import pin, pinned, unpin
 from pipeline.edge.git.repository import ROOT as ROOT_REF
 from pipeline.tree.bench import Bench
@@ -44,11 +46,18 @@ def _keep_worktrees(bench: Bench, manifest: Mapping[str, Any]) -> None:
         if name not in nodes:
             bench.nodes.remove(name)
     for name, node in nodes.items():
-        if not os.path.isdir(f"{bench.nodes.folder}/{name}"):
+        if _commit_at(bench, name) != node["commit"]:  # what was recalled has not moved it
             bench.nodes.add(name, node["commit"])
     if not manifest["run_config"]["keep"]["rejected_worktrees"]:
         for name in _folders(bench.at.of_run(CANDIDATES)):
             bench.candidates.remove(name)
+
+
+def _commit_at(bench: Bench, name: str) -> str:
+    try:
+        return head(bench.nodes.at(name))
+    except GitProblem:
+        return ""
 
 
 def _folders(path: str) -> list[str]:

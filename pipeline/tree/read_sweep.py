@@ -121,17 +121,24 @@ def _configs(item: Item) -> tuple[Mapping[str, Any], ...]:
     """How many there are; or a value for each name, every combination of them; or a list of configs."""
     what = "sweep: configs"
     if item.is_list:
-        rows = tuple({_value_name(n, v): v.plain() for n, v in row.pairs(what)} for row in item.items(what))
+        rows = tuple({_value_name(n, v): _value(v, what) for n, v in row.pairs(what)} for row in item.items(what))
         if len({frozenset(row) for row in rows}) > 1:
             item.wrong(f"{what}: all configs must have the same names")
     elif item.is_map:
-        columns = {_value_name(n, v): [each.plain() for each in v.items(f"{what}: {n}")] for n, v in item.pairs(what)}
+        listed = {_value_name(n, v): v.items(f"{what}: {n}") for n, v in item.pairs(what)}
+        columns = {name: [_value(each, what) for each in values] for name, values in listed.items()}
         rows = tuple(dict(zip(columns, row, strict=True)) for row in product(*columns.values()))
     else:
         rows = tuple({} for _ in range(item.count(what, 1, MOST_CONFIGS)))
     if not rows or len(rows) > MOST_CONFIGS:
         item.wrong(f"{what}: {len(rows)} configs; there must be from 1 to {MOST_CONFIGS}")
     return rows
+
+
+def _value(item: Item, what: str) -> Any:
+    """Text becomes a word of a command as it is; lists and mappings are written as JSON."""
+    value = item.plain()
+    return item.text(what) if isinstance(value, str) else value
 
 
 def _value_name(name: str, item: Item) -> str:

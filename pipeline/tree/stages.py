@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import wraps
 
@@ -28,6 +29,10 @@ def passed(target: Target) -> Sequence[str]:
     ]
 
 
+# What git says of objects that are cut short or gone, after a power cut for one.
+_DAMAGED = re.compile(r"\bcorrupt|is empty|unable to (?:read|unpack)|bad object|could not parse")
+
+
 def _told(do: Callable[[Job], None]) -> Callable[[Job], None]:
     """What git cannot do is a line for people, and nobody's result."""
 
@@ -36,7 +41,9 @@ def _told(do: Callable[[Job], None]) -> Callable[[Job], None]:
         try:
             do(job)
         except GitProblem as problem:
-            raise StageFailed(str(problem), 2) from problem
+            damaged = _DAMAGED.search(str(problem))
+            how = f"; remove runs/{job.target.run}/repo.git and build again: it is made again" if damaged else ""
+            raise StageFailed(f"{problem}{how}", 2) from problem
 
     return done
 

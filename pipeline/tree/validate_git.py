@@ -46,6 +46,14 @@ def repository(manifest: Mapping[str, Any], all_known: bool) -> list[Check]:
     if not os.path.isdir(f"{repo}/objects"):
         missing = (f"runs/{run}/repo.git", "is missing", _again(run, "root"))
         return [check("the repository of the run", 1, [missing])]
+    try:
+        return _looked_into(run, repo, manifest, wanted, all_known)
+    except GitProblem as problem:
+        damaged = (f"runs/{run}/repo.git", f"is damaged: {problem}", f"remove it, then {_again(run, 'root')}")
+        return [check("the repository of the run", 1, [damaged])]
+
+
+def _looked_into(run: str, repo: str, manifest: Mapping[str, Any], wanted: States, all_known: bool) -> list[Check]:
     there = known(repo, (commit for commit, _, _ in wanted.values()))
     return [
         check("commits, with their trees and parents", len(wanted), _commits(run, wanted, there)),
@@ -100,5 +108,11 @@ def _worktrees(run: str, repo: str, nodes: Mapping[str, Any]) -> Iterator[Fault]
             continue
         if head(worktree) != node["commit"]:
             yield path, f"is at {head(worktree)[:12]}, the record says {node['commit'][:12]}", again
-        elif files := changed(worktree):
+            continue
+        try:
+            files = changed(worktree)
+        except GitProblem as problem:
+            yield path, f"cannot be looked into: {problem}", again
+            continue
+        if files:
             yield path, f"was changed: {listed(files)}", f"keep what you want of it elsewhere, then {again}"
