@@ -17,6 +17,7 @@ from pipeline.tree.event_log import EventLog
 from pipeline.tree.keeping import keep
 from pipeline.tree.layout import EVENTS, MANIFEST, Layout
 from pipeline.tree.manifest import folded
+from pipeline.tree.positions import depth_of
 from pipeline.tree.records import Record, dumped, load
 from pipeline.tree.slots import Slot, parse_slot
 
@@ -60,7 +61,7 @@ class Follower:
                 error = {"stage": target.stage, "why": outcome.why, "exit": outcome.exit, "log": outcome.log}
                 self._tell(events.FAILED, slot, error=error)
         elif target.stage == "assign":
-            self._queue(int(target.name.partition(":d")[2].partition(".")[0]))
+            self._queue(depth_of(target.name))
         elif target.stage == "promote":
             self._promoted(target.params["depth"])
         elif slot and target.stage in PAID and outcome.status == BUILT and slot not in self.begun:
