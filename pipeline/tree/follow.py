@@ -17,7 +17,7 @@ from pipeline.tree.event_log import EventLog
 from pipeline.tree.keeping import keep
 from pipeline.tree.layout import EVENTS, MANIFEST, Layout
 from pipeline.tree.manifest import folded
-from pipeline.tree.positions import depth_of
+from pipeline.tree.positions import depth_of, own_name
 from pipeline.tree.records import Record, dumped, load
 from pipeline.tree.slots import Slot, parse_slot
 
@@ -120,6 +120,6 @@ class Follower:
 
 def _slot(target: Target) -> str:
     """Of an evaluation's targets; empty for others, and for those that only look for an idea."""
-    parts = target.name.partition(":")[2].split(".")
+    parts = own_name(target.name).split(".")
     is_slot = len(parts) > 3 and parts[2][:1] == "i" and target.stage != "idea"
     return str(Slot(*(int(part[1:]) for part in parts[:3]))) if is_slot else ""
