@@ -112,6 +112,12 @@ def test_what_the_parent_has_stays_even_if_it_is_ignored_and_the_worktree_is_of_
     assert (made.files, made.insertions, made.deletions) == (1, 1, 1)
 
 
+@pytest.mark.parametrize("name", ["n" * 256, "d/" * 1500 + "x"], ids=["name", "path"])
+def test_a_name_that_nobody_can_check_out_is_the_candidates_fault(search: Search, name: str) -> None:
+    with pytest.raises(CandidateProblem, match="the patch does not apply: the name of a file is too long"):
+        of_patch(search, f"--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+x\n".encode())
+
+
 def test_lines_count_as_the_patch_was_written_unless_nothing_changes(search: Search) -> None:
     text = "--- a/main.py\n+++ b/main.py\n@@ -1,3 +1,3 @@\n-0\n-1\n+0\n+{}\n 2\n"
     made = of_patch(search, text.format("one").encode())

@@ -180,6 +180,11 @@ def broken_head(at: Path) -> None:
     (admin / "HEAD").write_text("")
 
 
+def half_an_index(at: Path) -> None:
+    for path in Path((at / ".git").read_text().removeprefix("gitdir: ").strip()).glob("*index"):
+        path.write_bytes(path.read_bytes()[:10])
+
+
 def replaced_by_a_link(at: Path) -> None:
     at.rename(at.with_name("elsewhere"))
     at.symlink_to("elsewhere")
@@ -187,8 +192,28 @@ def replaced_by_a_link(at: Path) -> None:
 
 MESSES = [changed, gone, untracked, ignored, executable, folder_for_a_file, file_for_a_folder, link_for_a_folder]
 MESSES += [hidden_by_its_index, committed_on_a_branch, amid_a_merge, a_repository_within, its_git_file_is_a_repository]
+
+
+def folders_without_end(at: Path) -> None:
+    """As a program makes them that went wrong: the path is longer than any that can be named."""
+    within = os.open(at, os.O_RDONLY)
+    for _ in range(1100):
+        os.mkdir("deep", dir_fd=within)
+        inner = os.open("deep", os.O_RDONLY, dir_fd=within)
+        os.close(within)
+        within = inner
+    os.close(within)
+
+
 MESSES += [its_git_file_is_gone, its_git_file_is_a_link, closed_folders, a_lock_of_a_dead_git, broken_head]
-MESSES += [a_repository_around_files, empty_folders, replaced_by_a_link, shutil.rmtree]
+MESSES += [
+    a_repository_around_files,
+    empty_folders,
+    replaced_by_a_link,
+    shutil.rmtree,
+    folders_without_end,
+    half_an_index,
+]
 
 
 @pytest.mark.parametrize("mess", MESSES, ids=lambda mess: mess.__name__)

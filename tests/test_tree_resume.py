@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 from conftest import Project
-from searches import TESTED, Search, agent, by_config, files
+from searches import SWEEP, TESTED, Search, agent, by_config, files
 
 from pipeline.edge.receipts import DONE, parsed
 
@@ -267,3 +267,15 @@ def test_worktrees_that_somebody_made_a_mess_of_are_no_matter(project: Project) 
     search.spec(ideas_per_node=4)
     search.build()
     assert search.summary("d0.n0.i2")["status"] == search.summary("d0.n0.i3")["status"] == "completed"
+
+
+def test_records_of_later_depths_that_are_damaged_are_made_again_when_it_is_their_turn(project: Project) -> None:
+    search = Search(project, IDEAS, **WIDE)
+    search.build()
+    before = decided(search)
+    for n, path in enumerate(("depths/1/promoted.json", "depths/1/assigned.json", "eval/d1.n0.i0/sweep.cost.json")):
+        (search.root / "runs/x" / path).write_bytes((b"", b"\xff\xfe", b'{"seconds"')[n])
+    project.write("sweep.sh", f"{SWEEP}\n")
+    search.build()
+    assert decided(search).keys() == before.keys()
+    assert search.stop(1) == "max_depth_reached"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -40,8 +41,8 @@ class Following(Reporter):
             self._follower.ended(target, outcome)
 
     def complete_run(self) -> None:
-        if self._follower:
-            self._follower.over(self._stopped)
+        if self._follower and (said := self._follower.over(self._stopped)):
+            sys.stderr.write(f"{self._run}: {said}\n")
 
 
 def followers(plans: Mapping[str, RunPlan]) -> Iterator[Following]:

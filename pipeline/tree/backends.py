@@ -58,6 +58,10 @@ def _word(item: Item, what: str) -> str:
     return text
 
 
+def _files(item: Item, what: str) -> list[str]:
+    return [_text(path, what) for path in (item.items(what) if item.is_list else [item])]
+
+
 def _variable(item: Item, what: str) -> str:
     name = item.text(what)
     if is_random(name):
@@ -140,6 +144,7 @@ def _check_command(read: dict[str, Any], item: Item, what: str) -> None:
 _COMMON: dict[str, Reader] = {"backend": _text, "prompt": _text}
 _COMMAND: dict[str, Reader] = {
     "run": _words,
+    "reads": _files,
     "model": _text,
     "env": _env,
     "pass": _variables,

@@ -15,11 +15,12 @@ from pipeline.edge.files import write_whole
 from pipeline.tree import events
 from pipeline.tree.event_log import EventLog
 from pipeline.tree.keeping import keep
-from pipeline.tree.layout import EVENTS, MANIFEST, Layout
+from pipeline.tree.layout import EVENTS, MANIFEST, SUMMARY, Layout
 from pipeline.tree.manifest import folded
 from pipeline.tree.positions import depth_of, own_name
-from pipeline.tree.records import Record, dumped, load
+from pipeline.tree.records import Record, dumped, load, load_if_whole
 from pipeline.tree.slots import Slot, parse_slot
+from pipeline.tree.summary import headline
 
 PAID = ("implement", "test", "sweep", "row")
 
@@ -43,8 +44,7 @@ class Follower:
             if name in self.todo and (events.is_open(life) or (waits and life["task_state"] == events.FAILED)):
                 self._tell(events.REQUEUED, name)
         for depth in range(self.config["max_depth"]):
-            if os.path.exists(self.at.of_depth(depth, "assigned.json")):
-                self._queue(depth)
+            self._queue(depth)
 
     def started(self, target: Target, new: bool) -> None:
         slot = _slot(target)
@@ -69,14 +69,20 @@ class Follower:
         elif slot and target.stage == "score":
             self._scored(slot)
 
-    def over(self, stopped: bool) -> None:
-        if self.changed:
-            manifest = self._write_manifest()
-            if not stopped and manifest["root"]["root_commit"]:
-                keep(self.run, manifest)
+    def over(self, stopped: bool) -> str:
+        """Where the search stands; nothing when nothing has changed."""
+        if not self.changed:
+            return ""
+        manifest = self._write_manifest()
+        if not stopped and manifest["root"]["root_commit"]:
+            keep(self.run, manifest)
+        path = self.at.of_run(SUMMARY)
+        where = f" See {path}." if os.path.exists(path) else ""
+        return f"{headline(manifest)}{where}" if manifest["nodes"] else ""
 
     def _queue(self, depth: int) -> None:
-        for name, task in load(self.at.of_depth(depth, "assigned.json"))["tasks"].items():
+        assigned = load_if_whole(self.at.of_depth(depth, "assigned.json")) or {"tasks": {}}
+        for name, task in assigned["tasks"].items():
             if not task["empty"] and name in self.todo and name not in self.known:
                 self._tell(events.QUEUED, name)
 

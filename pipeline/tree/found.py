@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline.tree.judging import sheet, wanted_of
 from pipeline.tree.layout import Layout
-from pipeline.tree.records import Record, load, read_bytes
+from pipeline.tree.records import Record, load_if_whole, read_bytes
 from pipeline.tree.results import Checked, Expected, complete
 from pipeline.tree.slots import ROOT, Place, Slot, places_of, slots_of
 
@@ -60,10 +60,7 @@ class Found:
             yield from self.slots(depth)
 
     def record(self, path: str) -> Record | None:
-        try:
-            return None if path in self.without else load(path)
-        except FileNotFoundError:
-            return None
+        return None if path in self.without else load_if_whole(path)
 
     def content(self, path: str) -> bytes | None:
         try:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pipeline.edge.git.diff import diff_stat
 from pipeline.edge.job import Job
-from pipeline.tree.beam import Promoted, Promotion
+from pipeline.tree.beam import SAME_CODE, Promoted, Promotion
 from pipeline.tree.bench import Bench, link
 from pipeline.tree.budget import Ledger
 from pipeline.tree.gate import Evaluation
@@ -38,6 +38,7 @@ class NextNodes:
 
     def __init__(self, job: Job, depth: Depth, promotion: Promotion, stop: str) -> None:
         self.job, self.depth, self.promotion, self.stop = job, depth, promotion, stop
+        self.again = {decision.slot for decision in promotion.decisions if decision.failed == SAME_CODE}
         self.by_slot = {evaluation.slot: n for n, evaluation in enumerate(depth.evaluations)}
 
     def write(self) -> None:
@@ -98,7 +99,8 @@ class NextNodes:
         }
 
     def _tried(self, evaluation: Evaluation, kept: bool) -> Record:
-        why = "; ".join(filter(None, [evaluation.why, *evaluation.defects[:1]]))
+        again = "the same code as another idea here" if evaluation.slot in self.again else ""
+        why = "; ".join(filter(None, [evaluation.why, *evaluation.defects[:1], again]))
         return {"text": self.depth.ideas[evaluation.slot], "kept": kept, "why": why, "step": _step(evaluation)}
 
 

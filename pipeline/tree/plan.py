@@ -12,7 +12,7 @@ from pipeline.tree.draft import Draft
 from pipeline.tree.model import MANUAL, PATCHES, TreeSpec
 from pipeline.tree.plan_depths import node, promote, report, root, start, validate
 from pipeline.tree.plan_ideas import assign, by_hand, idea, implement, recorded
-from pipeline.tree.plan_sweeps import measured, score, test
+from pipeline.tree.plan_sweeps import measured, score
 from pipeline.tree.slots import ROOT, Slot
 
 
@@ -45,7 +45,5 @@ def _evaluation(draft: Draft, slot: Slot) -> Iterator[Target]:
     if draft.roles["coder"]["backend"] == MANUAL:
         yield by_hand(draft, slot)
     yield implement(draft, slot)
-    if draft.tests:
-        yield test(draft, slot, draft.tests)
     yield from measured(draft, slot)
     yield score(draft, slot)

@@ -12,6 +12,8 @@ from pipeline.tree.slots import Slot
 
 # Of a role: how it may be asked, not what comes of it.
 ASIDE = ("timeout", "retries", "price", "key_env", "pass")
+# And what is read of files: it counts by contents.
+FILES = ("prompt", "folder", "reads")
 
 
 def idea(draft: Draft, slot: Slot) -> Target:
@@ -96,7 +98,7 @@ def implement(draft: Draft, slot: Slot) -> Target:
 
 def _lasting(role: Params) -> dict[str, Any]:
     """What decides on the answer.  Files count by their contents, as inputs."""
-    return {key: value for key, value in role.items() if key not in (*ASIDE, "prompt", "folder")}
+    return {key: value for key, value in role.items() if key not in (*ASIDE, *FILES)}
 
 
 def _aside(role: Params) -> dict[str, Any]:
@@ -104,5 +106,5 @@ def _aside(role: Params) -> dict[str, Any]:
 
 
 def _files_of(roles: Mapping[str, Params]) -> dict[str, Paths]:
-    """Prompts and folders that a person keeps."""
-    return {f"{name}_{key}": role[key] for name, role in roles.items() for key in ("prompt", "folder") if key in role}
+    """Prompts, programs, and folders that a person keeps."""
+    return {f"{name}_{key}": role[key] for name, role in roles.items() for key in FILES if key in role}

@@ -10,20 +10,19 @@ from pipeline.tree.model import PER_CONFIG, Command
 from pipeline.tree.slots import ROOT, Place, Slot
 
 
-def test(draft: Draft, slot: Slot, tests: Command) -> Target:
-    writes = {
-        "test": draft.at.of_eval(slot, "test.json"),
-        "tree": draft.at.of_eval(slot, "tested.txt"),
-        "log": draft.at.of_eval(slot, "test.log"),
-        "cost": draft.at.of_eval(slot, "test.cost.json"),
-    }
-    reads = {"tree": draft.at.of_eval(slot, "tree.txt"), **command_files(tests)}
-    limits = draft.limits(slot.place, tests.timeout)
-    return draft.target(f"{slot}.test", "test", reads, writes, command_params(tests), limits, tests.line)
+def test(draft: Draft, where: Slot | Place, tests: Command) -> Target:
+    """Of a slot; or of the root, whose tests must pass before anything is paid for."""
+    names = {"test": "test.json", "tree": "tested.txt", "log": "test.log", "cost": "test.cost.json"}
+    writes = {port: _record(draft, where, name) for port, name in names.items()}
+    reads = {"tree": _record(draft, where, "tree.txt"), **command_files(tests)}
+    limits = draft.limits(_place(where), tests.timeout)
+    return draft.target(f"{where}.test", "test", reads, writes, command_params(tests), limits, tests.line)
 
 
 def measured(draft: Draft, where: Slot | Place) -> Iterator[Target]:
-    """The sweep of a slot, or of the root as its baseline: one command, or one for each config."""
+    """Tests and sweep of a slot, or of the root as its baseline; a sweep is one command, or one for each config."""
+    if draft.tests:
+        yield test(draft, where, draft.tests)
     if draft.spec.sweep.mode == PER_CONFIG and not draft.spec.dry_run:
         rows = [_row(draft, where, config) for config in draft.spec.sweep.ids]
         yield from rows
@@ -37,7 +36,7 @@ def _sweep(draft: Draft, where: Slot | Place) -> Target:
     reads = {"tree": _swept_tree(draft, where), **command_files(command)}
     params = command_params(command)
     if "limit" in command.uses:
-        params["limit"] = sweep.limit
+        params["limit"] = sweep.grid if sweep.limit is None else sweep.limit
     if "configs" in command.uses:
         params["configs"] = [dict(config) for config in (sweep.configs or ())[: sweep.limit]]
     if draft.spec.dry_run:
@@ -86,12 +85,15 @@ def _record(draft: Draft, where: Slot | Place, name: str) -> str:
 
 
 def _swept_tree(draft: Draft, where: Slot | Place) -> str:
-    return _record(draft, where, "tested.txt" if draft.tests and isinstance(where, Slot) else "tree.txt")
+    return _record(draft, where, "tested.txt" if draft.tests else "tree.txt")
+
+
+def _place(where: Slot | Place) -> Place:
+    return where.place if isinstance(where, Slot) else where
 
 
 def _sweeping(draft: Draft, where: Slot | Place) -> Limits:
-    place = where.place if isinstance(where, Slot) else where
-    return draft.limits(place, draft.spec.sweep.command.timeout)
+    return draft.limits(_place(where), draft.spec.sweep.command.timeout)
 
 
 def _swept(draft: Draft, where: Slot | Place) -> dict[str, Paths]:

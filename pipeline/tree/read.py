@@ -77,7 +77,7 @@ def _is_repository(path: str) -> bool:
 
 def _shape(top: Keys) -> Shape:
     return Shape(
-        top["ideas_per_node"].count("ideas_per_node", 1, MOST),
+        top["ideas_per_node"].count("ideas_per_node", 1, LARGEST),
         _count(top, "beam_width", 1, MOST) or 1,
         top["max_depth"].count("max_depth", 1, MOST),
         choice(top["dedupe_scope"], "dedupe_scope", SCOPES)

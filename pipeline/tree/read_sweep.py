@@ -43,8 +43,14 @@ def sweep(item: Item, limit: int | None, timeout: float | None) -> Sweep:
 def _check_whole(
     run: Item, command: Command, mode: str, configs: tuple[Mapping[str, Any], ...] | None, limit: int | None
 ) -> None:
-    if "limit" in command.uses and limit is None:
-        run.wrong("sweep: run: {limit} stands for `sweep_config_limit:`, which the spec does not have")
+    if "limit" in command.uses and limit is None and configs is None:
+        run.wrong(
+            "sweep: run: {limit} stands for `sweep_config_limit:` or the number of `configs:`; the spec has neither"
+        )
+    if mode == WHOLE and configs and configs[0] and "configs" not in command.uses:
+        run.wrong(
+            f"sweep: configs: the command never names {{configs}}, a file with their values; or give their number, {len(configs)}"
+        )
     if "configs" in command.uses and configs is None:
         run.wrong("sweep: run: {configs} stands for a file with the `configs:` of the sweep; say which there are")
     if mode == PER_CONFIG and not command.uses & {"config_id", "config", *(configs or ({},))[0]}:

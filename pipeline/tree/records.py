@@ -21,6 +21,14 @@ def load(path: str) -> Record:
     return record
 
 
+def load_if_whole(path: str) -> Record | None:
+    """Nothing when it is not there, or is damaged: its target makes it again as soon as it is its turn."""
+    try:
+        return load(path)
+    except (FileNotFoundError, ValueError):
+        return None
+
+
 def save(path: str, record: Mapping[str, Any]) -> None:
     write(path, dumped(record))
 

@@ -96,6 +96,8 @@ def expected(limit: int | None, grid: int | None, baseline: Sheet | None) -> Exp
 
 def complete(sheet: Sheet, wanted: Expected) -> Checked:
     """The rows of the expected configs that are good, and why these are not all."""
+    if sheet.defects and not sheet.rows:
+        return Checked((), sheet.defects)  # that every row is missing would say nothing more
     ids = frozenset(wanted.ids)
     kept = [row for row in sheet.rows if wanted.cut is None or row.config_id < wanted.cut]
     times = Counter(row.config_id for row in kept)

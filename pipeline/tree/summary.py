@@ -57,6 +57,11 @@ def standing(manifest: Manifest, name: str) -> tuple[float, float]:
     return (delta if root["score"] is None else relative(root["score"])), delta
 
 
+def headline(manifest: Manifest) -> str:
+    """The opening as one line for a terminal."""
+    return " ".join(line for line in _opening(manifest, best_path(manifest)[-1]) if line).replace("**", "")
+
+
 def _opening(manifest: Manifest, best: str) -> list[str]:
     state, config = manifest["state"], manifest["run_config"]
     stop = f"Stopped: **{state['stop_reason']}**" if state["stop_reason"] else "**Still going on**"

@@ -92,17 +92,23 @@ def _run(job: Job, what: str, values: Mapping[str, str], wants: bool) -> Ran:
     checkout = str(where) if what == "sweep" else f"{where}.{what}"
     done = ran(job, Errand(where, checkout, output, values, log, wants, _keeps_checkout(job), _configs(job)))
     if not done.ok and not isinstance(where, Slot):
-        raise _no_baseline(job, done.why, log)
+        raise _no_baseline(job, what, done.why, log)
     if not done.ok and not job.target.params.get("limits", {}).get("keep"):
         delete(output)
     return done
 
 
-def _no_baseline(job: Job, why: str, log: str) -> StageFailed:
+def _no_baseline(job: Job, what: str, why: str, log: str) -> StageFailed:
     """Nothing is kept of it, except what it printed."""
+    at = Layout(job.target.run)
     with open(job.log, "ab") as file:
         file.write(read_bytes(log) if os.path.exists(log) else b"")
-    return StageFailed(f"the sweep of the root, which all is compared with, failed: {why}", 1)
+    subject = "the tests of the root" if what == "tests" else "the sweep of the root, which all is compared with,"
+    commit = load(at.of_run("root.json"))["commit"][:10]
+    again = (
+        f"it is commit {commit}: after a mend, `coppice forget {job.target.run}:root` starts from what is there then"
+    )
+    return StageFailed(f"{subject} failed: {why}; {again}", 1)
 
 
 def _keeps_checkout(job: Job) -> bool:

@@ -33,8 +33,8 @@ def _parts(context: Mapping[str, Any], before: Sequence[str], tell: Any) -> Iter
 
 def outcome(idea: Mapping[str, Any]) -> str:
     word = "Kept." if idea["kept"] else "Not kept."
-    numbers = " ".join(map(delta_line, idea["step"]))
-    return " ".join(filter(None, [word, idea["why"], numbers]))
+    said = " ".join(filter(None, [word, idea["why"]]))
+    return "\n".join([said, *map(delta_line, idea["step"])])
 
 
 def delta_line(detail: Mapping[str, Any]) -> str:

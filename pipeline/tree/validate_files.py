@@ -20,7 +20,7 @@ OURS = {".coppice", "repo.git", CANDIDATES, BY_HAND, MANIFEST, EVENTS, SUMMARY, 
 def targets(config: Mapping[str, Any]) -> dict[str, list[str]]:
     """Names of all targets that the search has, by what must have been built when all of them must."""
     shape = config["beam_width"], config["ideas_per_node"]
-    swept = [*_sweep("d0.n0", config)]
+    swept = [*(["d0.n0.test"] if config["tests"] else []), *_sweep("d0.n0", config)]
     recorded = config["backends"]["ideas"] == PATCHES
     found = {"d0.assign": ["root", *swept, "d0.n0.node", *(["ideas"] if recorded else [])]}
     for depth in range(config["max_depth"]):

@@ -12,7 +12,7 @@ from pipeline.edge.git.diff import Counts, diff_stat
 from pipeline.edge.git.folders import open_folders, scratch
 from pipeline.edge.git.index import trees_in, write_tree
 from pipeline.edge.git.objects import parent_of_next, tree_hash, write_commit
-from pipeline.edge.git.patches import EXACT, applied, check_types, index_of
+from pipeline.edge.git.patches import EXACT, applied, check_paths, check_types, index_of
 from pipeline.edge.git.worktrees import PRISTINE, Worktree, copy_index
 
 _NO_BLOB = b"1" * 40
@@ -78,6 +78,7 @@ def commit_patch(repo: str, parent: str, patch: bytes, message: str) -> Candidat
     start = index_of(repo, sha(parent))
     with _candidates_fault():
         made = applied(repo, start, patch)
+        check_paths(made.paths)
     return _candidate(repo, made.tree, parent, message, made.counts)
 
 

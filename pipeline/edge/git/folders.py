@@ -5,17 +5,23 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+# How many folders within each other we look into: Python and the paths of the system go no further than about 1000.
+_DEEPEST = 400
 
 
 def unseen_by_git(path: str) -> list[str]:
-    """What git neither shows nor cleans away: empty folders, .git within a folder of which it knows files, and folders
-    that may not be read."""
+    """What git neither shows nor cleans away: empty folders, .git within a folder of which it knows files, folders that
+    may not be read, and those with more folders within each other than can be named."""
     found: list[str] = []
-    for folder, inner, names in os.walk(path, onerror=lambda error: found.append(error.filename)):
+    for folder, inner, names in _walk(path, lambda error: found.append(error.filename)):
         if not inner and not names:
             found.append(folder)
+        if _is_deepest(path, folder):
+            found.append(f"{path}/{os.path.relpath(folder, path).split('/')[0]}")
         if folder != path and ".git" in (*inner, *names):
             found.append(f"{folder}/.git")
             inner[:] = [name for name in inner if name != ".git"]
@@ -25,7 +31,7 @@ def unseen_by_git(path: str) -> list[str]:
 def open_folders(path: str) -> bool:
     """So that what is in them can be read and removed, whatever their mode was.  Is a repository within?"""
     within = False
-    for folder, inner, names in os.walk(path):
+    for folder, inner, names in _walk(path):
         within |= folder != path and ".git" in map(str.lower, (*inner, *names))
         for name in inner:
             below = f"{folder}/{name}"
@@ -34,13 +40,35 @@ def open_folders(path: str) -> bool:
     return within
 
 
+def _walk(path: str, onerror: Callable[[OSError], object] | None = None) -> Iterator[tuple[str, list[str], list[str]]]:
+    for folder, inner, names in os.walk(path, onerror=onerror):
+        yield folder, inner, names
+        if _is_deepest(path, folder):
+            inner.clear()
+
+
+def _is_deepest(path: str, folder: str) -> bool:
+    return folder.count("/") - path.count("/") >= _DEEPEST
+
+
 def delete(path: str) -> None:
     if os.path.isdir(path) and not os.path.islink(path):
         os.chmod(path, 0o700)
         open_folders(path)
-        shutil.rmtree(path)
+        try:
+            shutil.rmtree(path)
+        except (RecursionError, OSError):
+            _delete_any_depth(path)
     else:
         unlink(path)
+
+
+def _delete_any_depth(path: str) -> None:
+    """What is too deep for Python, because a program that went wrong never came to an end."""
+    for words in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
+        subprocess.run([*words, "--", path], stderr=subprocess.DEVNULL, check=False)
+    if os.path.lexists(path):
+        shutil.rmtree(path)  # says why not
 
 
 @contextmanager

@@ -8,15 +8,19 @@ import stat
 from typing import NamedTuple
 
 from pipeline.edge.files import write_all
-from pipeline.edge.git.command import GitProblem, git
+from pipeline.edge.git.command import GitProblem, git, names
 from pipeline.edge.git.diff import Counts, counts_of
 from pipeline.edge.git.folders import scratch
 from pipeline.edge.git.index import is_whole, write_tree
+from pipeline.errors import clipped
 
 EXACT = ("--binary", "--whitespace=nowarn")
 _COUNTED = ("--numstat", "-z", "--apply")
 # Lines of a patch begin with one of these letters only where it says what sort of file there is.
 _MODE = re.compile(rb"^(?:new file mode|new mode|index \S+)[ \t]+([0-7]+)", re.MULTILINE)
+
+# What the file systems of all machines take, with room for the folder that it is checked out in.
+_LONGEST_NAME, _LONGEST_PATH = 255, 700
 
 
 class Applied(NamedTuple):
@@ -24,6 +28,7 @@ class Applied(NamedTuple):
 
     tree: str
     counts: Counts | None
+    paths: list[str]
 
 
 def applied(repo: str, start: bytes, patch: bytes) -> Applied:
@@ -32,7 +37,8 @@ def applied(repo: str, start: bytes, patch: bytes) -> Applied:
     with scratch(f"{repo}/coppice") as index:
         write_all(index, start)
         told = git("apply", *_COUNTED, "--cached", *EXACT, repo=repo, index=index, stdin=patch)
-        return Applied(write_tree(repo, index), counts_of(patch, told))
+        paths = [row.split("\t", 2)[2] for row in names(told)]
+        return Applied(write_tree(repo, index), counts_of(patch, told), paths)
 
 
 def index_of(repo: str, commit: str) -> bytes:
@@ -51,6 +57,13 @@ def check_types(patch: bytes) -> None:
     for mode in _MODE.findall(patch):
         if stat.S_IFMT(int(mode, 8)) not in (stat.S_IFREG, stat.S_IFLNK):
             raise GitProblem("submodules are not supported; a candidate is one tree of files")
+
+
+def check_paths(paths: list[str]) -> None:
+    """Before anybody has checked them out: whoever measures the commit could not."""
+    for path in paths:
+        if len(os.fsencode(path)) > _LONGEST_PATH or max(map(len, os.fsencode(path).split(b"/"))) > _LONGEST_NAME:
+            raise GitProblem(f"the name of a file is too long: {clipped(repr(path))}")
 
 
 def _read(path: str) -> bytes:

@@ -43,8 +43,11 @@ class Worktrees:
             found = self._found(path)
             if found is None or not _sound(found):
                 return self._anew(path, sha(commit), mine)
-            if not _is_clean(found, sha(commit)):
-                _check_out(found, commit, mine)
+            try:
+                if not _is_clean(found, sha(commit)):
+                    _check_out(found, commit, mine)
+            except GitProblem:  # what git keeps of it is damaged, by a power cut for one
+                return self._anew(path, sha(commit), mine)
             return found
 
     def at(self, name: str) -> Worktree:
