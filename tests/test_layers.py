@@ -20,11 +20,12 @@ MAY_IMPORT = {
     "spec": ["errors"],
     "declared": ["core", "errors", "spec", "edge.process"],
     "kinds": ["core", "errors", "edge.job", "spec"],
-    "steps": ["core", "errors", "declared", "edge.files", "edge.job", "edge.process", "spec"],
+    "steps": ["core", "errors", "declared", "edge.ended", "edge.files", "edge.job", "edge.process", "spec"],
     "tree": [
         "core",
         "errors",
         "declared",
+        "edge.ended",
         "edge.files",
         "edge.git",
         "edge.job",

@@ -20,6 +20,7 @@ from conftest import Project
 from stepping import planted, spec, stand, swept
 
 from pipeline.edge.heartbeat import PERIOD, beating, holder_of, ours
+from pipeline.edge.takeover import Takeover, note
 
 FIELDS = {
     "lock_version", "tree_run_id", "pid", "hostname", "platform", "python", "created_at", "last_heartbeat_at",
@@ -251,3 +252,11 @@ def test_to_look_whether_all_is_up_to_date_takes_no_lock(project: Project) -> No
     with open(project.root / "runs/y/.coppice/lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert project.coppice("y").stdout == "up to date: 1 target\n"
+
+
+def test_a_takeover_is_a_line_of_its_own_behind_a_torn_one(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project.root)
+    project.write("runs/x/events.jsonl", '{"event": "que')
+    note(Takeover("x", force=True, patience=15.0), ours("x"), ours("x"))
+    torn, line = project.read("runs/x/events.jsonl").splitlines()
+    assert (torn, json.loads(line)["event"]) == ('{"event": "que', "lock_takeover")

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from stat import S_ISREG
+from typing import IO
 
 from pipeline.core.graph import Ports
 from pipeline.edge.noop import NOTHING
@@ -264,6 +265,14 @@ def append_all(fd: int, content: bytes) -> None:
     while written < len(content):
         content = content[written:]
         written = os.write(fd, content)
+
+
+def line_break(file: IO[bytes]) -> bytes:
+    """What has to stand before the next line: whoever wrote the last one may have been killed before its end."""
+    if not file.seek(0, os.SEEK_END):
+        return b""
+    file.seek(-1, os.SEEK_END)
+    return b"" if file.read(1) == b"\n" else b"\n"
 
 
 def sync(path: str) -> None:

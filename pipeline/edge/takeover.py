@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pipeline.edge.files import line_break
 from pipeline.edge.heartbeat import Holder, holder_of, seconds
 from pipeline.errors import Locked
 
@@ -94,8 +94,5 @@ def note(wanted: Takeover, before: Holder, after: Mapping[str, Any]) -> None:
     why = "force" if wanted.force else f"no heartbeat for {wanted.patience:g} s"
     event = {"event": "lock_takeover", "at": round(time.time(), 3), "from": before, "by": after, "why": why}
     path = f"runs/{wanted.run}/events.jsonl"
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-    try:
-        os.write(fd, json.dumps(event, sort_keys=True).encode() + b"\n")
-    finally:
-        os.close(fd)
+    with open(path, "a+b") as file:
+        file.write(line_break(file) + json.dumps(event, sort_keys=True).encode() + b"\n")

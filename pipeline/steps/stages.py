@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pipeline.core.graph import Target
 from pipeline.core.templates import argv, files, shell_line
+from pipeline.edge.ended import unstarted, verdict
 from pipeline.edge.job import Job, Stage, StageFailed
 from pipeline.edge.process import Exit
 
@@ -17,14 +18,10 @@ def run_command(job: Job) -> None:
     env, secrets = job.processes.environment(job.target.run, params.get("env", {}), passed(job.target))
     try:
         ended = job.processes.run(command, env, job.log, job.target.limits.timeout, secrets)
-    except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
-        raise StageFailed(f"cannot start '{command[0]}': {error.strerror}", 127) from error
     except OSError as error:
-        if error.errno not in (7, 8):  # argument list too long, not an executable
-            raise
-        raise StageFailed(f"cannot start '{command[0]}': {error.strerror}", 126) from error
+        raise StageFailed(*unstarted(error, command[0])) from error
     if ended != Exit(0):
-        raise StageFailed(*_verdict(ended, job.target.limits.timeout))
+        raise StageFailed(*verdict(ended, job.target.limits.timeout))
 
 
 def call_function(job: Job) -> None:
@@ -40,7 +37,7 @@ def call_function(job: Job) -> None:
     }
     reply = job.workers.call(request, env, job.log, job.target.limits.timeout, secrets)
     if reply.dead is not None or reply.timed_out:
-        raise StageFailed(*_verdict(Exit(reply.dead or 0, reply.timed_out), job.target.limits.timeout))
+        raise StageFailed(*verdict(Exit(reply.dead or 0, reply.timed_out), job.target.limits.timeout))
     if reply.error:
         raise StageFailed(reply.error, 1)
 
@@ -49,14 +46,6 @@ def _plain(ports: Mapping[str, Sequence[str]], only: str) -> dict[str, list[str]
     """A function gets a list when the spec names no ports."""
     named = {port: list(group) for port, group in ports.items() if port != "code"}
     return named.get(only, []) if not {*named} - {only} else named
-
-
-def _verdict(ended: Exit, timeout: float | None) -> tuple[str, int]:
-    if ended.timed_out:
-        return f"timed out after {timeout:g} s", 124
-    if ended.code < 0:
-        return f"killed by signal {-ended.code}", 128 - ended.code
-    return f"exit status {ended.code}", ended.code
 
 
 def passed(target: Target) -> Sequence[str]:

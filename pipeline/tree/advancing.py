@@ -14,6 +14,7 @@ from pipeline.tree.gate import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.ideas import NO_NODE
 from pipeline.tree.layout import MANIFEST, SUMMARY, VALIDATION, Layout
 from pipeline.tree.manifest import folded
+from pipeline.tree.positions import depth_of
 from pipeline.tree.records import Record, load
 from pipeline.tree.summary import summary
 from pipeline.tree.validation import validated, validation_report
@@ -24,13 +25,9 @@ def rounds(targets: Sequence[Target]) -> list[list[str]]:
     nodes: dict[int, list[str]] = {}
     for target in targets:
         if target.stage == "node":
-            nodes.setdefault(_depth(target), []).append(target.name)
-    promotions = {_depth(target): target.name for target in targets if target.stage == "promote"}
+            nodes.setdefault(depth_of(target.name), []).append(target.name)
+    promotions = {depth_of(target.name): target.name for target in targets if target.stage == "promote"}
     return [[name, *nodes[depth + 1]] for depth, name in sorted(promotions.items())]
-
-
-def _depth(target: Target) -> int:
-    return int(target.name.partition(":d")[2].partition(".")[0])
 
 
 def standing(run: str, targets: Sequence[Target], done: int) -> Record:

@@ -13,6 +13,7 @@ from pipeline.edge.roles.calls import Call, Calls, answered, call_key, failed, t
 from pipeline.edge.roles.contract import Answer, Desk, Failed, Question, Unavailable
 from pipeline.edge.state import folder
 from pipeline.tree.default_prompts import path_of
+from pipeline.tree.positions import own_name
 from pipeline.tree.prompting import mistakes, rendered
 from pipeline.tree.records import read_bytes, read_text
 
@@ -28,7 +29,7 @@ class Asking(NamedTuple):
     @classmethod
     def of(cls, job: Job, roles: Mapping[str, Mapping[str, Any]], ground: str) -> Asking:
         """What an earlier time has asked is forgotten if that came to its end: then it is wanted anew."""
-        name, published = job.target.name.partition(":")[2], dict(job.target.writes)["calls"][0]
+        name, published = own_name(job.target.name), dict(job.target.writes)["calls"][0]
         journal = f"{folder(job.target.run)}/calls/{name}"
         calls = Calls(journal)
         if os.path.exists(calls.path) and os.path.exists(published) and read_bytes(calls.path) == read_bytes(published):
@@ -63,7 +64,7 @@ class Asking(NamedTuple):
         return answer
 
     def question(self, role: str, prompt: str, where: str) -> Question:
-        return Question(role, prompt, where, self.job.log, self.job.target.name.partition(":")[2], self.ground)
+        return Question(role, prompt, where, self.job.log, own_name(self.job.target.name), self.ground)
 
     def asked(self, question: Question, again: Callable[[], object] = lambda: None) -> Answer:
         """A failure is kept too: it may have cost money.  Asked again as often as the spec allows, after `again`."""

@@ -8,13 +8,14 @@ from typing import Any
 from pipeline.edge.job import Job
 from pipeline.tree.budget import Ceiling, Ledger, Limits, Spent
 from pipeline.tree.ideas import NO_IDEA, Assignment, Ground, Task, Tried, assign
+from pipeline.tree.positions import depth_of
 from pipeline.tree.records import Record, load, read_text, save
 from pipeline.tree.slots import Place, Slot, parse_place, parse_slot, slots_of
 
 
 def hand_out(job: Job) -> None:
     params = job.target.params
-    depth = int(job.target.name.partition(":d")[2].partition(".")[0])
+    depth = depth_of(job.target.name)
     origins = [load(path) for path in job.reads["origins"]]
     slots = slots_of(depth, len(origins), params["ideas_per_node"])
     before = load(job.reads["before"][0]) if job.reads["before"] else {"spent": {}, "tried": []}

@@ -13,7 +13,7 @@ from pipeline.edge.git.repository import reopened
 from pipeline.edge.git.worktrees import Worktree, Worktrees
 from pipeline.tree.layout import BY_HAND, CANDIDATES, NODES, Layout
 from pipeline.tree.records import Record, load, read_bytes
-from pipeline.tree.slots import ROOT, Place, Slot, parse_place, parse_slot
+from pipeline.tree.slots import ROOT, Place, Slot
 
 CANDIDATE = ("commit", "tree", "parent", "message", "files", "insertions", "deletions")
 
@@ -82,13 +82,3 @@ def _missing(repo: str, chain: list[Record]) -> list[Record]:
 
 def link(candidate: Mapping[str, Any], patch: bytes) -> Record:
     return {name: candidate[name] for name in CANDIDATE} | {"patch": base64.b64encode(patch).decode()}
-
-
-def position(target: str) -> Slot | Place:
-    """Of a target's name: `run:d0.n0.i2.sweep` and `run:d0.n0.row.3`."""
-    parts = target.partition(":")[2].split(".")
-    return (
-        parse_slot(".".join(parts[:3]))
-        if parts[2].startswith("i") and parts[2] != "idea"
-        else parse_place(".".join(parts[:2]))
-    )

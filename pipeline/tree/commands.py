@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import time
@@ -10,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipeline.core.templates import argv, shell_line
+from pipeline.edge.ended import unstarted, verdict
 from pipeline.edge.git.folders import delete, open_folders
 from pipeline.edge.job import Job, StageFailed
 from pipeline.edge.process import Exit
@@ -18,9 +18,6 @@ from pipeline.tree.records import write
 from pipeline.tree.slots import Place, Slot
 
 LARGEST = 256 << 20  # of a file that a command leaves for us
-NOT_FOUND = 127
-# There is none, it may not be started, is none, or gets too many words.
-UNSTARTED = (errno.ENOENT, errno.EACCES, errno.ENOTDIR, errno.ENOEXEC, errno.E2BIG)
 
 
 class Ran(NamedTuple):
@@ -113,27 +110,17 @@ def _started(
     try:
         ended = job.processes.run(words, env, log, timeout, secrets, cwd=folder)
     except OSError as error:
-        if error.errno not in UNSTARTED:
-            raise
-        why = f"cannot start '{words[0]}': {error.strerror}"
+        why, status = unstarted(error, words[0])
         if not _is_inside(words[0], folder):
-            raise StageFailed(why, NOT_FOUND) from error
-        return Exit(NOT_FOUND), why
-    return ended, verdict(ended, timeout)
+            raise StageFailed(why, status) from error
+        return Exit(status), why
+    return ended, verdict(ended, timeout)[0]
 
 
 def _is_inside(program: str, folder: str) -> bool:
     """Does it belong to the candidate?  If it does not, the candidate is not to blame."""
     path = os.path.realpath(os.path.join(folder, program))
     return "/" in program and path.startswith(f"{os.path.realpath(folder)}/")
-
-
-def verdict(ended: Exit, timeout: float | None) -> str:
-    if ended.timed_out:
-        return f"timed out after {timeout:g} s"
-    if ended.code < 0:
-        return f"killed by signal {-ended.code}"
-    return f"exit status {ended.code}" if ended.code else ""
 
 
 def collected(path: str) -> tuple[bytes, str]:

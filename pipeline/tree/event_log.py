@@ -6,7 +6,9 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import IO, Any
+
+from pipeline.edge.files import line_break
 
 Event = dict[str, Any]
 
@@ -29,13 +31,9 @@ class EventLog:
             file.write(self._ended(file) + line)
         return whole
 
-    def _ended(self, file: Any) -> bytes:
-        """A new line, if the last one has no end."""
+    def _ended(self, file: IO[bytes]) -> bytes:
         torn, self._torn = self._torn, False
-        if not torn or not file.tell():
-            return b""
-        file.seek(-1, os.SEEK_END)
-        return b"" if file.read(1) == b"\n" else b"\n"
+        return line_break(file) if torn else b""
 
 
 def _parsed(line: bytes) -> Event | None:

@@ -17,6 +17,7 @@ from pipeline.tree.event_log import EventLog
 from pipeline.tree.keeping import keep
 from pipeline.tree.layout import EVENTS, MANIFEST, SUMMARY, Layout
 from pipeline.tree.manifest import folded
+from pipeline.tree.positions import depth_of, own_name
 from pipeline.tree.records import Record, dumped, load, load_if_whole
 from pipeline.tree.slots import Slot, parse_slot
 from pipeline.tree.summary import headline
@@ -60,7 +61,7 @@ class Follower:
                 error = {"stage": target.stage, "why": outcome.why, "exit": outcome.exit, "log": outcome.log}
                 self._tell(events.FAILED, slot, error=error)
         elif target.stage == "assign":
-            self._queue(int(target.name.partition(":d")[2].partition(".")[0]))
+            self._queue(depth_of(target.name))
         elif target.stage == "promote":
             self._promoted(target.params["depth"])
         elif slot and target.stage in PAID and outcome.status == BUILT and slot not in self.begun:
@@ -125,6 +126,6 @@ class Follower:
 
 def _slot(target: Target) -> str:
     """Of an evaluation's targets; empty for others, and for those that only look for an idea."""
-    parts = target.name.partition(":")[2].split(".")
+    parts = own_name(target.name).split(".")
     is_slot = len(parts) > 3 and parts[2][:1] == "i" and target.stage != "idea"
     return str(Slot(*(int(part[1:]) for part in parts[:3]))) if is_slot else ""

@@ -11,11 +11,11 @@ from pipeline.edge.roles.calls import Call, calls_in
 from pipeline.edge.roles.contract import Failed
 from pipeline.tree import dry
 from pipeline.tree.asking import Asking
-from pipeline.tree.bench import Bench, position
+from pipeline.tree.bench import Bench
 from pipeline.tree.ideas import parse
 from pipeline.tree.model import DRY, MANUAL
+from pipeline.tree.positions import slot_of
 from pipeline.tree.records import Record, load, read_bytes, read_text, save, write
-from pipeline.tree.slots import Slot
 from pipeline.tree.telling import told
 
 NO_CONSTRAINTS = "None beyond those above."
@@ -76,7 +76,7 @@ def _calls(job: Job) -> list[Call]:
 
 
 def _asked(job: Job, context: Record) -> Found:
-    slot = _slot(job)
+    slot = slot_of(job.target.name)
     asking = Asking.of(job, {"ideas": job.target.params["role"]}, context["tree"])
     before = [text for path in job.reads["before"] if (text := read_text(path)).strip()]
     constraints = job.target.params["constraints"] or NO_CONSTRAINTS
@@ -89,12 +89,6 @@ def _asked(job: Job, context: Record) -> Found:
         return Found("", backend, str(failure))
     finally:
         write(job.writes["calls"][0], asking.recorded())
-
-
-def _slot(job: Job) -> Slot:
-    slot = position(job.target.name)
-    assert isinstance(slot, Slot)
-    return slot
 
 
 def _by_hand(job: Job, _context: Record) -> Found:

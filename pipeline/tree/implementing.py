@@ -17,13 +17,13 @@ from pipeline.edge.roles.calls import answered, failed, told
 from pipeline.edge.roles.contract import Answer, Failed
 from pipeline.tree import dry
 from pipeline.tree.asking import Asking
-from pipeline.tree.bench import CANDIDATE, Bench, position
+from pipeline.tree.bench import CANDIDATE, Bench
 from pipeline.tree.gate import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.ideas import identity, parse
 from pipeline.tree.model import DRY, MANUAL, NONE, PATCHES
+from pipeline.tree.positions import slot_of
 from pipeline.tree.prompting import diff_in, verdict
 from pipeline.tree.records import Record, load, read_bytes, save, write
-from pipeline.tree.slots import Slot
 from pipeline.tree.telling import told as context_told
 
 NOTHING_CHANGED = "nothing was changed"
@@ -75,9 +75,7 @@ class _Work:
     def __init__(self, job: Job, idea: str, code: Record, asking: Asking) -> None:
         self.job, self.idea, self.asking = job, idea, asking
         self.bench = Bench(job.target.run)
-        where = position(job.target.name)
-        assert isinstance(where, Slot)
-        self.slot = where
+        self.slot = slot_of(job.target.name)
         self.parent = self.bench.chain(code)
         self.roles = job.target.params["roles"]
         self.at = Made()

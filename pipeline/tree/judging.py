@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from hashlib import sha256
 from typing import Any
 
 from pipeline.edge.job import Job
 from pipeline.tree.gate import COMPLETED, FAILED, Evaluation
-from pipeline.tree.records import load, read_bytes, save
+from pipeline.tree.records import load, name_of, read_bytes, save
 from pipeline.tree.results import Checked, Expected, Sheet, complete, expected, read
 from pipeline.tree.scoring import score
 from pipeline.tree.slots import ROOT, Slot
@@ -26,7 +25,14 @@ def _evaluation(job: Job) -> Evaluation:
     status, why = _status(job, candidate)
     own, parent, root = (read_bytes(job.reads[port][0]) for port in ("csv", "parent", "root"))
     made = Evaluation(
-        NO_SLOT, status, why, candidate["commit"], candidate["tree"], candidate["approved"], _name(own), _name(parent)
+        NO_SLOT,
+        status,
+        why,
+        candidate["commit"],
+        candidate["tree"],
+        candidate["approved"],
+        name_of(own),
+        name_of(parent),
     )
     if status != COMPLETED or not own or not parent:
         return made
@@ -55,10 +61,6 @@ def _defects(sides: Mapping[str, Checked]) -> Iterator[str]:
     whose = {"own": "", "parent": "the parent's ", "root": "the root's "}
     for name, checked in sides.items():
         yield from (f"{whose[name]}{defect}" for defect in checked.defects)
-
-
-def _name(csv: bytes) -> str:
-    return sha256(csv).hexdigest() if csv else ""
 
 
 def sheet(params: Mapping[str, Any], csv: bytes) -> Sheet:

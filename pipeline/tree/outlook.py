@@ -9,13 +9,14 @@ from typing import Any
 
 from pipeline.core.graph import Target
 from pipeline.core.words import duration, plural
+from pipeline.tree.positions import depth_of
 
 COSTS = {"usd": "{:.2f} USD", "tokens": "{:,} tokens"}
 
 
 def outlook(targets: Sequence[Target]) -> Iterator[str]:
     """`targets`: all of a run."""
-    depths = Counter(target.name.partition(":d")[2].partition(".")[0] for target in targets if target.stage == "score")
+    depths = Counter(depth_of(target.name) for target in targets if target.stage == "score")
     evaluations = sum(depths.values())
     shape = ", ".join(f"{n} at depth {depth}" for depth, n in depths.items())
     yield f"at most {plural(evaluations, 'evaluation')} ({shape})"

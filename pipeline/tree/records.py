@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 Record = dict[str, Any]
@@ -39,6 +40,11 @@ def read_bytes(path: str) -> bytes:
 
 def read_text(path: str) -> str:
     return read_bytes(path).decode(errors="replace")
+
+
+def name_of(content: bytes) -> str:
+    """What names a file of results; empty for one that does not exist."""
+    return sha256(content).hexdigest() if content else ""
 
 
 def write(path: str, content: bytes | str) -> None:

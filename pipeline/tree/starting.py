@@ -9,11 +9,12 @@ from typing import Any
 from pipeline.edge.git.refs import pin
 from pipeline.edge.git.repository import root_of
 from pipeline.edge.job import Job, StageFailed
-from pipeline.tree.bench import Bench, position
+from pipeline.tree.bench import Bench
 from pipeline.tree.budget import REACHED, Ceiling, Ledger, Limits, short
 from pipeline.tree.judging import sheet, wanted_of
 from pipeline.tree.layout import NODES
-from pipeline.tree.promoting import STOPPED
+from pipeline.tree.next_nodes import STOPPED
+from pipeline.tree.positions import position
 from pipeline.tree.records import Record, load, read_bytes, save, write
 from pipeline.tree.results import complete, told
 from pipeline.tree.slots import ROOT, Place

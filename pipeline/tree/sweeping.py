@@ -14,10 +14,10 @@ from typing import Any
 
 from pipeline.edge.git.folders import delete
 from pipeline.edge.job import Job, StageFailed
-from pipeline.tree.bench import position
 from pipeline.tree.commands import NOTHING_RAN, Errand, Ran, ran
 from pipeline.tree.gate import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.layout import Layout
+from pipeline.tree.positions import position
 from pipeline.tree.records import Record, load, read_bytes, read_text, save, write
 from pipeline.tree.results import OK
 from pipeline.tree.slots import Slot

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from hashlib import sha256
 
 from pipeline.tree.beam import promote
 from pipeline.tree.found import Found
 from pipeline.tree.gate import COMPLETED
 from pipeline.tree.problem import Check, Fault, check, unequal
-from pipeline.tree.records import Record, dumped
+from pipeline.tree.records import Record, dumped, name_of
 from pipeline.tree.scoring import score
 from pipeline.tree.slots import ROOT, Slot
 from pipeline.tree.verdicts import evaluation_of, rules_of, scoring_summary
@@ -38,7 +37,7 @@ def _score(found: Found, slot: Slot, record: Record) -> Iterator[Fault]:
         return
     shas = zip(("results_sha256", "baseline_sha256"), csvs, strict=True)
     rows: list[tuple[str, object, object, str]] = [
-        (f"{path}: {name}", record[name], _sha(found, csv), f"{csv} has") for name, csv in shas
+        (f"{path}: {name}", record[name], name_of(found.content(csv) or b""), f"{csv} has") for name, csv in shas
     ]
     rows.append((f"{path}: rows_used", record["rows_used"], own.rows_used, f"{csvs[0]} has"))
     defects = [*own.defects, *parent.defects, *root.defects]
@@ -63,11 +62,6 @@ def _numbers(where: str, was: Record, now: Record) -> Iterator[tuple[str, object
 
 def _listed(value: object) -> object:
     return [*value] if isinstance(value, tuple) else value
-
-
-def _sha(found: Found, path: str) -> str:
-    content = found.content(path)
-    return sha256(content).hexdigest() if content else ""
 
 
 def decisions(found: Found) -> Check:

@@ -10,16 +10,17 @@ from string import Formatter
 from tempfile import TemporaryDirectory
 from typing import IO, Any, NamedTuple
 
+from pipeline.edge.ended import NOT_EXECUTABLE, NOT_FOUND, verdict
 from pipeline.edge.files import write_all
 from pipeline.edge.process import Exit, Stopping
 from pipeline.edge.redact import copy_redacted, redacted, unnamed
-from pipeline.edge.roles.contract import LATE, Answer, Desk, Failed, Question, Unavailable, Usage, priced
+from pipeline.edge.roles.contract import Answer, Desk, Failed, Question, Unavailable, Usage, priced
 from pipeline.edge.roles.printed import documents, last_at, usage_in
 from pipeline.errors import clipped
 
 TIMEOUT = 3600.0
 # How a shell, `env` or a container says that the program behind it was not found, or is none.
-NOT_STARTED = (126, 127)
+NOT_STARTED = (NOT_EXECUTABLE, NOT_FOUND)
 
 
 class Ended(NamedTuple):
@@ -117,15 +118,12 @@ def _said(backend: Mapping[str, Any], ended: Ended, secrets: Mapping[str, str]) 
 def _check(backend: Mapping[str, Any], ended: Ended, said: Said) -> None:
     """Failed, with what it cost all the same; or not to be used at all."""
     code, program = ended.exit.code, os.path.basename(backend["run"][0])
-    if ended.exit.timed_out:
-        why = f"timed out after {backend.get('timeout', TIMEOUT):g} s"
-        raise Failed(f"{program}: {why}", LATE, said.usage, ended.seconds)
-    if code in NOT_STARTED:
+    why, status = verdict(ended.exit, backend.get("timeout", TIMEOUT))
+    if status in NOT_STARTED:
         raise Unavailable(f"{program}: exit status {code}: what it was to start cannot be started")
-    if code < 0:
-        raise Failed(f"{program}: killed by signal {-code}", 128 - code, said.usage, ended.seconds)
-    if code:
-        raise Failed(f"{program}: exit status {code}{_last_words(said)}", code, said.usage, ended.seconds)
+    if why:
+        words = _last_words(said) if status == code else ""
+        raise Failed(f"{program}: {why}{words}", status, said.usage, ended.seconds)
     if said.text is None:
         raise Failed(f"{program}: it ended well but gave no answer {_place(backend)}", 1, said.usage, ended.seconds)
 

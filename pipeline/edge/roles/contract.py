@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from pipeline.edge.process import Processes
 
-LATE = 124  # the exit status of what ran out of time, as of `timeout` in a shell
 MOST = 1e15
 
 

@@ -8,8 +8,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from pipeline.edge.ended import LATE
 from pipeline.edge.redact import redacted
-from pipeline.edge.roles.contract import LATE, Answer, Desk, Failed, Question, Unavailable, priced
+from pipeline.edge.roles.contract import Answer, Desk, Failed, Question, Unavailable, priced
 from pipeline.edge.roles.post import Late, Request, Unreached, answered
 from pipeline.edge.roles.printed import NO_JSON, at, usage_in
 from pipeline.errors import clipped

@@ -1,0 +1,27 @@
+"""Where in a search a target is, by its name: `run:d0.n0.i2.sweep`, `run:d0.n0.row.3`, `run:d1.promote`."""
+
+from __future__ import annotations
+
+from pipeline.tree.slots import Place, Slot, parse_place, parse_slot
+
+
+def own_name(target: str) -> str:
+    """Without that of the run."""
+    return target.partition(":")[2]
+
+
+def depth_of(target: str) -> int:
+    return int(own_name(target).partition(".")[0].removeprefix("d"))
+
+
+def position(target: str) -> Slot | Place:
+    parts = own_name(target).split(".")
+    is_slot = parts[2].startswith("i") and parts[2] != "idea"
+    return parse_slot(".".join(parts[:3])) if is_slot else parse_place(".".join(parts[:2]))
+
+
+def slot_of(target: str) -> Slot:
+    """Of a target that is there for each slot."""
+    found = position(target)
+    assert isinstance(found, Slot)
+    return found
