@@ -72,7 +72,9 @@ def lines(spec: TreeSpec) -> Iterator[str]:
 
 GOLDEN = """\
 root: repo -> root.json nodes/d0.n0/tree.txt
-d0.n0.sweep: nodes/d0.n0/tree.txt in.csv -> artifacts/d0.n0.csv \
+d0.n0.test: nodes/d0.n0/tree.txt tests.py -> \
+nodes/d0.n0/test.json nodes/d0.n0/tested.txt nodes/d0.n0/test.log nodes/d0.n0/test.cost.json
+d0.n0.sweep: nodes/d0.n0/tested.txt in.csv -> artifacts/d0.n0.csv \
 nodes/d0.n0/sweep.json nodes/d0.n0/sweep.log nodes/d0.n0/sweep.cost.json
 d0.n0.node: root.json artifacts/d0.n0.csv nodes/d0.n0/sweep.json -> \
 nodes/d0.n0/code.json nodes/d0.n0/context.json nodes/d0.n0/origin.json nodes/d0.n0/node.json
@@ -130,8 +132,10 @@ def named(targets: list[Target], *stages: str) -> list[str]:
 def test_there_is_a_target_for_each_evaluation_that_a_search_can_have(spec: TreeSpec) -> None:
     targets, shape = [*plan(spec)], spec.shape
     evaluations = shape.ideas_per_node * (1 + shape.beam_width * (shape.max_depth - 1))
-    for stage in ("implement", "score", *(("test",) if spec.tests and not spec.dry_run else ())):
+    for stage in ("implement", "score"):
         assert len(named(targets, stage)) == evaluations
+    tested = evaluations + 1 if spec.tests and not spec.dry_run else 0
+    assert len(named(targets, "test")) == tested, "and the root"
     assert len(named(targets, "sweep", "gather")) == evaluations + 1, "and the root's"
     rows = 0 if spec.dry_run or spec.sweep.grid is None else spec.sweep.grid
     assert len(named(targets, "row")) == rows * (evaluations + 1)
