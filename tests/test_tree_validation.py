@@ -316,3 +316,13 @@ def test_a_manifest_that_does_not_fit_together_is_found(
         inner = inner[name]
     inner[path[-1]] = value
     assert any(line.startswith(said) for line in inconsistencies(changed)), inconsistencies(changed)
+
+
+def test_what_is_left_of_a_wider_search_is_no_stranger(project: Project) -> None:
+    searched(project)
+    spec = project.read("specs/x.yaml")
+    assert "ideas_per_node: 2" in spec
+    project.spec("x", spec.replace("ideas_per_node: 2", "ideas_per_node: 1"))
+    assert project.call("run", "x").code == 0
+    assert (project.root / "runs/x/eval/d0.n0.i1").exists()
+    assert problems(project) == []

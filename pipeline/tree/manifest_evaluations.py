@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
@@ -94,7 +95,9 @@ class _Evaluation:
         stage, record, log = next(
             (step for step in steps if step[1] and step[1]["status"] == FAILED), ("implement", {}, "calls.jsonl")
         )
+        printed = f"{self.found.at.of_run('.coppice/logs')}/{self.slot}.implement.log"
         log = self.found.at.of_eval(self.slot, log)
+        log = printed if stage == "implement" and os.path.exists(printed) else log
         return {"stage": stage, "why": self.summary["why"], "exit": (record or {}).get("exit"), "log": log}
 
     def _lived(self) -> Record:

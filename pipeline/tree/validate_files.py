@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from pipeline.edge.files import sha_of
 from pipeline.edge.receipts import Receipts
-from pipeline.tree.layout import BY_HAND, CANDIDATES, EVENTS, MANIFEST, NODES, SUMMARY, VALIDATION
+from pipeline.tree.event_log import EventLog
+from pipeline.tree.layout import BY_HAND, CANDIDATES, EVENTS, MANIFEST, NODES, SUMMARY, VALIDATION, Layout
 from pipeline.tree.model import MANUAL, PATCHES, PER_CONFIG
 from pipeline.tree.problem import Check, Fault, check
 from pipeline.tree.slots import places_of, slots_of
 
 # Of a run's folder, what no target writes and belongs there all the same.
 OURS = {".coppice", "repo.git", CANDIDATES, BY_HAND, MANIFEST, EVENTS, SUMMARY, VALIDATION}
+
+_IDEA = re.compile(r"/(d[0-9]+\.n[0-9]+)/idea_([0-9]+)")
+_DEPTH = re.compile(r"/depths/([0-9]+)")
+_POSITION = re.compile(r"\bd[0-9]+\.n[0-9]+(\.i[0-9]+)?|(?<=/depths/)[0-9]+|(?<=/idea_)[0-9]+|(?<=/rows/)[0-9]+")
 
 
 def targets(config: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -79,14 +85,37 @@ def bad(faults: Check) -> frozenset[str]:
 
 
 def foreign(run: str, outputs: Mapping[str, str], config: Mapping[str, Any]) -> Check:
+    """What the search wrote when it had a wider shape is its own still: that may come back."""
     top = f"runs/{run}"
     known = {*outputs}
     folders = {folder for path in outputs for folder in _above(path, top)} | _kept(top, config)
+    forms, told = {*map(_form, known), *map(_form, folders)}, _told(run)
     found = [
         (path, "is no file of this search", "move it away, or remove it")
         for path in _strangers(top, top, known, folders)
+        if not (_form(path) in forms and _told_of(path, told))
     ]
     return check("files that belong to the search, and no others", len(known), found)
+
+
+def _told(run: str) -> set[str]:
+    """The positions that the events of the run speak of."""
+    events = EventLog(Layout(run).of_run(EVENTS)).read()
+    return {event[name] for event in events for name in ("eval_id", "node_id") if name in event}
+
+
+def _told_of(path: str, told: Collection[str]) -> bool:
+    """Is the position that it is of among these?"""
+    if idea := _IDEA.search(path):
+        return f"{idea[1]}.i{int(idea[2])}" in told
+    if depth := _DEPTH.search(path):
+        return any(position.startswith(f"d{depth[1]}.") for position in told)
+    return any(position[0] in told for position in _POSITION.finditer(path))
+
+
+def _form(path: str) -> str:
+    """Alike for all positions."""
+    return _POSITION.sub("*", path)
 
 
 def _above(path: str, top: str) -> Iterator[str]:
