@@ -6,7 +6,7 @@ from hashlib import sha256
 import pytest
 from conftest import Project
 from gitting import contents, repository, run_git, write
-from searches import TESTED, Search, adding, by_config, command, files, idea, stage, told
+from searches import TESTED, Search, adding, agent, by_config, command, files, idea, stage, told
 
 MIXED = {
     "1win": "gain=$((gain + 3))",
@@ -367,9 +367,6 @@ def test_a_program_for_tests_that_is_missing_is_no_failure_of_the_candidate(proj
     said = search.build(code=1)
     assert "cannot start 'no-such-program'" in said.out + said.err
     assert not (search.root / "runs/x/eval/d0.n0.i0/test.json").exists()
-    search.spec(tests={"run": ["./plus/1win"]})
-    search.build()
-    assert "cannot start './plus/1win': Permission denied" in search.why("d0.n0.i0"), "which is its own"
 
 
 def test_what_is_left_of_candidates_is_what_the_spec_wants_kept(project: Project) -> None:
@@ -409,3 +406,40 @@ def test_the_project_itself_may_be_what_is_searched(project: Project) -> None:
     search.build()
     assert search.why("d0.n0.i0") == "d1.n0"
     assert "up to date" in search.build().out
+
+
+def test_nothing_is_paid_for_while_the_tests_of_the_root_fail(project: Project) -> None:
+    project.write("agent.coder", "echo gain=11 > plus/better\n")
+    roles = {"ideas": {"backend": "patches", "folder": "ideas"}, "coder": agent("coder")}
+    search = Search(project, {"1win": ""}, roles=roles, tests=command("sh {in}; test -e cured", "tests.sh"))
+    said = search.build(code=1)
+    assert "the tests of the root failed: exit status 1; it is commit " in said.out + said.err
+    assert "`coppice forget x:root`" in said.out + said.err
+    assert search.executed() == ["test d0.n0.tests"]
+    project.write("repo/cured", "")
+    search.build()
+    assert "coder d0.n0.i0" in search.executed()
+    assert search.why("d0.n0.i0") == "d1.n0"
+
+
+def test_a_program_that_a_role_reads_is_asked_anew_when_it_was_edited(project: Project) -> None:
+    project.write("agent.coder", "echo gain=11 > plus/better\n")
+    roles = {"ideas": {"backend": "patches", "folder": "ideas"}, "coder": agent("coder", reads=["agent.coder"])}
+    search = Search(project, {"1win": ""}, roles=roles)
+    search.build()
+    assert "coder d0.n0.i0" in search.executed()
+    project.write("agent.coder", "echo gain=12 > plus/better\n")
+    search.build()
+    assert "coder d0.n0.i0" in search.executed()
+    assert search.summary("d0.n0.i0")["scoring_summary"]["recommendation"]["primary_delta"] == 2
+
+
+def test_the_end_of_a_build_says_where_the_search_stands(project: Project) -> None:
+    search = Search(project, {"1win": "gain=11"})
+    said = search.build()
+    assert said.err.splitlines()[-1] == (
+        "x: Stopped: max_depth_reached, 1 of 1 depths done."
+        " Evaluations: 1 completed, 0 failed, 0 skipped, 0 unfinished."
+        " Best: d1.n0, gain 11 -> 12 (+1), score +0.0545 against the root. See runs/x/TREE_SUMMARY.md."
+    )
+    assert search.build().err == ""

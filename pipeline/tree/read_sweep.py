@@ -11,6 +11,7 @@ from pipeline.core.templates import Template, shell_template
 from pipeline.declared import NAME, checked_name, checked_variable, choice, with_braces
 from pipeline.errors import instead
 from pipeline.spec import Item
+from pipeline.tree.literal_keys import is_key_of
 from pipeline.tree.model import PER_CONFIG, WHOLE, Command, Sweep
 
 COMMAND_KEYS = ("run", "reads", "env", "timeout")
@@ -113,6 +114,9 @@ def _env(item: Item, what: str) -> tuple[dict[str, Template], tuple[str, ...]]:
     if item.is_list:
         return {}, tuple(sorted(checked_variable(name.text(what), name, what) for name in item.items(what)))
     pairs = [(checked_variable(name, value, what), value) for name, value in item.pairs(what)]
+    for name, value in pairs:
+        if not value.is_null and is_key_of(name, value.text(f"{what}: {name}")):
+            value.wrong(f"{what}: {name}: a literal key; leave the value out, and it is passed through by name")
     fixed = {name: with_braces(value, f"{what}: {name}") for name, value in pairs if not value.is_null}
     return fixed, tuple(sorted(name for name, value in pairs if value.is_null))
 
