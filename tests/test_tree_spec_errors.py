@@ -109,7 +109,7 @@ CASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "{limit} without a limit": (
         "cp {data} {results}",
         "cp {data} {results} {limit}",
-        ("{limit} stands for `sweep_config_limit:`, which the spec does not have",),
+        ("{limit} stands for `sweep_config_limit:` or the number of `configs:`",),
     ),
     "{configs} without configs": (
         "cp {data} {results}",
