@@ -37,7 +37,10 @@ def _limits(budget: Mapping[str, Any]) -> Iterator[str]:
 def _cost(params: Mapping[str, Any], evaluations: int) -> str:
     ceiling, budget = params["ceiling"], params["budget"]
     parts = [_amount(name, form, ceiling[name], budget[name], evaluations) for name, form in COSTS.items()]
-    return "nothing is paid for" if parts == ["", ""] else ", ".join(filter(None, parts))
+    if parts == ["", ""]:
+        return "nothing is paid for"
+    declared = ceiling["usd"] or ceiling["tokens"]
+    return ", ".join(filter(None, parts)) + (", if `per_eval` is right" if declared else "")
 
 
 def _amount(name: str, form: str, each: float | None, most: float | None, evaluations: int) -> str:
