@@ -330,7 +330,7 @@ def test_another_change_by_hand_costs_no_review_of_those_that_are_there(project:
 
 
 def test_keys_are_passed_by_name_and_stand_nowhere(project: Project) -> None:
-    search = looped(project, 'echo "gain=12 # $API_KEY" > plus/a; echo "key $API_KEY"\n')
+    search = looped(project, 'echo gain=12 > plus/a; echo "key $API_KEY"\n')
     roles = search.keys["roles"]
     search.spec(roles={**roles, "coder": agent("coder", **{"pass": ["API_KEY"]})})
     project.write("list.hook", 'echo "key <$API_KEY>"\n')
@@ -353,3 +353,18 @@ def test_prompts_are_files_that_may_be_edited(project: Project) -> None:
     assert (
         "prompts/coder.md: line 1: $idee is unknown in a prompt for coder; did you mean 'idea'?" in said.out + said.err
     )
+
+
+def test_a_change_with_a_key_in_it_is_no_candidate_and_not_recorded(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MODEL_KEY", "very-secret-value")
+    project.write("agent.coder", 'echo "key=$MODEL_KEY" > plus/leak\n')
+    roles = {"ideas": {"backend": "patches", "folder": "ideas"}, "coder": agent("coder", **{"pass": ["MODEL_KEY"]})}
+    search = Search(project, {"1": ""}, roles=roles)
+    search.build()
+    assert search.why("d0.n0.i0") == (
+        "failed: the change holds the value of MODEL_KEY, which is not to be written down"
+    )
+    written = [path for path in (search.root / "runs").rglob("*") if path.is_file() and "repo.git" not in path.parts]
+    assert not [path for path in written if b"very-secret-value" in path.read_bytes()]

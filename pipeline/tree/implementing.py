@@ -29,6 +29,7 @@ from pipeline.tree.telling import told as context_told
 NOTHING_CHANGED = "nothing was changed"
 NOT_APPROVED = "the reviewer did not approve it"
 SUBJECT = 72
+SHORTEST = 8  # of a value that is a secret, and not a word that any change may hold
 # Of a change that is taken from a file.
 LACKING = {
     PATCHES: "no change is recorded with the idea: there is no change.patch beside its idea.md",
@@ -191,6 +192,7 @@ class _Work:
         coder = self.asking.roles["coder"]
         try:
             change = self._change(worktree)
+            self._check_keys(change)
         except CandidateProblem as problem:
             failure = Failed(str(problem), 1, answer.usage, answer.seconds)
             self.asking.calls.keep(failed(coder, question, failure))
@@ -203,6 +205,14 @@ class _Work:
             raise CandidateProblem("the folder that the coder worked in is gone")
         made = commit_of(worktree, self.parent, self._subject())
         return b"" if made.empty else patch(self.bench.repo, self.parent, made.commit)
+
+    def _check_keys(self, change: bytes) -> None:
+        """A coder has keys in its environment; what it writes is recorded, committed and run."""
+        names = [
+            name for name in self.asking.roles["coder"].get("pass", ()) if len(os.environ.get(name, "")) >= SHORTEST
+        ]
+        if held := [name for name in names if os.environ[name].encode(errors="surrogateescape") in change]:
+            raise CandidateProblem(f"the change holds the value of {', '.join(held)}, which is not to be written down")
 
     def _reset(self, worktree: Worktree, change: bytes) -> None:
         self.bench.candidates.add(str(self.slot), self.parent)
