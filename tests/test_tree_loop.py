@@ -129,7 +129,8 @@ def test_what_nobody_approved_is_neither_swept_nor_promoted(project: Project, sa
     assert search.why("d0.n0.i0") == "failed: the reviewer did not approve it"
     assert (candidate(search)["approved"], candidate(search)["rounds"]) == (False, 2)
     assert len(candidate(search)["commit"]) == 40, "kept for people to look at"
-    assert search.executed() == ["coder d0.n0.i0", "coder d0.n0.i0", "reviewer d0.n0.i0", "sweep d0.n0"]
+    of_root = ["sweep d0.n0", "test d0.n0.tests"]
+    assert search.executed() == ["coder d0.n0.i0", "coder d0.n0.i0", "reviewer d0.n0.i0", *of_root]
 
 
 def test_code_goes_on_without_approval_only_where_the_spec_says_so(project: Project) -> None:

@@ -231,7 +231,7 @@ def test_the_same_code_in_another_slot_and_in_another_run_is_recalled(project: P
     for name in ("1win", "2same-code"):
         project.write(f"ideas/{name}/change.patch", adding("plus/same", "gain=11"))
     said = search.build()
-    assert search.executed() == ["sweep d0.n0", "sweep d0.n0.i0", "test d0.n0.i0.tests"]
+    assert search.executed() == ["sweep d0.n0", "sweep d0.n0.i0", "test d0.n0.i0.tests", "test d0.n0.tests"]
     assert "d0.n0.i1.sweep" in told(said, "recalled")
     assert search.why("d0.n0.i1") == "the same code as d0.n0.i0, which comes before it"
     search.spec(run="y", beam_width=1)
