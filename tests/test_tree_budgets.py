@@ -161,3 +161,12 @@ def test_a_search_that_has_stopped_is_not_asked_for_ideas(project: Project) -> N
     search.spec(roles={"ideas": agent("ideas"), "coder": search.keys["roles"]["coder"]})
     search.build()
     assert [line for line in search.executed() if line.startswith("ideas")] == ["ideas d0.n0.i0.idea"]
+
+
+def test_the_summary_names_what_cost_more_than_one_may(project: Project) -> None:
+    search = costly(project, budget={"usd": 2.0, "per_eval": {"usd": 0.8}}, ideas_per_node=1)
+    search.build()
+    assert "More than `per_eval`" not in project.read("runs/x/TREE_SUMMARY.md")
+    search.spec(budget={"usd": 2.0, "per_eval": {"usd": 0.1}})
+    search.build()
+    assert "**More than `per_eval` allows:** d0.n0.i0" in project.read("runs/x/TREE_SUMMARY.md")

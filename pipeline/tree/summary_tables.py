@@ -154,7 +154,23 @@ def budget(manifest: Manifest) -> list[str]:
         for name, label in AMOUNTS.items()
     ]
     header = ["", "limit", "spent", "left", "at most for one"]
-    return table(header, rows, right=header[1:])
+    return [*table(header, rows, right=header[1:]), *_dearer(manifest)]
+
+
+def _dearer(manifest: Manifest) -> list[str]:
+    """What was reserved was too little: the search may have spent more than it was allowed to."""
+    names = [name for name, each in manifest["evaluations"].items() if _costs_more(each["spent"], manifest)]
+    if not names:
+        return []
+    return [
+        "",
+        f"**More than `per_eval` allows:** {', '.join(names)}. The budget held less than was meant; raise `per_eval`.",
+    ]
+
+
+def _costs_more(spent: Mapping[str, float] | None, manifest: Manifest) -> bool:
+    most = manifest["run_config"]["ceiling"]
+    return spent is not None and any(most[name] is not None and spent[name] > most[name] for name in AMOUNTS)
 
 
 def _amount(value: float | None) -> str:
