@@ -63,7 +63,10 @@ class Advancing(Protocol):
         """The targets that end each."""
 
     def standing(self, run: str, targets: Sequence[Target], done: int) -> Mapping[str, Any]:
-        """As it is printed; there is no round left to be started when it has a `stop_reason`."""
+        """As it is printed; there is no round left to be started when it has stopped."""
+
+    def stopped(self, run: str, done: int) -> bool:
+        """Is that so?"""
 
     def summarize(self, run: str, targets: Sequence[Target], done: int) -> None:
         """Writes a summary before the end."""

@@ -76,7 +76,7 @@ d0.n0.test: nodes/d0.n0/tree.txt tests.py -> \
 nodes/d0.n0/test.json nodes/d0.n0/tested.txt nodes/d0.n0/test.log nodes/d0.n0/test.cost.json
 d0.n0.sweep: nodes/d0.n0/tested.txt in.csv -> artifacts/d0.n0.csv \
 nodes/d0.n0/sweep.json nodes/d0.n0/sweep.log nodes/d0.n0/sweep.cost.json
-d0.n0.node: root.json artifacts/d0.n0.csv nodes/d0.n0/sweep.json -> \
+d0.n0.node: root.json artifacts/d0.n0.csv -> \
 nodes/d0.n0/code.json nodes/d0.n0/context.json nodes/d0.n0/origin.json nodes/d0.n0/node.json
 ideas: ideas -> node_ideas/d0.n0/idea_000.md node_ideas/d0.n0/idea_000.patch
 d0.assign: nodes/d0.n0/origin.json node_ideas/d0.n0/idea_000.md -> eval/d0.n0.i0/task.json depths/0/assigned.json

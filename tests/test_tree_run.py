@@ -1,5 +1,6 @@
 """A search goes to its end: every idea becomes a record with its reason, and none of them stops the run."""
 
+import json
 import subprocess
 from hashlib import sha256
 
@@ -443,3 +444,13 @@ def test_the_end_of_a_build_says_where_the_search_stands(project: Project) -> No
         " Best: d1.n0, gain 11 -> 12 (+1), score +0.0545 against the root. See runs/x/TREE_SUMMARY.md."
     )
     assert search.build().err == ""
+
+
+def test_an_evaluation_that_is_only_scored_anew_has_not_ended_again(project: Project) -> None:
+    search = Search(project, {"1win": "gain=11", "2fails": "exit 1"})
+    search.build()
+    before = project.read("runs/x/events.jsonl").splitlines()
+    search.spec(score={"explore": 0.02})
+    search.build()
+    added = [json.loads(line) for line in project.read("runs/x/events.jsonl").splitlines()[len(before) :]]
+    assert {event["event"] for event in added} == {"promotion", "stopped"}

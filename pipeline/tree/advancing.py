@@ -47,6 +47,10 @@ def standing(run: str, targets: Sequence[Target], done: int) -> Record:
     }
 
 
+def stopped(run: str, done: int) -> bool:
+    return _reached(run, done)[1] is not None
+
+
 def _reached(run: str, done: int) -> tuple[int, str | None]:
     """Of a search that has stopped, the depths after that are only empty records."""
     for depth in range(done):

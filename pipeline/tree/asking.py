@@ -89,6 +89,6 @@ def _whole(job: Job, roles: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[s
     aside = job.target.params.get("limits", {})
     found = {name: {**role, **aside.get(name, {})} for name, role in roles.items()}
     for name, role in found.items():
-        if own := job.reads.get(f"{name}_folder"):
-            role["folder"] = dict(job.target.reads)[f"{name}_folder"][0] if own else ""
+        if f"{name}_folder" in job.reads:
+            role["folder"] = dict(job.target.reads)[f"{name}_folder"][0]
     return found

@@ -19,8 +19,8 @@ def hand_out(job: Job) -> None:
     origins = [load(path) for path in job.reads["origins"]]
     slots = slots_of(depth, len(origins), params["ideas_per_node"])
     before = load(job.reads["before"][0]) if job.reads["before"] else {"spent": {}, "tried": []}
-    costs = zip(slots, map(_cost, job.reads["costs"]), strict=False)  # recorded ideas cost nothing
-    spent = spent_of(before["spent"]) | {f"{slot}.idea": cost for slot, cost in costs}
+    had = dict(zip(slots, map(load, job.reads["costs"]), strict=False))  # recorded ideas cost nothing
+    spent = spent_of(before["spent"]) | {f"{slot}.idea": _cost(record) for slot, record in had.items()}
     tried = [Tried(parse_slot(slot), identity) for slot, identity in before["tried"]]
     made = assign(
         [_ground(Place(depth, n), origin) for n, origin in enumerate(origins)],
@@ -31,7 +31,7 @@ def hand_out(job: Job) -> None:
         ceiling=Ceiling(**params["ceiling"]),
         tried=tried,
     )
-    reasons = {slot: load(path)["why"] for slot, path in zip(slots, job.reads["costs"], strict=False)}
+    reasons = {slot: record["why"] for slot, record in had.items()}
     made = made._replace(tasks=tuple(_with_reason(task, reasons.get(task.slot, "")) for task in made.tasks))
     for task, path in zip(made.tasks, job.writes["tasks"], strict=True):
         save(path, _task(task))
@@ -52,8 +52,7 @@ def _texts(slots: tuple[Slot, ...], texts: list[str]) -> dict[Place, list[str]]:
     return found
 
 
-def _cost(path: str) -> Spent:
-    record = load(path)
+def _cost(record: Mapping[str, Any]) -> Spent:
     return Spent(0, record["usd"], record["tokens"], record["seconds"])
 
 

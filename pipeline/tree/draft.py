@@ -51,16 +51,17 @@ class Draft:
     def money(self) -> dict[str, Any]:
         return {"budget": self.spec.budget._asdict(), "ceiling": self.spec.ceiling._asdict()}
 
+    def complete(self) -> dict[str, Any]:
+        """What makes results complete, whatever is then thought of them."""
+        metrics = [{"name": metric.name} for metric in self.spec.rules.metrics]
+        return {"metrics": metrics, "sweep_config_limit": self.spec.sweep.limit, "grid": self.spec.sweep.grid}
+
     def measure(self) -> dict[str, Any]:
-        rules, sweep = self.spec.rules, self.spec.sweep
+        rules = self.spec.rules
         metrics = [metric._asdict() for metric in rules.metrics]
         return {
-            "primary": rules.primary,
-            "metrics": metrics,
-            "score": rules.constants._asdict(),
-            "sweep_config_limit": sweep.limit,
-            "grid": sweep.grid,
-        }
+            **self.complete(), "primary": rules.primary, "metrics": metrics, "score": rules.constants._asdict(),
+        }  # fmt: skip
 
     def told(self) -> Params:
         """The run's configuration, as the manifest has it."""

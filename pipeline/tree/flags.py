@@ -9,7 +9,7 @@ from pipeline.declared import choice, flag
 from pipeline.spec import Item
 from pipeline.tree.ideas import SCOPES
 from pipeline.tree.model import Shape
-from pipeline.tree.read import BACKENDS, MOST
+from pipeline.tree.read import BACKENDS, LARGEST, MOST
 
 OTHER_NAMES = {"threadpool": "threads"}
 
@@ -44,7 +44,7 @@ def _seconds(item: Item, what: str) -> float:
 
 _SHAPE = Shape._field_defaults
 FLAGS = (
-    Flag("ideas_per_node", _count(1, MOST), None, "K", "ideas tried on each node"),
+    Flag("ideas_per_node", _count(1, LARGEST), None, "K", "ideas tried on each node"),
     Flag("beam_width", _count(1, MOST), 1, "B", "nodes promoted at each depth [1]"),
     Flag("max_depth", _count(1, MOST), None, "D", "how many times nodes are promoted"),
     Flag("sweep_config_limit", _count(1), None, "N", "sweep and score only configs with an id below N"),

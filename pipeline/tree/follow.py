@@ -17,12 +17,15 @@ from pipeline.tree.event_log import EventLog
 from pipeline.tree.keeping import keep
 from pipeline.tree.layout import EVENTS, MANIFEST, SUMMARY, Layout
 from pipeline.tree.manifest import folded
-from pipeline.tree.positions import depth_of, own_name
+from pipeline.tree.positions import depth_of, position
 from pipeline.tree.records import Record, dumped, load, load_if_whole
 from pipeline.tree.slots import Slot, parse_slot
 from pipeline.tree.summary import headline
 
 PAID = ("implement", "test", "sweep", "row")
+STEPS = (*PAID, "by_hand", "gather", "score")
+# A manifest costs what it has in it: it waits until so much of that is new, or for the end of the build.
+NEW_PART = 1 / 8
 
 
 class Follower:
@@ -36,6 +39,7 @@ class Follower:
         self.known = events.lives(self.log.read())
         self.begun: set[str] = set()
         self.changed = False
+        self.news = 0
 
     def begin(self) -> None:
         """What a killed build had begun waits again."""
@@ -97,8 +101,9 @@ class Follower:
     def _scored(self, slot: str) -> None:
         """Once for each time it was begun, and once when all of it was recalled."""
         life = self.known.get(slot)
-        if life is None or (slot not in self.begun and life["task_state"] == events.COMPLETED):
+        if life is None or (slot not in self.begun and life["finished_at"] is not None):
             return
+        self.news += 1
         summary = load(self.at.of_eval(parse_slot(slot), "summary.json"))
         ended = events.COMPLETED if summary["status"] == "completed" else events.FAILED
         error = {"why": summary["why"]} if summary["why"] else None
@@ -111,7 +116,8 @@ class Follower:
                 self.log.append({"event": "promotion", "node_id": node, **beam})
         if found["stop_reason"]:
             self.log.append({"event": "stopped", "depth": depth, "stop_reason": found["stop_reason"]})
-        self._write_manifest()
+        if self.news >= NEW_PART * len(self.known):
+            self._write_manifest()
 
     def _tell(self, what: str, eval_id: str, at: float | None = None, **more: Any) -> None:
         event = self.log.append({"event": what, "eval_id": eval_id, **more}, at)
@@ -121,11 +127,11 @@ class Follower:
     def _write_manifest(self) -> Record:
         manifest = folded(self.run, self.config, self.known)
         write_whole(self.at.of_run(MANIFEST), dumped(manifest), durable=False)
+        self.news = 0
         return manifest
 
 
 def _slot(target: Target) -> str:
     """Of an evaluation's targets; empty for others, and for those that only look for an idea."""
-    parts = own_name(target.name).split(".")
-    is_slot = len(parts) > 3 and parts[2][:1] == "i" and target.stage != "idea"
-    return str(Slot(*(int(part[1:]) for part in parts[:3]))) if is_slot else ""
+    where = position(target.name) if target.stage in STEPS else None
+    return str(where) if isinstance(where, Slot) else ""

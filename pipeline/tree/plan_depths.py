@@ -20,9 +20,9 @@ def root(draft: Draft) -> Target:
 def start(draft: Draft) -> Target:
     """The node at the root: nothing is paid for before its baseline is complete."""
     at = draft.at
-    reads = {"root": at.of_run("root.json"), "csv": at.csv(ROOT), "sweep": at.of_node(ROOT, "sweep.json")}
+    reads = {"root": at.of_run("root.json"), "csv": at.csv(ROOT)}
     writes = {name: at.of_node(ROOT, f"{name}.json") for name in ("code", "context", "origin", "node")}
-    params = {**draft.measure(), **draft.money(), "ideas_per_node": draft.spec.shape.ideas_per_node}
+    params = {**draft.complete(), **draft.money()}
     return draft.target("d0.n0.node", "start", reads, writes, params)
 
 

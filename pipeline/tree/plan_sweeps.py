@@ -9,6 +9,8 @@ from pipeline.tree.draft import Draft, Paths, command_files, command_params
 from pipeline.tree.model import PER_CONFIG, Command
 from pipeline.tree.slots import ROOT, Place, Slot
 
+DRY_CONFIGS = 3  # where only the command knows how many there are
+
 
 def test(draft: Draft, where: Slot | Place, tests: Command) -> Target:
     """Of a slot; or of the root, whose tests must pass before anything is paid for."""
@@ -40,8 +42,8 @@ def _sweep(draft: Draft, where: Slot | Place) -> Target:
     if "configs" in command.uses:
         params["configs"] = [dict(config) for config in (sweep.configs or ())[: sweep.limit]]
     if draft.spec.dry_run:
-        ids = range(min(sweep.limit or sweep.grid or 3, sweep.grid or 3)) if sweep.configs else range(sweep.limit or 3)
-        params = {"dry": {"configs": len(ids), "metrics": _metrics(draft)}}
+        known = [count for count in (sweep.limit, sweep.grid) if count is not None]
+        params = {"dry": {"configs": min(known, default=DRY_CONFIGS), "metrics": _metrics(draft)}}
     params["limits"] = {"keep": draft.spec.keep.failed_artifacts, "keep_checkout": draft.spec.keep.rejected_worktrees}
     limits = _sweeping(draft, where)
     return draft.target(f"{where}.sweep", "sweep", reads, _swept(draft, where), params, limits, command.line)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from pipeline.edge.git.refs import pin
 from pipeline.edge.git.repository import root_of
-from pipeline.edge.job import Job, StageFailed
+from pipeline.edge.job import Job
 from pipeline.tree.bench import Bench
 from pipeline.tree.budget import REACHED, Ceiling, Ledger, Limits, short
 from pipeline.tree.judging import sheet, wanted_of
-from pipeline.tree.layout import NODES
+from pipeline.tree.layout import NODES, Layout
 from pipeline.tree.next_nodes import STOPPED
 from pipeline.tree.positions import position
 from pipeline.tree.records import Record, load, read_bytes, save, write
 from pipeline.tree.results import complete, told
 from pipeline.tree.slots import ROOT, Place
+from pipeline.tree.sweeping import no_baseline
 
 
 def root(job: Job) -> None:
@@ -44,14 +44,11 @@ def _first_origin(closed: str) -> Record:
 
 
 def _check_baseline(job: Job) -> None:
-    params, record, csv = job.target.params, load(job.reads["sweep"][0]), read_bytes(job.reads["csv"][0])
-    what = "the sweep of the root, which all is compared with,"
-    log = os.path.dirname(job.reads["sweep"][0]) + "/sweep.log"
-    if record["why"]:
-        raise StageFailed(f"{what} failed: {record['why']} (log: {log})", 1)
+    params, csv = job.target.params, read_bytes(job.reads["csv"][0])
     found = complete(sheet(params, csv), wanted_of(params, csv))
     if found.defects:
-        raise StageFailed(f"{what} is not complete: {told(found.defects)} (log: {log})", 1)
+        log = Layout(job.target.run).of_node(ROOT, "sweep.log")
+        raise no_baseline(job.target.run, "sweep", f"is not complete: {told(found.defects)} (log: {log})")
 
 
 def node(job: Job) -> None:

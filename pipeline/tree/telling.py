@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 NOTHING = "Nothing yet: this is the code that the search starts from."
@@ -15,7 +15,7 @@ def told(context: Mapping[str, Any], before: Sequence[str]) -> str:
     return whole if len(whole) <= LONGEST else "\n".join(_parts(context, before, _in_short))[:LONGEST]
 
 
-def _parts(context: Mapping[str, Any], before: Sequence[str], tell: Any) -> Iterator[str]:
+def _parts(context: Mapping[str, Any], before: Sequence[str], tell: Callable[[str, str], str]) -> Iterator[str]:
     changes, step, tried = context["changes"], context["step"], context["tried"]
     yield "## The code as it is"
     yield from (f"Changed since {name}:\n{stat}" for name, stat in changes.items())
