@@ -450,7 +450,7 @@ def test_an_evaluation_that_is_only_scored_anew_has_not_ended_again(project: Pro
     search = Search(project, {"1win": "gain=11", "2fails": "exit 1"})
     search.build()
     before = project.read("runs/x/events.jsonl").splitlines()
-    search.spec(score={"explore": 0.02})
+    search.spec(score={"primary_weight": 9})
     search.build()
     added = [json.loads(line) for line in project.read("runs/x/events.jsonl").splitlines()[len(before) :]]
     assert {event["event"] for event in added} == {"promotion", "stopped"}
