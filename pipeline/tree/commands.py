@@ -67,7 +67,7 @@ def ran(job: Job, errand: Errand) -> Ran:
             once = _once(job, errand, worktree.path)
         if once.ok or attempt > retries or job.processes.stopping:
             return once._replace(seconds=time.monotonic() - begun, attempts=attempt)
-        _note(errand.log, f"attempt {attempt} failed: {once.why}")
+        note(errand.log, f"attempt {attempt} failed: {once.why}")
 
 
 def _once(job: Job, errand: Errand, folder: str) -> Ran:
@@ -156,6 +156,6 @@ def _tidy(output: str, results: str) -> None:
         os.rmdir(output)
 
 
-def _note(log: str, text: str) -> None:
+def note(log: str, text: str) -> None:
     with open(log, "ab") as file:
         file.write(f"---- {text} ----\n".encode(errors="backslashreplace"))

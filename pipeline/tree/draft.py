@@ -21,6 +21,7 @@ class Draft:
         self.spec, self.at = spec, Layout(spec.name)
         self.roles = dict(_roles(spec))
         self.tests = None if spec.dry_run else spec.tests
+        self.checks = () if spec.dry_run else spec.checks
         self.depths = range(spec.shape.max_depth)
 
     def target(
@@ -76,6 +77,7 @@ class Draft:
             "proceed_on_max_review_rounds": spec.loop.proceed_on_max_review_rounds,
             "backends": {name: role["backend"] for name, role in self.roles.items()},
             "tests": self.tests is not None,
+            "checks": [check.name for check in self.checks],
             "sweep_mode": spec.sweep.mode,
             "max_parallel_evals": spec.parallel,
             "max_parallel_per_node": spec.per_node,

@@ -50,6 +50,7 @@ def _evaluation(job: Job) -> Evaluation:
 def _status(job: Job, candidate: Mapping[str, Any]) -> tuple[str, str]:
     """What it failed at first."""
     steps = [("", candidate), *(("tests: ", load(path)) for path in job.reads["test"])]
+    steps += [("checks: ", load(path)) for path in job.reads["checks"]]
     steps.append(("sweep: ", load(job.reads["sweep"][0])))
     for what, record in steps:
         if record["status"] != COMPLETED:
