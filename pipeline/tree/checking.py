@@ -18,7 +18,7 @@ from pipeline.tree.positions import position
 from pipeline.tree.records import Record, read_bytes, read_text, save, write
 from pipeline.tree.slots import Slot
 from pipeline.tree.sweeping import keep_printed, no_baseline
-from pipeline.tree.watching import watched
+from pipeline.tree.cutting import watched
 
 
 def check(job: Job) -> None:
