@@ -47,6 +47,7 @@ PURE = [
     "core",
     "errors",
     *(f"tree.{name}" for name in ("beam", "budget", "gate", "ideas", "literal_keys", "prompting", "results")),
+    "tree.touching",
     *(f"tree.{name}" for name in ("by_config", "rounding", "scoring", "slots", "summary", "summary_tables", "tables")),
 ]
 # Only they may import these from outside the standard library.

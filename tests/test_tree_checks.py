@@ -182,3 +182,22 @@ def test_the_manifest_says_which_step_failed_and_validation_finds_nothing(projec
     assert error == {"stage": "checks", "why": "checks: lint: exit status 1", "exit": 1, "log": log}
     assert "looking" in search.project.read(log)
     assert search.project.read("runs/x/VALIDATION_REPORT.md").startswith("# No problems found")
+
+
+def test_what_touches_a_protected_file_is_void_before_a_check_runs(project: Project) -> None:
+    search = searched(project, {"good": "gain=20"}, checks={"lint": {"run": LINT}}, protect=["README"])
+    search.idea("touch", "")
+    project.write("ideas/touch/change.patch", "--- a/README\n+++ b/README\n@@ -1 +1 @@\n-A model.\n+Mine.\n")
+    search.spec(ideas_per_node=2)
+    search.build()
+    assert [search.summary(f"d0.n0.i{i}")["status"] for i in range(2)] == ["completed", "failed"]
+    assert search.summary("d0.n0.i1")["why"] == "void: README is protected and was changed"
+    assert checked(search, "d0.n0.i1")["checks"] == []
+    assert "sweep d0.n0.i1" not in search.executed()
+
+
+def test_what_touches_a_protected_file_while_a_check_runs_is_void_too(project: Project) -> None:
+    search = searched(project, {"sly": "echo Mine. > README"}, checks={"look-ahead": canary()}, protect=["README"])
+    search.build()
+    assert search.summary("d0.n0.i0")["why"].startswith("void: README is protected and")
+    assert "sweep d0.n0.i0" not in search.executed()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pipeline.core.graph import Graph, Target
 from pipeline.core.recipe import recipe
 from pipeline.tree.budget import Ceiling, Limits
-from pipeline.tree.model import Canary, CheckCommand, Command, Keep, Loop, Shape, Sweep, TreeSpec
+from pipeline.tree.model import Canary, CheckCommand, Command, Keep, Loop, Protect, Shape, Sweep, TreeSpec
 from pipeline.tree.plan import plan
 from pipeline.tree.scoring import Metric, Rules
 from pipeline.tree.validate_files import targets as expected_targets
@@ -137,6 +137,7 @@ def specs(draw: st.DrawFn) -> TreeSpec:
         loop=Loop(asked, draw(st.integers(0, 2)), draw(st.booleans()), ""),
         tests=draw(st.sampled_from([None, command("run")])),
         checks=draw(st.sampled_from([(), (CheckCommand("lint", command("lint"), None),)])),
+        protect=draw(st.sampled_from([Protect(), Protect(("sweep.py",))])),
         per_node=draw(st.sampled_from([None, 1])),
         dry_run=draw(st.booleans()),
     )
@@ -155,7 +156,9 @@ def test_there_is_a_target_for_each_evaluation_that_a_search_can_have(spec: Tree
         assert len(named(targets, stage)) == evaluations
     tested = evaluations + 1 if spec.tests and not spec.dry_run else 0
     assert len(named(targets, "test")) == tested, "and the root"
-    assert len(named(targets, "checks")) == (evaluations + 1 if spec.checks and not spec.dry_run else 0), "and the root"
+    assert len(named(targets, "checks")) == (
+        evaluations + 1 if (spec.checks or spec.protect.repo) and not spec.dry_run else 0
+    ), "and the root"
     assert len(named(targets, "sweep", "gather")) == evaluations + 1, "and the root's"
     rows = 0 if spec.dry_run or spec.sweep.grid is None else spec.sweep.grid
     assert len(named(targets, "row")) == rows * (evaluations + 1)

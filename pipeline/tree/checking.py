@@ -1,4 +1,6 @@
-"""The stage before a sweep: the checks of the spec on a candidate's code, in order; the first that fails ends it."""
+"""The stage before a sweep: does a candidate keep off what is protected, and pass the checks of the spec?
+
+They run in order; the first that fails ends it."""
 
 from __future__ import annotations
 
@@ -11,21 +13,24 @@ from pipeline.edge.git.folders import delete
 from pipeline.edge.job import Job, StageFailed
 from pipeline.tree.canary import Data, Unusable, data_of
 from pipeline.tree.commands import Errand, Ran, note, ran
+from pipeline.tree.cutting import watched
 from pipeline.tree.gate import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.layout import Layout
 from pipeline.tree.model import Canary
 from pipeline.tree.positions import position
+from pipeline.tree.protected import PORT, void
 from pipeline.tree.records import Record, read_bytes, read_text, save, write
 from pipeline.tree.slots import Slot
 from pipeline.tree.sweeping import keep_printed, no_baseline
-from pipeline.tree.cutting import watched
+from pipeline.tree.touching import VOID
 
 
 def check(job: Job) -> None:
     """`tree` of what passed goes on to the sweep."""
     tree, checking = read_text(job.reads["tree"][0]).strip(), _Checking(job)
-    found = [*checking.results(tree)] if tree else []
-    why = next((f"{each['name']}: {each['why']}" for each in found if each["why"]), "")
+    foul = void(job, tree)
+    found = [*checking.results(tree)] if tree and not foul else []
+    why = foul or next((_told(each) for each in found if each["why"]), "")
     if why and not isinstance(checking.where, Slot):
         keep_printed(job, job.writes["log"][0])
         raise no_baseline(job.target.run, "checks", f"failed: {why}")
@@ -36,6 +41,10 @@ def check(job: Job) -> None:
     save(job.writes["cost"][0], checking.cost())
     if not os.path.exists(job.writes["log"][0]):
         write(job.writes["log"][0], b"")
+
+
+def _told(result: Record) -> str:
+    return str(result["why"] if result["why"].startswith(VOID) else f"{result['name']}: {result['why']}")
 
 
 class _Checking:
@@ -104,6 +113,7 @@ def _of_check(job: Job, number: int) -> Job:
     check, timeout = job.target.params["checks"][number], job.target.params["limits"]["timeouts"][number]
     own = f"in.{check['name']}."
     reads = {f"in.{port.removeprefix(own)}": paths for port, paths in job.reads.items() if port.startswith(own)}
+    reads |= {PORT: job.reads[PORT]} if PORT in job.reads else {}
     target = job.target._replace(params=check, limits=job.target.limits._replace(timeout=timeout))
     return job._replace(target=target, reads=reads)
 

@@ -11,11 +11,16 @@ from typing import Any, NamedTuple
 from pipeline.core.templates import argv, shell_line
 from pipeline.edge.ended import unstarted, verdict
 from pipeline.edge.git.folders import delete, open_folders
+from pipeline.edge.git.objects import tree_hash
+from pipeline.edge.git.worktrees import Worktree
 from pipeline.edge.job import Job, StageFailed
 from pipeline.edge.process import Exit
 from pipeline.tree.bench import Bench
+from pipeline.tree.protected import void
 from pipeline.tree.records import write
 from pipeline.tree.slots import Place, Slot
+from pipeline.tree.touching import VOID
+from pipeline.tree.watching import tampered, watch
 
 LARGEST = 256 << 20  # of a file that a command leaves for us
 
@@ -32,6 +37,10 @@ class Ran(NamedTuple):
     @property
     def ok(self) -> bool:
         return not self.why
+
+    @property
+    def void(self) -> bool:
+        return self.why.startswith(VOID)
 
     def cost(self) -> dict[str, Any]:
         return {"seconds": round(self.seconds, 3), "attempts": self.attempts, "exit": self.exit}
@@ -58,19 +67,22 @@ class Errand(NamedTuple):
 def ran(job: Job, errand: Errand) -> Ran:
     bench = Bench(job.target.run)
     commit = bench.commit(errand.where)
+    if why := void(job, tree_hash(bench.repo, commit)):
+        return NOTHING_RAN._replace(why=why)
     # A root that cannot be measured is no result: its target fails, which is tried again by whoever builds.
     retries = job.target.limits.retries if isinstance(errand.where, Slot) else 0
     begun, attempt = time.monotonic(), 0
     while True:
         attempt += 1
         with bench.checkout(errand.checkout, commit, errand.keep_checkout) as worktree:
-            once = _once(job, errand, worktree.path)
-        if once.ok or attempt > retries or job.processes.stopping:
+            once = _once(job, errand, worktree)
+        if once.ok or once.void or attempt > retries or job.processes.stopping:
             return once._replace(seconds=time.monotonic() - begun, attempts=attempt)
         note(errand.log, f"attempt {attempt} failed: {once.why}")
 
 
-def _once(job: Job, errand: Errand, folder: str) -> Ran:
+def _once(job: Job, errand: Errand, worktree: Worktree) -> Ran:
+    folder = worktree.path
     output = os.path.abspath(errand.output)
     delete(output)
     os.makedirs(output)
@@ -82,9 +94,11 @@ def _once(job: Job, errand: Errand, folder: str) -> Ran:
     fixed = {name: " ".join(argv([text], names)) for name, text in job.target.params["env"].items()}
     fixed |= {"AGENTIC_OUTPUT_DIR": output, "AGENTIC_RESULTS_CSV": results}
     env, secrets = job.processes.environment(job.target.run, fixed, job.target.params["pass"])
+    watched = watch(job, worktree.repo, folder)
     exit_, why = _started(job, _words(job.target.params, names), env, secrets, folder, errand.log)
-    found = b""
-    if errand.wants:
+    found, foul = b"", tampered(watched) if watched else ""
+    why = foul or why
+    if errand.wants and not foul:
         found, lacking = collected(results)
         why = why or lacking
     _tidy(output, results)

@@ -69,7 +69,7 @@ def _decisions(data: Data, until: str, run: Run) -> Decisions:
     where = "with all of the data" if until == data.last else f"with the data up to {until}"
     done = run(until)
     if not done.ok:
-        raise _Failed(f"{where}: {done.why}", done.exit)
+        raise _Failed(done.why if done.void else f"{where}: {done.why}", done.exit)
     if len(done.results) > LARGEST:
         raise _Failed(f"{where}: more than {LARGEST >> 20} MB of decisions", 0)
     try:

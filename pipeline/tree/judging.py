@@ -11,6 +11,7 @@ from pipeline.tree.records import load, name_of, read_bytes, save
 from pipeline.tree.results import Checked, Expected, Sheet, complete, expected, read
 from pipeline.tree.scoring import score
 from pipeline.tree.slots import ROOT, Slot
+from pipeline.tree.touching import VOID
 from pipeline.tree.verdicts import rules_of, summary_of
 
 NO_SLOT = Slot(*ROOT, 0)  # a summary has no position
@@ -54,7 +55,8 @@ def _status(job: Job, candidate: Mapping[str, Any]) -> tuple[str, str]:
     steps.append(("sweep: ", load(job.reads["sweep"][0])))
     for what, record in steps:
         if record["status"] != COMPLETED:
-            return record["status"] if not what else FAILED, f"{what}{record['why']}"
+            where = "" if record["why"].startswith(VOID) else what
+            return record["status"] if not what else FAILED, f"{where}{record['why']}"
     return COMPLETED, ""
 
 

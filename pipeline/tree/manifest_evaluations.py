@@ -29,8 +29,8 @@ FILES = {
     "sweep_log": "sweep.log",
     "summary": "summary.json",
 }
-# Steps before the sweep, by the key of the configuration that says whether there are any.
-BEFORE = {"test": "tests", "checks": "checks"}
+# Steps before the sweep, by the keys of the configuration that say whether there are any.
+BEFORE = {"test": ("tests",), "checks": ("checks", "protect")}
 
 
 def evaluation(found: Found, slot: Slot, lifecycle: Mapping[str, Any]) -> Record | None:
@@ -43,7 +43,7 @@ class _Evaluation:
     def __init__(self, found: Found, slot: Slot, task: Record, lifecycle: Mapping[str, Any]) -> None:
         self.found, self.slot, self.task, self.lifecycle = found, slot, task, lifecycle
         self.candidate, self.summary = self._read("candidate.json"), self._read("summary.json")
-        self.before = [step for step, key in BEFORE.items() if found.config[key]]
+        self.before = [step for step, keys in BEFORE.items() if any(found.config[key] for key in keys)]
         names = (*self.before, "sweep")
         self.costs = {name: cost for name in names if (cost := self._read(f"{name}.cost.json"))}
         promoted = found.promoted.get(slot.depth, {"decisions": {}, "spent": {}})

@@ -17,18 +17,19 @@ def test(draft: Draft, where: Slot | Place, tests: Command) -> Target:
     """Of a slot; or of the root, whose tests must pass before anything is paid for."""
     names = {"test": "test.json", "tree": "tested.txt", "log": "test.log", "cost": "test.cost.json"}
     writes = {port: _record(draft, where, name) for port, name in names.items()}
-    reads = {"tree": _record(draft, where, "tree.txt"), **command_files(tests)}
+    reads = {"tree": _record(draft, where, "tree.txt"), **command_files(tests), **draft.guarded}
     limits = draft.limits(_place(where), tests.timeout)
     return draft.target(f"{where}.test", "test", reads, writes, command_params(tests), limits, tests.line)
 
 
 def check(draft: Draft, where: Slot | Place) -> Target:
-    """All checks in order, after the tests: a root that does not pass them is no ground to search from."""
+    """Does it keep off what is protected, does it pass all checks?  A root that does not is no ground to search from."""
     names = {"checks": "checks.json", "tree": "checked.txt", "log": "checks.log", "cost": "checks.cost.json"}
     writes = {port: _record(draft, where, name) for port, name in names.items()}
     reads: dict[str, Paths] = {"tree": _record(draft, where, "tested.txt" if draft.tests else "tree.txt")}
     for each in draft.checks:
         reads |= {f"in.{each.name}.{port}": paths for port, paths in each.command.reads.items()}
+    reads |= draft.guarded
     timeouts = [each.command.timeout for each in draft.checks]
     params = {
         "checks": [_checked(each) for each in draft.checks],
@@ -37,7 +38,8 @@ def check(draft: Draft, where: Slot | Place) -> Target:
     }
     longest = [limit * each.runs for limit, each in zip(timeouts, draft.checks, strict=True) if limit is not None]
     limits = draft.limits(_place(where), sum(longest) if None not in timeouts else None)
-    return draft.target(f"{where}.checks", "checks", reads, writes, params, limits, draft.checks[0].command.line)
+    line = draft.checks[0].command.line if draft.checks else draft.spec.protect.line
+    return draft.target(f"{where}.checks", "checks", reads, writes, params, limits, line)
 
 
 def _checked(each: CheckCommand) -> dict[str, Any]:
@@ -49,7 +51,7 @@ def measured(draft: Draft, where: Slot | Place) -> Iterator[Target]:
     """Tests and sweep of a slot, or of the root as its baseline; a sweep is one command, or one for each config."""
     if draft.tests:
         yield test(draft, where, draft.tests)
-    if draft.checks:
+    if draft.checking:
         yield check(draft, where)
     if draft.spec.sweep.mode == PER_CONFIG and not draft.spec.dry_run:
         rows = [_row(draft, where, config) for config in draft.spec.sweep.ids]
@@ -61,7 +63,7 @@ def measured(draft: Draft, where: Slot | Place) -> Iterator[Target]:
 
 def _sweep(draft: Draft, where: Slot | Place) -> Target:
     sweep, command = draft.spec.sweep, draft.spec.sweep.command
-    reads = {"tree": _swept_tree(draft, where), **command_files(command)}
+    reads = {"tree": _swept_tree(draft, where), **command_files(command), **draft.guarded}
     params = command_params(command)
     if "limit" in command.uses:
         params["limit"] = sweep.grid if sweep.limit is None else sweep.limit
@@ -79,7 +81,7 @@ def _row(draft: Draft, where: Slot | Place, config: int) -> Target:
     command, configs = draft.spec.sweep.command, draft.spec.sweep.configs or ()
     names = {"csv": f"rows/{config}.csv", "log": f"rows/{config}.log", "cost": f"rows/{config}.json"}
     writes = {port: _record(draft, where, name) for port, name in names.items()}
-    reads = {"tree": _swept_tree(draft, where), **command_files(command)}
+    reads = {"tree": _swept_tree(draft, where), **command_files(command), **draft.guarded}
     params = {**command_params(command), "config_id": config, "values": dict(configs[config])}
     return draft.target(f"{where}.row.{config}", "row", reads, writes, params, _sweeping(draft, where), command.line)
 
@@ -96,7 +98,7 @@ def score(draft: Draft, slot: Slot) -> Target:
     reads: dict[str, Paths] = {
         "candidate": at.of_eval(slot, "candidate.json"),
         "test": [at.of_eval(slot, "test.json")] if draft.tests else [],
-        "checks": [at.of_eval(slot, "checks.json")] if draft.checks else [],
+        "checks": [at.of_eval(slot, "checks.json")] if draft.checking else [],
         "sweep": at.of_eval(slot, "sweep.json"),
         "csv": at.csv(slot),
         "parent": at.csv(slot.place),
@@ -114,7 +116,7 @@ def _record(draft: Draft, where: Slot | Place, name: str) -> str:
 
 
 def _swept_tree(draft: Draft, where: Slot | Place) -> str:
-    return _record(draft, where, "checked.txt" if draft.checks else "tested.txt" if draft.tests else "tree.txt")
+    return _record(draft, where, "checked.txt" if draft.checking else "tested.txt" if draft.tests else "tree.txt")
 
 
 def _place(where: Slot | Place) -> Place:
