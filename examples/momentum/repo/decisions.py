@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from backtest import Prices, read_prices, trading_days
+from backtest import WARM_UP, Prices, month_starts, read_prices
 from strategy import Config, decide
 from sweep import grid
 
@@ -30,8 +30,8 @@ def weights(prices: Prices, config: Config, days: list[int]) -> list[list[object
 
 
 def decided(prices: Prices, since: str) -> Iterator[list[object]]:
-    """In the order of time: a strategy that remembers what it saw is asked in that order too."""
-    days = [day for day in trading_days(prices.days) if prices.days[day] >= since]
+    """In the order of time, and on the last day too: it is known on that day whether a month has begun."""
+    days = [day for day in month_starts(prices.days) if day >= WARM_UP and prices.days[day] >= since]
     rows = [row for config in grid() for row in weights(prices, config, days)]
     yield from sorted(rows, key=lambda row: row[:2])  # type: ignore[arg-type]
 
