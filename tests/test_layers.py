@@ -34,6 +34,7 @@ MAY_IMPORT = {
         "edge.roles",
         "edge.state",
         "spec",
+        "trust",
     ],
     "trust": [],
     "views": ["core"],

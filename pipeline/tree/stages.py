@@ -13,11 +13,12 @@ from pipeline.tree.assigning import hand_out
 from pipeline.tree.handing import by_hand
 from pipeline.tree.ideation import idea, recorded
 from pipeline.tree.implementing import implement
-from pipeline.tree.judging import judge
+from pipeline.tree.judging import judge, pair
 from pipeline.tree.promoting import end_depth
 from pipeline.tree.reporting import report, validate
 from pipeline.tree.starting import node, root, start
 from pipeline.tree.sweeping import gather, row, sweep, test
+from pipeline.tree.weighing import settle, weigh
 
 
 def passed(target: Target) -> Sequence[str]:
@@ -60,8 +61,11 @@ _STAGES = {
     "test": Stage("tree.test/1", test, passed=passed),
     "sweep": Stage("tree.sweep/1", sweep, passed=passed),
     "row": Stage("tree.row/1", row, passed=passed),
-    "gather": Stage("tree.gather/1", gather),
-    "score": Stage("tree.score/1", judge),
+    "gather": Stage("tree.gather/2", gather),
+    "score": Stage("tree.score/2", judge),
+    "pair": Stage("tree.pair/1", pair),
+    "weigh": Stage("tree.weigh/1", weigh),
+    "settle": Stage("tree.settle/1", settle),
     "promote": Stage("tree.promote/1", end_depth),
     "report": Stage("tree.report/1", report),
     "validate": Stage("tree.validate/1", validate),
