@@ -25,6 +25,7 @@ MAY_IMPORT = {
         "core",
         "errors",
         "declared",
+        "edge.confine",
         "edge.ended",
         "edge.files",
         "edge.git",
