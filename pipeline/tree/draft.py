@@ -24,6 +24,12 @@ class Draft:
         self.tests = None if spec.dry_run else spec.tests
         self.depths = range(spec.shape.max_depth)
 
+    @property
+    def guarded(self) -> dict[str, Paths]:
+        """What every target that runs a command of the spec reads, so that the command is watched."""
+        named = self.spec.protect.repo or self.spec.protect.project
+        return {"protected": self.at.of_run("protected.json")} if named and not self.spec.dry_run else {}
+
     def target(
         self,
         name: str,

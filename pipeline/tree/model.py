@@ -88,6 +88,14 @@ class Keep(NamedTuple):
     failed_artifacts: bool = False
 
 
+class Protect(NamedTuple):
+    """Paths and patterns that no candidate may touch: of `repo`, and of the project."""
+
+    repo: tuple[str, ...] = ()
+    project: tuple[str, ...] = ()
+    line: int = 0
+
+
 class TreeSpec(NamedTuple):
     """`plain`: `repo` is no repository, its files are what the search starts from."""
 
@@ -108,6 +116,7 @@ class TreeSpec(NamedTuple):
     keep: Keep
     dry_run: bool
     store: str | None
+    protect: Protect = Protect()
 
     @property
     def rooms(self) -> dict[str, int]:

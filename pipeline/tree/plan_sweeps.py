@@ -16,7 +16,7 @@ def test(draft: Draft, where: Slot | Place, tests: Command) -> Target:
     """Of a slot; or of the root, whose tests must pass before anything is paid for."""
     names = {"test": "test.json", "tree": "tested.txt", "log": "test.log", "cost": "test.cost.json"}
     writes = {port: _record(draft, where, name) for port, name in names.items()}
-    reads = {"tree": _record(draft, where, "tree.txt"), **command_files(tests)}
+    reads = {"tree": _record(draft, where, "tree.txt"), **command_files(tests), **draft.guarded}
     limits = draft.limits(_place(where), tests.timeout)
     return draft.target(f"{where}.test", "test", reads, writes, command_params(tests), limits, tests.line)
 
@@ -35,7 +35,7 @@ def measured(draft: Draft, where: Slot | Place) -> Iterator[Target]:
 
 def _sweep(draft: Draft, where: Slot | Place) -> Target:
     sweep, command = draft.spec.sweep, draft.spec.sweep.command
-    reads = {"tree": _swept_tree(draft, where), **command_files(command)}
+    reads = {"tree": _swept_tree(draft, where), **command_files(command), **draft.guarded}
     params = command_params(command)
     if "limit" in command.uses:
         params["limit"] = sweep.grid if sweep.limit is None else sweep.limit
@@ -58,7 +58,7 @@ def _row(draft: Draft, where: Slot | Place, config: int) -> Target:
     command, configs = draft.spec.sweep.command, draft.spec.sweep.configs or ()
     names = {"csv": f"rows/{config}.csv", "log": f"rows/{config}.log", "cost": f"rows/{config}.json"}
     writes = {port: _record(draft, where, name) for port, name in names.items()}
-    reads = {"tree": _swept_tree(draft, where), **command_files(command)}
+    reads = {"tree": _swept_tree(draft, where), **command_files(command), **draft.guarded}
     params = {**command_params(command), "config_id": config, "values": dict(configs[config])}
     if draft.spec.sweep.blocks:
         params["block"] = draft.spec.sweep.blocks.column

@@ -15,6 +15,7 @@ from pipeline.tree.ideation import idea, recorded
 from pipeline.tree.implementing import implement
 from pipeline.tree.judging import judge, pair
 from pipeline.tree.promoting import end_depth
+from pipeline.tree.protected import protect
 from pipeline.tree.reporting import report, validate
 from pipeline.tree.starting import node, root, start
 from pipeline.tree.sweeping import gather, row, sweep, test
@@ -51,6 +52,7 @@ def _told(do: Callable[[Job], None]) -> Callable[[Job], None]:
 
 _STAGES = {
     "root": Stage("tree.root/1", root),
+    "protected": Stage("tree.protected/1", protect),
     "start": Stage("tree.start/1", start),
     "node": Stage("tree.node/1", node),
     "idea": Stage("tree.idea/1", idea, passed=passed),
