@@ -1,12 +1,9 @@
 """What a spec protects is the root's whenever a command runs, and a candidate that touches it is void."""
 
-import os
-from pathlib import Path
 from typing import Any
 
-import pytest
 from conftest import Project
-from searches import Search, adding
+from searches import Search
 
 HARNESS = 'echo config_id,status,gain,risk > "$1"; for i in 0 1 2; do echo "$i,ok,$(cat gain),1" >> "$1"; done\n'
 GAIN = "--- a/gain\n+++ b/gain\n@@ -1 +1 @@\n-10\n+12\n"
@@ -36,5 +33,5 @@ def test_a_candidate_that_edits_it_is_void(project: Project) -> None:
     patch = f"--- a/sweep.sh\n+++ b/sweep.sh\n@@ -1 +1 @@\n-{HARNESS}+{HARNESS.replace('ok,', 'ok,9')}"
     search = protecting(project, patch=patch)
     search.build()
-    assert search.why("d0.n0.i0") == "failed: sweep: void: sweep.sh is protected and was changed"
+    assert search.why("d0.n0.i0") == "failed: void: sweep.sh is protected and was changed"
     assert search.summary("d0.n0.i0")["status"] == "failed"

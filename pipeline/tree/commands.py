@@ -83,7 +83,7 @@ def ran(job: Job, errand: Errand) -> Ran:
             once = _once(job, errand, worktree)
         if once.ok or once.void or attempt > retries or job.processes.stopping:
             return once._replace(seconds=time.monotonic() - begun, attempts=attempt)
-        _note(errand.log, f"attempt {attempt} failed: {once.why}")
+        note(errand.log, f"attempt {attempt} failed: {once.why}")
 
 
 def _once(job: Job, errand: Errand, worktree: Worktree) -> Ran:
@@ -182,6 +182,6 @@ def _tidy(output: str, results: str) -> None:
         os.rmdir(output)
 
 
-def _note(log: str, text: str) -> None:
+def note(log: str, text: str) -> None:
     with open(log, "ab") as file:
         file.write(f"---- {text} ----\n".encode(errors="backslashreplace"))

@@ -60,6 +60,7 @@ def promote(draft: Draft, depth: int) -> Target:
     reads: dict[str, Paths] = {"assigned": at.of_depth(depth, "assigned.json")}
     reads |= {name.partition(".")[0]: [at.of_eval(slot, name) for slot in slots] for name in beside}
     reads["test"] = [at.of_eval(slot, "test.cost.json") for slot in slots] if draft.tests else []
+    reads["checks"] = [at.of_eval(slot, "checks.cost.json") for slot in slots] if draft.checking else []
     reads["csv"] = [at.csv(slot) for slot in slots]
     for name in ("code", "context", "origin"):
         reads[f"node_{name}"] = [at.of_node(place, f"{name}.json") for place in draft.places(depth)]

@@ -10,6 +10,7 @@ from pipeline.core.graph import Target
 from pipeline.edge.git.command import GitProblem
 from pipeline.edge.job import Job, Stage, StageFailed
 from pipeline.tree.assigning import hand_out
+from pipeline.tree.checking import check
 from pipeline.tree.handing import by_hand
 from pipeline.tree.ideation import idea, recorded
 from pipeline.tree.implementing import implement
@@ -61,6 +62,7 @@ _STAGES = {
     "by_hand": Stage("tree.by_hand/1", by_hand),
     "implement": Stage("tree.implement/1", implement, passed=passed),
     "test": Stage("tree.test/1", test, passed=passed),
+    "checks": Stage("tree.checks/1", check, passed=passed),
     "sweep": Stage("tree.sweep/1", sweep, passed=passed),
     "row": Stage("tree.row/1", row, passed=passed),
     "gather": Stage("tree.gather/2", gather),

@@ -101,21 +101,23 @@ def _run(job: Job, what: str, values: Mapping[str, str], wants: bool) -> Ran:
     checkout = str(where) if what == "sweep" else f"{where}.{what}"
     done = ran(job, Errand(where, checkout, output, values, log, wants, _keeps_checkout(job), _configs(job)))
     if not done.ok and not isinstance(where, Slot):
-        _keep_printed(job, log)
+        keep_printed(job, log)
         raise no_baseline(job.target.run, what, f"failed: {done.why}")
     if not done.ok and not job.target.params.get("limits", {}).get("keep"):
         delete(output)
     return done
 
 
-def _keep_printed(job: Job, log: str) -> None:
+def keep_printed(job: Job, log: str) -> None:
     """Of the root, whose target fails, so that nothing else of it is kept."""
     with open(job.log, "ab") as file:
         file.write(read_bytes(log) if os.path.exists(log) else b"")
 
 
 def no_baseline(run: str, what: str, why: str) -> StageFailed:
-    subject = {"tests": "the tests of the root"}.get(what, "the sweep of the root, which all is compared with,")
+    subject = {"tests": "the tests of the root", "checks": "the checks of the root"}.get(
+        what, "the sweep of the root, which all is compared with,"
+    )
     commit = load(Layout(run).of_run("root.json"))["commit"][:10]
     again = f"a later commit of a git repository is taken after `coppice forget {run}:root`"
     return StageFailed(f"{subject} {why}; it is commit {commit}: {again}", 1)
