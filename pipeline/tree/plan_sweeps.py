@@ -23,7 +23,7 @@ def test(draft: Draft, where: Slot | Place, tests: Command) -> Target:
 
 
 def check(draft: Draft, where: Slot | Place) -> Target:
-    """Does it keep off what is protected, does it pass all checks?  A root that does not is no ground to search from."""
+    """Does it keep off what is protected and pass all checks?  A root that does not is no ground to search from."""
     names = {"checks": "checks.json", "tree": "checked.txt", "log": "checks.log", "cost": "checks.cost.json"}
     writes = {port: _record(draft, where, name) for port, name in names.items()}
     reads: dict[str, Paths] = {"tree": _record(draft, where, "tested.txt" if draft.tests else "tree.txt")}
