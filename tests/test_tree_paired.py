@@ -170,3 +170,11 @@ def test_a_dry_run_has_blocks_too(project: Project) -> None:
     found.build()
     assert found.summary("d0.n0.i0")["rows_used"] == 3 * 8
     assert json.loads(found.project.read("runs/x/eval/d0.n0.i0/pairs.json"))["blocks"] == [*map(str, range(8))]
+
+
+def test_an_evaluation_by_blocks_has_ended_when_its_verdict_is_there(project: Project) -> None:
+    found = search(project)
+    found.build()
+    events = [json.loads(line) for line in found.project.read("runs/x/events.jsonl").splitlines()]
+    ended = sorted(event["eval_id"] for event in events if event["event"] == "completed")
+    assert ended == [f"d0.n0.i{n}" for n in range(4)]
