@@ -20,6 +20,8 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before numpy: the cells are what run
 from benchmarks.trust.studies import STUDIES, cell
 from benchmarks.trust.study import Found, Params, plain, table
 
+NEEDS_PRICES = "momentum"
+
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.trust", description=__doc__)
@@ -57,11 +59,12 @@ def main() -> int:
     print(f"# Trust: {depths:,} simulated depths a cell; python -m benchmarks.trust {' '.join(sys.argv[1:])}")
     reports = []
     for name in asked.only.split(","):
-        cells = [*STUDIES[name].grid(asked.quick)]
-        if name == "momentum":
-            cells = [params | {"prices": str(asked.prices)} for params in cells if asked.prices]
+        if name == NEEDS_PRICES and not asked.prices:
+            continue
+        cells, more = STUDIES[name].grid(asked.quick), {"prices": str(asked.prices)} if name == NEEDS_PRICES else {}
         start = time.perf_counter()
-        rows = list(zip(cells, measured(name, depths, cells, asked.jobs), strict=True))
+        found = measured(name, depths, [params | more for params in cells], asked.jobs)
+        rows = list(zip(cells, found, strict=True))
         reports.append(report(name, rows, time.perf_counter() - start))
     if asked.json:
         asked.json.write_text(json.dumps({"depths": depths, "studies": reports}, indent=1) + "\n")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from benchmarks.trust.judged import RULES, bootstrap, column, promoted, weighed
+from benchmarks.trust.judged import RULES, column, promoted, weighed
 from benchmarks.trust.shares import Share, seeded, share
 from benchmarks.trust.study import Found, Params, Promise, Study
 from benchmarks.trust.worlds import Array, World
@@ -32,7 +32,10 @@ def joined(parts: Sequence[Share]) -> Share:
 
 
 def _grid(quick: bool) -> list[Params]:
-    noises, blocks = ("normal", "left") if quick else ("normal", "t3", "crisis", "left"), (5, 20) if quick else (5, 10, 20, 50)
+    noises, blocks = (
+        ("normal", "left") if quick else ("normal", "t3", "crisis", "left"),
+        (5, 20) if quick else (5, 10, 20, 50),
+    )
     return [{"noise": noise, "K": k, "B": b} for noise in noises for k in (1, 7, 20) for b in blocks]
 
 
@@ -57,7 +60,12 @@ ERRORS = Study("False promotions, % of depths with any, blocks in no order (95 %
 
 def _series_grid(quick: bool) -> list[Params]:
     noises = ("normal",) if quick else ("normal", "left")
-    cells = [{"noise": n, "rho": rho, "K": k} for n in noises for rho in RHOS for k in ((7,) if quick else (1, 7, 20))]
+    cells = [
+        {"noise": n, "rho": rho, "K": k}
+        for n in noises
+        for rho in RHOS
+        for k in ((7,) if quick or n == "left" else (1, 7, 20))
+    ]
     return [cell | {"B": b} for cell in cells for b in (10, 20, 50)]
 
 
@@ -71,7 +79,6 @@ def _series(depths: int, noise: str, rho: float, K: int, B: int) -> Found:  # no
             "rho given": promoted(weighed(blocks, ordered=True, rho=rho)),
             "without skew guard": _unguarded(estimated),
             "taken for unordered": promoted(weighed(blocks)),
-            "percentile bootstrap": bootstrap(deltas),
         }.items():
             found.setdefault(name, []).append(any_of(wins))
     return {name: joined(parts) for name, parts in found.items()}
@@ -89,5 +96,8 @@ def _series_promises(params: Params, found: Found) -> list[Promise]:
 
 
 SERIES = Study(
-    "False promotions, % of depths with any, blocks in time order with AR(1) noise", _series_grid, _series, _series_promises
+    "False promotions, % of depths with any, blocks in time order with AR(1) noise",
+    _series_grid,
+    _series,
+    _series_promises,
 )

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.trust.worlds import CONFIGS
-from pipeline.trust.evidence import Weighed
-from pipeline.trust.rule import weigh
-from pipeline.trust.student import quantile
 from pipeline.tree.gate import COMPLETED, Evaluation, gate
 from pipeline.tree.results import Checked, Row
 from pipeline.tree.scoring import Metric, Rules, score
 from pipeline.tree.slots import Slot
+from pipeline.trust.evidence import Weighed
+from pipeline.trust.rule import weigh
+from pipeline.trust.student import quantile
 
 Array = Any
 ALPHA = 0.05
@@ -84,7 +84,7 @@ def weighted_means(deltas: Array) -> Array:
 def _passes(configs: Array) -> bool:
     sides = [_rows(LEVEL + delta) for delta in (configs, 0 * configs)]
     found = score(Rules("m", (Metric("m"),)), sides[0], sides[1], sides[1])
-    names = dict(commit="c", tree="t", results="r", baseline="b")
+    names = {"commit": "c", "tree": "t", "results": "r", "baseline": "b"}
     ended = Evaluation(Slot(1, 0, 0), COMPLETED, **names, approved=True, score=found)
     return gate(ended._replace(rows_used=CONFIGS, rows_expected=CONFIGS)) is None
 

@@ -46,4 +46,6 @@ def _promises(params: Params, found: Found) -> list[Promise]:
     return [Promise(ratio >= ENOUGH, f"at {PROMISED} SE at least {ENOUGH:.0f} % of the oracle's power: {ratio} %")]
 
 
-POWER = Study("Power, % of depths: the planted idea is promoted and the best, by its effect in SE", _grid, _measure, _promises)
+POWER = Study(
+    "Power, % of depths: the planted idea is promoted and the best, by its effect in SE", _grid, _measure, _promises
+)

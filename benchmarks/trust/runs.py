@@ -79,10 +79,13 @@ def _level(wallet: str, freed: list[bool]) -> float:
     return level(ALPHA, DEPTHS, [False] * len(freed) if wallet == ".05/D" else freed)
 
 
-def _promises(params: Params, found: Found) -> list[Promise]:
+def _promises(_params: Params, found: Found) -> list[Promise]:
     return [Promise(found["coppice"].within(MOST), f"at most {MOST} % of runs: {found['coppice']}")]
 
 
 RUNS = Study(
-    f"False promotions, % of runs of {DEPTHS} depths with any ({IDEAS} ideas, {BLOCKS} blocks)", _grid, _measure, _promises
+    f"False promotions, % of runs of {DEPTHS} depths with any ({IDEAS} ideas, {BLOCKS} blocks)",
+    _grid,
+    _measure,
+    _promises,
 )
