@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
+from itertools import islice
 from typing import Any
 
-from pipeline.core.graph import Target
+from pipeline.core.graph import Ports, Target
 
 # Under this word a kind keeps what says how a target may run, and not what comes of it.
 LIMITS = "limits"
@@ -36,6 +37,20 @@ def _reads(target: Target) -> list[Any]:
     place = {path: n for n, path in enumerate(dict.fromkeys(inputs))}
     twice = len(place) < len(inputs)
     return [[port, [place[path] for path in group] if twice else len(group)] for port, group in target.reads]
+
+
+def reads_of(recipe: Mapping[str, Any], inputs: Sequence[str]) -> Ports:
+    """The other way round: the ports of a target whose inputs are known in their order."""
+    left = iter(inputs)
+    return tuple(
+        (port, tuple(islice(left, files)) if isinstance(files, int) else tuple(inputs[place] for place in files))
+        for port, files in recipe["reads"]
+    )
+
+
+def writes_of(recipe: Mapping[str, Any], outputs: Iterable[str]) -> Ports:
+    left = iter(outputs)
+    return tuple((port, tuple(islice(left, len(suffixes)))) for port, suffixes in recipe["writes"])
 
 
 def suffix(path: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pipeline.edge.job import Job
+from pipeline.edge.job import Papers
 from pipeline.tree.gate import COMPLETED, FAILED, Evaluation
 from pipeline.tree.records import load, name_of, read_bytes, save
 from pipeline.tree.results import Checked, Expected, Sheet, complete, expected, read
@@ -16,11 +16,11 @@ from pipeline.tree.verdicts import rules_of, summary_of
 NO_SLOT = Slot(*ROOT, 0)  # a summary has no position
 
 
-def judge(job: Job) -> None:
+def judge(job: Papers) -> None:
     save(job.writes["summary"][0], summary_of(_evaluation(job)))
 
 
-def _evaluation(job: Job) -> Evaluation:
+def _evaluation(job: Papers) -> Evaluation:
     params, candidate = job.target.params, load(job.reads["candidate"][0])
     status, why = _status(job, candidate)
     own, parent, root = (read_bytes(job.reads[port][0]) for port in ("csv", "parent", "root"))
@@ -47,7 +47,7 @@ def _evaluation(job: Job) -> Evaluation:
     return made._replace(score=score(rules_of(params), sides["own"], sides["parent"], sides["root"]))
 
 
-def _status(job: Job, candidate: Mapping[str, Any]) -> tuple[str, str]:
+def _status(job: Papers, candidate: Mapping[str, Any]) -> tuple[str, str]:
     """What it failed at first."""
     steps = [("", candidate), *(("tests: ", load(path)) for path in job.reads["test"])]
     steps.append(("sweep: ", load(job.reads["sweep"][0])))

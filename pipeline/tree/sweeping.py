@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from pipeline.edge.git.folders import delete
-from pipeline.edge.job import Job, StageFailed
+from pipeline.edge.job import Job, Papers, StageFailed
 from pipeline.tree.commands import NOTHING_RAN, Errand, Ran, ran
 from pipeline.tree.gate import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.layout import Layout
@@ -60,7 +60,7 @@ def row(job: Job) -> None:
     _cost(job, done)
 
 
-def gather(job: Job) -> None:
+def gather(job: Papers) -> None:
     tree = _tree(job)
     rows = [read_text(path) for path in job.reads["csv"]]
     results = _joined(rows, job.target.params["metrics"]) if tree else b""
@@ -73,7 +73,7 @@ def gather(job: Job) -> None:
     save(job.writes["cost"][0], {"seconds": round(seconds, 3), "attempts": attempts, "exit": exit_})
 
 
-def _tree(job: Job) -> str:
+def _tree(job: Papers) -> str:
     return read_text(job.reads["tree"][0]).strip()
 
 
