@@ -34,7 +34,9 @@ MAY_IMPORT = {
         "edge.roles",
         "edge.state",
         "spec",
+        "trust",
     ],
+    "trust": [],
     "views": ["core"],
     "views.junit": ["core", "views", "edge.files"],  # its file appears whole, like an output
     "build": ["core", "errors", "edge", "spec", "kinds", "views", "dodo", "cli"],
@@ -46,6 +48,7 @@ MAY_IMPORT = {
 PURE = [
     "core",
     "errors",
+    "trust",
     *(f"tree.{name}" for name in ("beam", "budget", "gate", "ideas", "literal_keys", "prompting", "results")),
     *(f"tree.{name}" for name in ("by_config", "rounding", "scoring", "slots", "summary", "summary_tables", "tables")),
 ]
@@ -56,6 +59,7 @@ OUTSIDE = {
     "psutil": ["edge.guard", "edge.takeover"],
     "git": ["edge.git"],
     "httpx": ["edge.roles"],
+    "numpy": ["trust"],
 }
 # No files, clock, randomness, processes.
 IMPURE = {"asyncio", "datetime", "io", "os", "pathlib", "random", "secrets", "shutil", "signal", "socket", "subprocess"}

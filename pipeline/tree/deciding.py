@@ -8,9 +8,10 @@ from typing import NamedTuple
 from pipeline.edge.job import Papers, Stage
 from pipeline.tree.assigning import hand_out
 from pipeline.tree.bench import Bench, Chains
-from pipeline.tree.judging import judge
+from pipeline.tree.judging import judge, pair
 from pipeline.tree.promoting import end_depth
 from pipeline.tree.sweeping import gather
+from pipeline.tree.weighing import settle, weigh
 
 Opened = Callable[[str], Chains]
 
@@ -28,7 +29,10 @@ class Decider(NamedTuple):
 # By the name of the stage; within a depth in this order.
 DECIDERS = {
     "assign": Decider("tree.assign/1", lambda job, _: hand_out(job)),
-    "gather": Decider("tree.gather/1", lambda job, _: gather(job)),
-    "score": Decider("tree.score/1", lambda job, _: judge(job)),
+    "gather": Decider("tree.gather/2", lambda job, _: gather(job)),
+    "pair": Decider("tree.pair/1", lambda job, _: pair(job)),
+    "weigh": Decider("tree.weigh/1", lambda job, _: weigh(job)),
+    "settle": Decider("tree.settle/1", lambda job, _: settle(job)),
+    "score": Decider("tree.score/2", lambda job, _: judge(job)),
     "promote": Decider("tree.promote/1", end_depth),
 }

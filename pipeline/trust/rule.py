@@ -1,0 +1,175 @@
+"""The moderated rotation max-T: all ideas of a depth judged at once, by the differences of each to its baseline.
+
+Blocks repeat a measurement; configs do not, and are reduced to one number a block before (`blocks.reduce`).  Each idea
+has a t: its mean over a standard error that is partly told by the other ideas' noise.  Were there no effects, then the
+direction of the mean among all directions in the space of blocks would be arbitrary: so p is how often a random
+direction, the same for all ideas, gives any of them a t as large.  That keeps alpha for normal noise of any correlation
+between ideas at any number of blocks; with one idea it is the t test."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from math import fsum, isfinite, sqrt
+from typing import NamedTuple
+
+from pipeline.trust import series
+from pipeline.trust.cascade import filled
+from pipeline.trust.draws import cosines, maxima, whole
+from pipeline.trust.evidence import DEGENERATE, IDENTICAL, STOPPED, TESTED, Evidence, Weighed
+from pipeline.trust.moderation import Prior, prior
+from pipeline.trust.rounding import STEADY, significant
+from pipeline.trust.skewness import guarded, leanings, unguarded
+from pipeline.trust.student import quantile
+
+POWER = 0.8  # with which a detectable effect is found
+CONFIDENCE = 0.95  # of an upper bound
+TIE = 1e-9  # random t within this of an observed one count as reaching it
+
+Blocks = Sequence[float]
+
+
+class _Idea(NamedTuple):
+    """One that is tested.  `rows`: its coordinates, the first is sqrt(B) times the mean; `length`: their squares."""
+
+    mean: float
+    rows: Sequence[float]
+    length: float
+    lean: float
+
+
+class _Chance(NamedTuple):
+    """What chance does: the best t in each of the random directions, in order."""
+
+    best: Sequence[float]
+    alpha: float
+
+    def p(self, t: float) -> float:
+        below = bisect_left(self.best, t - TIE * max(1.0, abs(t)))
+        return (1 + len(self.best) - below) / (len(self.best) + 1)
+
+    @property
+    def critical(self) -> float:
+        """The smallest t with p <= alpha."""
+        return self.best[len(self.best) - int(self.alpha * (len(self.best) + 1))]
+
+
+def weigh(
+    deltas: Sequence[Blocks],
+    *,
+    alpha: float,
+    seed: int,
+    ordered: bool = False,
+    rho: float | None = None,
+    draws: int = 10_000,
+) -> Weighed:
+    """`deltas`: of each idea its differences per block, more is better.  An idea with fewer blocks than the others was
+    stopped after the first of them; it counts among the ideas and cannot win.  `ordered`: blocks are in time order,
+    with the autocorrelation `rho` or one that is estimated."""
+    _check(deltas, alpha, draws, rho)
+    count = max(map(len, deltas))
+    standings = [_standing(blocks, count) for blocks in deltas]
+    live = [k for k, standing in enumerate(standings) if standing in (TESTED, STOPPED)]
+    full = filled([deltas[k] for k in live], count, seed)
+    used = _rho(full, ordered, rho)
+    ideas = _ideas(full, used)
+    common = prior([idea.length for idea in ideas], count)
+    df = count - 1 + common.df
+    chance = _chance(ideas, common, df, alpha, seed, draws)
+    tested = {k: idea for k, idea in zip(live, ideas, strict=True) if standings[k] == TESTED}
+    found = _tested(tested, common, df, chance, count)
+    rest = {k: _untested(standings[k], deltas[k]) for k in range(len(deltas)) if k not in tested}
+    evidence = tuple(({**found, **rest})[k] for k in range(len(deltas)))
+    critical = significant(chance.critical) if ideas else 0.0
+    return Weighed(evidence, count, alpha, critical, df, common.df, significant(sqrt(common.variance)), used, draws)
+
+
+def _check(deltas: Sequence[Blocks], alpha: float, draws: int, rho: float | None) -> None:
+    if not deltas or not all(deltas):
+        raise ValueError("there must be an idea, and a block of each")
+    if not all(isfinite(x) for blocks in deltas for x in blocks):
+        raise ValueError("differences must be finite numbers")
+    if not 0 < alpha <= 0.5:
+        raise ValueError(f"alpha {alpha} is not above 0 and up to 0.5")
+    if draws % 2 or alpha * (draws + 1) < 1:
+        raise ValueError(f"{draws} draws: must be even, and at least 1/alpha - 1 = {1 / alpha - 1:g}")
+    if rho is not None and not 0 <= rho <= series.MOST:
+        raise ValueError(f"rho {rho} is not from 0 to {series.MOST}")
+
+
+def _standing(blocks: Blocks, count: int) -> str:
+    largest = max(map(abs, blocks))
+    if largest == 0:
+        return IDENTICAL
+    if max(blocks) - min(blocks) <= STEADY * largest:
+        return DEGENERATE
+    return TESTED if len(blocks) == count else STOPPED
+
+
+def _rho(ideas: Sequence[Blocks], ordered: bool, rho: float | None) -> float:
+    if not ordered or not ideas:
+        return 0.0
+    return series.autocorrelation(ideas) if rho is None else rho
+
+
+def _ideas(ideas: Sequence[Blocks], rho: float) -> list[_Idea]:
+    """Blocks without order are put in one that neither the order of blocks nor that of ideas changes: then p is the
+    same too, and not only up to the random directions.  They need no other coordinates than themselves."""
+    count = len(ideas[0]) if ideas else 0
+    by_size = sorted(zip(*ideas, strict=True), key=sorted)
+    means = [fsum(blocks) / count for blocks in ideas]
+    if rho:
+        rows: list[Sequence[float]] = [series.coordinates(blocks, rho) for blocks in ideas]
+    else:
+        rows = list(zip(*by_size, strict=True))
+    lengths = [fsum(y * y for y in row) for row in rows]
+    return [_Idea(*idea) for idea in zip(means, rows, lengths, leanings(ideas), strict=True)]
+
+
+def _chance(ideas: Sequence[_Idea], common: Prior, df: float, alpha: float, seed: int, draws: int) -> _Chance:
+    if not ideas:
+        return _Chance((), alpha)
+    angles = cosines([whole(idea.rows, sqrt(idea.length)) for idea in ideas], seed, draws // 2)
+    return _Chance(maxima(angles, [common.squares / idea.length for idea in ideas], df), alpha)
+
+
+def _tested(ideas: dict[int, _Idea], common: Prior, df: float, chance: _Chance, count: int) -> dict[int, Evidence]:
+    errors = {k: _error(idea, common, df, count) for k, idea in ideas.items()}
+    shrink = _shrink([idea.mean for idea in ideas.values()], [*errors.values()])
+    return {k: _evidence(idea, errors[k], shrink, df, chance, count) for k, idea in ideas.items()}
+
+
+def _error(idea: _Idea, common: Prior, df: float, count: int) -> float:
+    """The standard error of the mean: from what is left of the squares, and the common noise."""
+    rest = max(0.0, idea.length - count * idea.mean**2)
+    return sqrt((rest + common.squares) / df / count)
+
+
+def _shrink(means: Sequence[float], errors: Sequence[float]) -> float:
+    """How much of a mean is effect, over all ideas: the rest of their spread is the errors'."""
+    if not means:
+        return 0.0
+    luck = fsum(error**2 for error in errors) / len(errors)
+    effect = max(0.0, fsum(mean**2 for mean in means) / len(means) - luck)
+    return effect / (effect + luck)
+
+
+def _evidence(idea: _Idea, error: float, shrink: float, df: float, chance: _Chance, count: int) -> Evidence:
+    t = significant(guarded(idea.mean / error, idea.lean, count))
+    reach = unguarded(chance.critical, idea.lean, count)
+    numbers = (
+        idea.mean,
+        error,
+        t,
+        chance.p(t),
+        idea.mean - reach * error,
+        idea.mean + quantile(CONFIDENCE, df) * error,
+        idea.mean * shrink,
+        (reach + quantile(POWER, df)) * error,
+    )
+    return Evidence(TESTED, count, *map(significant, numbers))
+
+
+def _untested(standing: str, blocks: Blocks) -> Evidence:
+    mean = significant(fsum(blocks) / len(blocks))
+    return Evidence(standing, len(blocks), mean, 0.0, 0.0, 1.0, mean, mean, mean, 0.0)
