@@ -12,6 +12,7 @@ from pipeline.tree.beam import RANK, SAME_CODE, code_of, rank
 from pipeline.tree.gate import CHECKS, COMPLETED, SKIPPED, Evaluation, gate
 from pipeline.tree.ideas import BUDGET, DUPLICATE, NO_IDEA
 from pipeline.tree.measures import MEASURES, Measured, guards
+from pipeline.tree.measures_paired import weighed
 from pipeline.tree.scoring import Rules
 from pipeline.tree.slots import Slot
 
@@ -67,8 +68,8 @@ def gate_told(e: Evaluation, rules: Rules) -> Iterator[Told]:
         yield _told(name, passed, measured or Measured(check(e)))
         failed = failed or not passed
         if name == "primary" and e.score:
-            for metric, held, found in guards(e.score.parent, rules):
-                yield _told(f"guard {metric}", held, found)
+            beside = weighed if e.score.parent.evidence else guards
+            yield from (_told(*line) for line in beside(e.score.parent, rules))
 
 
 def _told(name: str, passed: bool, found: Measured) -> Told:

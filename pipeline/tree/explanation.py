@@ -30,7 +30,7 @@ STEPS = {"implemented": "candidate", "tests": "test", "checks": "checks", "sweep
 def slot_named(run: str, targets: Sequence[Target], word: str) -> Slot:
     """The evaluation that `word` names, by itself or by one of its targets."""
     name = own_name(word)
-    slots = {str(slot_of(target.name)): slot_of(target.name) for target in targets if target.stage == "score"}
+    slots = {str(slot): slot for slot in _slots(targets)}
     found = next((slot for text, slot in slots.items() if name == text or name.startswith(f"{text}.")), None)
     if found and (name == str(found) or f"{run}:{name}" in {target.name for target in targets}):
         return found
@@ -39,13 +39,17 @@ def slot_named(run: str, targets: Sequence[Target], word: str) -> Slot:
     raise SpecError(f"'{word}' is no evaluation; there are {which}")
 
 
+def _slots(targets: Sequence[Target]) -> list[Slot]:
+    return [slot_of(target.name) for target in targets if target.name.endswith(".score")]
+
+
 class Explanation:
     """All by what was decided by: numbers of the records, rules of the receipts."""
 
     def __init__(self, run: str, slot: Slot, targets: Sequence[Target]) -> None:
         self.run, self.slot, self.at = run, slot, Layout(run)
         self.receipts = Receipts(run)
-        self.beside = [s for t in targets if t.stage == "score" and (s := slot_of(t.name)).depth == slot.depth]
+        self.beside = [each for each in _slots(targets) if each.depth == slot.depth]
 
     def record(self, recipes: Mapping[str, Any]) -> Record:
         """`recipes`: of the targets, as the spec is today."""
@@ -58,6 +62,7 @@ class Explanation:
             "failed_check": decision.get("failed_check"),
             "why": decision.get("why", self._undecided()),
             "edited": any(compact(recipes.get(name)) != compact(r.recipe) for name, r in self._receipts.items()),
+            "evidence": own.score and own.score.parent.evidence,
             "checks": [told._asdict() for told in self._checks(own)],
             **self._others(own),
         }

@@ -22,6 +22,10 @@ class Measured(NamedTuple):
     needs: str = ""
 
 
+# A check beside those of the gate: its name, whether it was passed, and its numbers.
+Line = tuple[str, bool, Measured]
+
+
 def _rows(e: Evaluation, _: Rules) -> Measured | None:
     if not e.results or not e.baseline or e.status != COMPLETED:
         return None
@@ -47,14 +51,14 @@ def _primary(e: Evaluation, rules: Rules) -> Measured | None:
     return Measured(what, delta, 0.0, -delta, _moved(rules, rules.primary, -delta))
 
 
-def guards(found: Comparison, rules: Rules) -> Iterator[tuple[str, bool, Measured]]:
+def guards(found: Comparison, rules: Rules) -> Iterator[Line]:
     """They veto exploring; a mixed grade passes the gate all the same."""
     for detail in (each for each in found.metrics if each.guard):
         least = -rules.constants.guard_drop
         passed = f"{RISK_REGRESSED}:{detail.name}" not in found.reasons
         what = f"{detail.name} changed by {detail.relative:+.4g} of its baseline; {least:+.4g} is allowed"
         needs = _moved(rules, detail.name, _lacking(detail, least))
-        yield detail.name, passed, Measured(what, detail.relative, least, least - detail.relative, needs)
+        yield f"guard {detail.name}", passed, Measured(what, detail.relative, least, least - detail.relative, needs)
 
 
 def _lacking(detail: Detail, least: float) -> float:
@@ -66,8 +70,9 @@ def _recommended(e: Evaluation, rules: Rules) -> Measured | None:
     if e.score is None:
         return None
     found, c = e.score.parent, rules.constants
-    if found.score is None:
-        return Measured(f"{found.grade}: {', '.join(found.reasons)}")
+    if found.evidence is not None:
+        return Measured(f"{found.evidence['verdict']}: {', '.join(found.reasons)}", needs="what failed above")
+    assert found.score is not None  # only a verdict by blocks is without one
     what = f"{found.grade}, score {found.score:+.6g}: from {c.mixed:g} on it is {MIXED}, from {c.explore:g} on explored"
     ways = [*_ways(found, rules)]
     least = min((change for change, _ in ways if change is not None), default=None)
