@@ -25,6 +25,7 @@ MAY_IMPORT = {
         "core",
         "errors",
         "declared",
+        "edge.confine",
         "edge.ended",
         "edge.files",
         "edge.git",
@@ -50,6 +51,7 @@ PURE = [
     "errors",
     "trust",
     *(f"tree.{name}" for name in ("beam", "budget", "gate", "ideas", "literal_keys", "prompting", "results")),
+    "tree.touching",
     *(f"tree.{name}" for name in ("by_config", "rounding", "scoring", "slots", "summary", "summary_tables", "tables")),
 ]
 # Only they may import these from outside the standard library.

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from pipeline.core.graph import Graph, Target
 from pipeline.core.recipe import recipe
 from pipeline.tree.budget import Ceiling, Limits
-from pipeline.tree.model import Command, Keep, Loop, Shape, Sweep, TreeSpec
+from pipeline.tree.model import Canary, CheckCommand, Command, Keep, Loop, Protect, Shape, Sweep, TreeSpec
 from pipeline.tree.plan import plan
 from pipeline.tree.scoring import Metric, Rules
 from pipeline.tree.validate_files import targets as expected_targets
 
-PAID = ("implement", "test", "sweep", "row")
+PAID = ("implement", "test", "checks", "sweep", "row")
 BACKENDS = {
     "ideas": ("patches", "command", "manual"),
     "planner": ("none", "command"),
@@ -102,6 +102,24 @@ def test_the_smallest_search_is_this_plan() -> None:
     assert "\n".join(lines(spec(Shape(1, 1, 1), tests=command("run {tests}", tests="tests.py")))) + "\n" == GOLDEN
 
 
+def test_checks_stand_between_tests_and_sweep_of_the_root_too() -> None:
+    checks = (
+        CheckCommand("lint", command("lint {code}", code="lint.py"), None),
+        CheckCommand("ahead", command("decide {days}", days="in.csv"), Canary("days", "", 5, 1e-9, 0.5)),
+    )
+    planned = {
+        line.partition(":")[0]: line for line in lines(spec(Shape(1, 1, 1), tests=command("run"), checks=checks))
+    }
+    for where, folder in (("d0.n0", "nodes/d0.n0"), ("d0.n0.i0", "eval/d0.n0.i0")):
+        assert planned[f"{where}.checks"] == (
+            f"{where}.checks: {folder}/tested.txt lint.py in.csv -> "
+            f"{folder}/checks.json {folder}/checked.txt {folder}/checks.log {folder}/checks.cost.json"
+        )
+        assert planned[f"{where}.sweep"].startswith(f"{where}.sweep: {folder}/checked.txt ")
+    assert " eval/d0.n0.i0/checks.json " in planned["d0.n0.i0.score"]
+    assert " eval/d0.n0.i0/checks.cost.json " in planned["d0.promote"]
+
+
 # -- laws
 
 shapes = st.builds(Shape, st.integers(1, 4), st.integers(1, 3), st.integers(1, 4))
@@ -118,6 +136,8 @@ def specs(draw: st.DrawFn) -> TreeSpec:
         configs=draw(st.integers(0, 2)),
         loop=Loop(asked, draw(st.integers(0, 2)), draw(st.booleans()), ""),
         tests=draw(st.sampled_from([None, command("run")])),
+        checks=draw(st.sampled_from([(), (CheckCommand("lint", command("lint"), None),)])),
+        protect=draw(st.sampled_from([Protect(), Protect(("sweep.py",))])),
         per_node=draw(st.sampled_from([None, 1])),
         dry_run=draw(st.booleans()),
     )
@@ -136,6 +156,9 @@ def test_there_is_a_target_for_each_evaluation_that_a_search_can_have(spec: Tree
         assert len(named(targets, stage)) == evaluations
     tested = evaluations + 1 if spec.tests and not spec.dry_run else 0
     assert len(named(targets, "test")) == tested, "and the root"
+    assert len(named(targets, "checks")) == (
+        evaluations + 1 if (spec.checks or spec.protect.repo) and not spec.dry_run else 0
+    ), "and the root"
     assert len(named(targets, "sweep", "gather")) == evaluations + 1, "and the root's"
     rows = 0 if spec.dry_run or spec.sweep.grid is None else spec.sweep.grid
     assert len(named(targets, "row")) == rows * (evaluations + 1)

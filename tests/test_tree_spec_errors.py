@@ -14,6 +14,7 @@ roles:
   ideas: {backend: patches, folder: ideas}
   coder: {backend: patches}
 tests: {run: "echo tests >> executed"}
+checks: {ahead: {run: "echo {days} >> executed", reads: {days: data.csv}, cut: days}}
 sweep:
   run: "echo sweep >> executed; cp {data} {results}"
   reads: {data: data.csv}
@@ -187,6 +188,30 @@ CASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "a negative budget": ("{usd: 3}", "{usd: -3}", ("budget: usd", "-3")),
     "a budget in euros": ("{usd: 3}", "{eur: 3}", ("unknown key 'eur'",)),
     "a test that is none": ('{run: "echo tests >> executed"}', "{cmd: x}", ("unknown key 'cmd'",)),
+    "no checks": (
+        '{ahead: {run: "echo {days} >> executed", reads: {days: data.csv}, cut: days}}',
+        "{}",
+        ("checks: there are none",),
+    ),
+    "a check without a name": ("checks: {ahead:", "checks: {1:", ("checks: '1' is not a name",)),
+    "an unknown key of a check": (", cut: days}", ", cuts: 3, cot: days}", ("checks: ahead: unknown key 'cot'",)),
+    "a name that a check does not know": ('"echo {days}', '"echo {days} {limit}', ("checks: ahead: '{limit}'",)),
+    "results of what is no canary": (", cut: days}", ', env: {A: "{results}"}}', ("checks: ahead: '{results}'",)),
+    "a cut of what is not read": (
+        ", cut: days}",
+        ", cut: prices}",
+        ("cut: 'prices' is not read by it; give one of days",),
+    ),
+    "a cut of several files": ("{days: data.csv}", "{days: [data.csv, b.csv]}", ("cut: 'days' is several files",)),
+    "a cut that the command does not see": ("echo {days} >>", "echo >>", ("it never names {days}",)),
+    "a key of a canary": (", cut: days}", ", cuts: 3}", ("cuts is said of a canary; name in `cut:`",)),
+    "no cuts": (", cut: days}", ", cut: days, cuts: 0}", ("checks: ahead: cuts", "from 1 to 100")),
+    "a cut after the end": (", cut: days}", ", cut: days, from: 1.0}", ("checks: ahead: from", "below 1")),
+    "a tolerance below nothing": (
+        ", cut: days}",
+        ", cut: days, tolerance: -1}",
+        ("checks: ahead: tolerance", "0 or more"),
+    ),
     "a step": ("kind: tree", "kind: tree\nsteps: {}  # here", ("unknown key 'steps'",)),
 }
 

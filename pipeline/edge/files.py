@@ -12,13 +12,13 @@ from hashlib import sha256
 from stat import S_ISREG
 from typing import IO
 
+from pipeline.core.globs import PATTERN, regex
 from pipeline.core.graph import Ports
 from pipeline.edge.noop import NOTHING
 from pipeline.edge.state import signature, signed
 
 # A file written this recently may be written again within the same tick of the file system's clock.
 TICK_NS = 50_000_000
-PATTERN = re.compile(r"[*?\[]")
 _SKIPPED = {".git", "__pycache__", ".coppice"}
 _CHUNK = 1 << 20
 FOLDER = "folder"  # stands where a file has its sha256
@@ -169,6 +169,11 @@ def matches(path: str) -> list[str]:
     return [name for name, is_file in _walk(path) if is_file]
 
 
+def files_behind(path: str) -> list[str]:
+    """The files in a folder, or that match a pattern; a file stands for itself."""
+    return [name for name, is_file in _walk(path) if is_file] if os.path.isdir(path) or is_pattern(path) else [path]
+
+
 def matched(ports: Ports) -> dict[str, list[str]]:
     """The files behind each port."""
     return {port: [match for path in group for match in matches(path)] for port, group in ports}
@@ -179,7 +184,7 @@ def _walk(path: str) -> Iterator[tuple[str, bool]]:
     match = PATTERN.search(path) if is_pattern(path) else None
     top = os.path.dirname(path[: match.start()]) if match else path.rstrip("/") or "/"
     top = "" if top == "." else top
-    wanted = re.compile(_regex(path)) if match else None
+    wanted = re.compile(regex(path)) if match else None
     depth = None if not match or "**" in path else path.count("/") - (top.count("/") + 1 if top else 0)
     seen: set[str] = set()
     for folder, inner, names in os.walk(top or ".", followlinks=True):
@@ -197,33 +202,6 @@ def _walk(path: str) -> Iterator[tuple[str, bool]]:
             file = f"{clean}/{name}" if clean else name
             if (wanted is None or wanted.fullmatch(file)) and os.path.isfile(file):
                 yield file, True
-
-
-def _regex(pattern: str) -> str:
-    out = ""
-    for part in re.split(r"(\*\*/|\*\*|\*|\?|\[[^]]+\])", pattern):
-        special = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(part)
-        if special is not None:
-            out += special
-        elif part.startswith("[") and part.endswith("]"):
-            out += _one_of(part[1:-1])
-        else:
-            out += re.escape(part)
-    return out
-
-
-def _one_of(inside: str) -> str:
-    negated = "^" if inside[0] == "!" else ""
-    return f"[{negated}" + re.sub(r"([][\\^&|~])", r"\\\1", inside.removeprefix("!")) + "]"
-
-
-def pattern_error(path: str) -> str:
-    """What is wrong with a pattern, or nothing."""
-    try:
-        re.compile(_regex(path) if PATTERN.search(path) else "")
-    except re.error as error:
-        return str(error)
-    return ""
 
 
 def sha_of(path: str) -> str:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, repeat
 from typing import Any
 
+from pipeline.core.globs import PATTERN
 from pipeline.core.graph import Target
 from pipeline.core.templates import Template, filled, half_filled, half_filled_line, mentioned, template
-from pipeline.edge.files import PATTERN
 from pipeline.steps.model import Matrix, Step, StepsSpec
 from pipeline.steps.reads import Reads
 from pipeline.steps.slots import Group, Slots, ports, slots, written

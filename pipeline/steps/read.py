@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from pipeline.core.globs import pattern_error
 from pipeline.core.graph import Limits
 from pipeline.core.templates import shell_template
 from pipeline.declared import checked_name, checked_variable, flag, with_braces
-from pipeline.edge.files import pattern_error
 from pipeline.errors import instead
 from pipeline.spec import Item
 from pipeline.steps.matrix import matrix

@@ -6,8 +6,8 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
+from pipeline.core.globs import PATTERN
 from pipeline.core.templates import filled
-from pipeline.edge.files import PATTERN
 from pipeline.errors import instead
 from pipeline.steps.model import File, Gather
 from pipeline.steps.slots import Group, Slots, shown

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import NamedTuple, NoReturn
 
+from pipeline.core.globs import PATTERN
 from pipeline.core.graph import Ports
 from pipeline.core.templates import filled
-from pipeline.edge.files import PATTERN
 from pipeline.errors import clipped
 from pipeline.steps.model import File, Matrix, Step
 

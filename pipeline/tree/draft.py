@@ -22,7 +22,19 @@ class Draft:
         self.spec, self.at = spec, Layout(spec.name)
         self.roles = dict(_roles(spec))
         self.tests = None if spec.dry_run else spec.tests
+        self.checks = () if spec.dry_run else spec.checks
         self.depths = range(spec.shape.max_depth)
+
+    @property
+    def guarded(self) -> dict[str, Paths]:
+        """What every target that runs a command of the spec reads, so that the command is watched."""
+        named = self.spec.protect.repo or self.spec.protect.project
+        return {"protected": self.at.of_run("protected.json")} if named and not self.spec.dry_run else {}
+
+    @property
+    def checking(self) -> bool:
+        """Is there a target between the tests and the sweep?"""
+        return bool(self.checks or self.guarded)
 
     def target(
         self,
@@ -88,6 +100,10 @@ class Draft:
             "proceed_on_max_review_rounds": spec.loop.proceed_on_max_review_rounds,
             "backends": {name: role["backend"] for name, role in self.roles.items()},
             "tests": self.tests is not None,
+            "checks": [check.name for check in self.checks],
+            "protect": [*spec.protect.repo, *(f"{{project}}/{path}" for path in spec.protect.project)]
+            if self.guarded
+            else [],
             "sweep_mode": spec.sweep.mode,
             "max_parallel_evals": spec.parallel,
             "max_parallel_per_node": spec.per_node,

@@ -15,6 +15,7 @@ from pipeline.tree.measures import MEASURES, Measured, guards
 from pipeline.tree.measures_paired import weighed
 from pipeline.tree.scoring import Rules
 from pipeline.tree.slots import Slot
+from pipeline.tree.touching import VOID
 
 
 class Told(NamedTuple):
@@ -43,15 +44,24 @@ def assigned(task: Mapping[str, Any]) -> Told:
     return Told("assigned", False, f"{task['empty']}: {task['why']}", needs=needs)
 
 
-def step(name: str, record: Mapping[str, Any] | None) -> Told:
+def step(name: str, record: Mapping[str, Any]) -> Told:
     """Of a command, or of who made the code: how it ended."""
-    if record is None or record["status"] == SKIPPED:
+    if record["status"] == SKIPPED:
         return Told(name, None, "not come to")
     if record["status"] == COMPLETED:
         return Told(name, True, "ended well")
+    if record["why"].startswith(VOID):
+        return Told(name, False, record["why"], needs="no hand on what is protected")
     status = record.get("exit")
     needs = f"an end with 0, not with {status}" if status else "a good end"
     return Told(name, False, record["why"], status, 0 if status else None, needs=needs)
+
+
+def steps(records: Mapping[str, Mapping[str, Any]]) -> Iterator[Told]:
+    """How each ended, by its name; of the checks before a sweep each by itself."""
+    for name, record in records.items():
+        yield step(name, record)
+        yield from (step(f"check {each['name']}", each) for each in record.get("checks", ()))
 
 
 # -- the gate

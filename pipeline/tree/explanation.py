@@ -14,7 +14,7 @@ from pipeline.edge.files import sha_of
 from pipeline.edge.receipts import Receipts
 from pipeline.errors import SpecError
 from pipeline.tree.beam import rank
-from pipeline.tree.explaining import Told, among, assigned, finite, gate_told, margin, step
+from pipeline.tree.explaining import Told, among, assigned, finite, gate_told, margin, steps
 from pipeline.tree.gate import Evaluation
 from pipeline.tree.layout import Layout
 from pipeline.tree.manifest_evaluations import title
@@ -113,10 +113,8 @@ class Explanation:
     def _checks(self, own: Evaluation) -> Iterator[Told]:
         task = load(self.at.of_depth(self.slot.depth, "assigned.json"))["tasks"][str(self.slot)]
         yield assigned(task)
-        for name, record in STEPS.items():
-            path = self.at.of_eval(self.slot, f"{record}.json")
-            if os.path.exists(path):
-                yield step(name, load(path))
+        paths = {name: self.at.of_eval(self.slot, f"{record}.json") for name, record in STEPS.items()}
+        yield from steps({name: load(path) for name, path in paths.items() if os.path.exists(path)})
         yield from gate_told(own, rules_of(self._receipts[f"{self.run}:{self.slot}.score"].recipe["params"]))
         if receipt := self._depth and self._receipt("promote"):
             yield from among(own, self._depth, receipt.recipe["params"]["beam_width"])

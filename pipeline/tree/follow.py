@@ -22,7 +22,7 @@ from pipeline.tree.records import Record, dumped, load, load_if_whole
 from pipeline.tree.slots import Slot, parse_slot
 from pipeline.tree.summary import headline
 
-PAID = ("implement", "test", "sweep", "row")
+PAID = ("implement", "test", "checks", "sweep", "row")
 STEPS = (*PAID, "by_hand", "gather", "score")
 # A manifest costs what it has in it: it waits until so much of that is new, or for the end of the build.
 NEW_PART = 1 / 8

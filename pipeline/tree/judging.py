@@ -12,6 +12,7 @@ from pipeline.tree.records import load, name_of, read_bytes, save
 from pipeline.tree.results import Checked, Expected, Sheet, complete, expected, read
 from pipeline.tree.scoring import score
 from pipeline.tree.slots import NO_SLOT
+from pipeline.tree.touching import VOID
 from pipeline.tree.verdicts import rules_of, summary_of
 
 
@@ -77,10 +78,12 @@ def compared(job: Papers) -> tuple[Evaluation, Sides | None]:
 def _status(job: Papers, candidate: Mapping[str, Any]) -> tuple[str, str]:
     """What it failed at first."""
     steps = [("", candidate), *(("tests: ", load(path)) for path in job.reads["test"])]
+    steps += [("checks: ", load(path)) for path in job.reads["checks"]]
     steps.append(("sweep: ", load(job.reads["sweep"][0])))
     for what, record in steps:
         if record["status"] != COMPLETED:
-            return record["status"] if not what else FAILED, f"{what}{record['why']}"
+            where = "" if record["why"].startswith(VOID) else what
+            return record["status"] if not what else FAILED, f"{where}{record['why']}"
     return COMPLETED, ""
 
 

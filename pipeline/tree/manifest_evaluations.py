@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -29,7 +29,8 @@ FILES = {
     "sweep_log": "sweep.log",
     "summary": "summary.json",
 }
-TESTED = {"test": "test.json", "test_log": "test.log"}
+# Steps before the sweep, by the keys of the configuration that say whether there are any.
+BEFORE = {"test": ("tests",), "checks": ("checks", "protect")}
 
 
 def evaluation(found: Found, slot: Slot, lifecycle: Mapping[str, Any]) -> Record | None:
@@ -42,8 +43,9 @@ class _Evaluation:
     def __init__(self, found: Found, slot: Slot, task: Record, lifecycle: Mapping[str, Any]) -> None:
         self.found, self.slot, self.task, self.lifecycle = found, slot, task, lifecycle
         self.candidate, self.summary = self._read("candidate.json"), self._read("summary.json")
-        names = ("test.cost.json", "sweep.cost.json") if found.config["tests"] else ("sweep.cost.json",)
-        self.costs = {name.partition(".")[0]: cost for name in names if (cost := self._read(name))}
+        self.before = [step for step, keys in BEFORE.items() if any(found.config[key] for key in keys)]
+        names = (*self.before, "sweep")
+        self.costs = {name: cost for name in names if (cost := self._read(f"{name}.cost.json"))}
         promoted = found.promoted.get(slot.depth, {"decisions": {}, "spent": {}})
         self.decision = promoted["decisions"].get(str(slot))
         spent = promoted["spent"]
@@ -88,10 +90,10 @@ class _Evaluation:
         return {"status": status, "error": self._error() if status == FAILED else None}
 
     def _error(self) -> Record:
-        """The first step that failed says why; a candidate that was not made has neither tests nor a sweep."""
+        """The first step that failed says why; a candidate that was not made has nothing after that."""
         assert self.summary is not None
-        steps = [("implement", self.candidate, "calls.jsonl"), ("sweep", self._read("sweep.json"), "sweep.log")]
-        steps[1:1] = [("test", self._read("test.json"), "test.log")] if self.found.config["tests"] else []
+        steps = [("implement", self.candidate, "calls.jsonl")]
+        steps += [(step, self._read(f"{step}.json"), f"{step}.log") for step in (*self.before, "sweep")]
         stage, record, log = next(
             (step for step in steps if step[1] and step[1]["status"] == FAILED), ("implement", {}, "calls.jsonl")
         )
@@ -158,8 +160,13 @@ class _Evaluation:
     def _files(self) -> Record:
         if self.summary is None or self.task["empty"]:
             return {}
-        names = FILES | (TESTED if self.found.config["tests"] else {})
+        names = FILES | dict(pair for step in self.before for pair in _of_step(step))
         return {name: self.found.at.of_eval(self.slot, file) for name, file in names.items()}
+
+
+def _of_step(step: str) -> Iterator[tuple[str, str]]:
+    yield step, f"{step}.json"
+    yield f"{step}_log", f"{step}.log"
 
 
 def title(text: str) -> str:

@@ -34,9 +34,7 @@ def _blocks(it: Mapping[str, Any]) -> Measured:
 def _chance(name: str, it: Mapping[str, Any]) -> Measured:
     """The mean that would have done is the critical value times the standard error: the bound is the mean less that."""
     if it["standing"] != TESTED:
-        return Measured(
-            f"not tested: {it['standing']}", needs="differences that are not all alike"
-        )
+        return Measured(f"not tested: {it['standing']}", needs="differences that are not all alike")
     mean, lower = it["mean"], it["lower"]
     what = f"{name} {mean:+.6g}, SE {it['se']:.4g}, estimate {it['estimate']:+.6g}, bound {lower:+.6g}"
     what += f"; p {it['p']:.4g} against an alpha of {it['alpha']:.4g}"

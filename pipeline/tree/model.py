@@ -72,6 +72,32 @@ class Sweep(NamedTuple):
         return range(len(self.configs) if self.limit is None else min(self.limit, len(self.configs)))
 
 
+class Canary(NamedTuple):
+    """Decisions must not change when the last part of the data is cut off.
+
+    `port`: which of the command's reads that is.  `column`: where the time stands, empty for the first column.
+    `start`: the earliest cut, as a part of the rows."""
+
+    port: str
+    column: str
+    cuts: int
+    tolerance: float
+    start: float
+
+
+class CheckCommand(NamedTuple):
+    """What must be right before the sweep."""
+
+    name: str
+    command: Command
+    canary: Canary | None
+
+    @property
+    def runs(self) -> int:
+        """How often its command runs."""
+        return 1 if self.canary is None else 1 + self.canary.cuts
+
+
 class Loop(NamedTuple):
     """Who has ideas and who makes them real.  A role is a backend and its keys, as plain data."""
 
@@ -86,6 +112,14 @@ class Keep(NamedTuple):
 
     rejected_worktrees: bool = False
     failed_artifacts: bool = False
+
+
+class Protect(NamedTuple):
+    """Paths and patterns that no candidate may touch: of `repo`, and of the project."""
+
+    repo: tuple[str, ...] = ()
+    project: tuple[str, ...] = ()
+    line: int = 0
 
 
 class TreeSpec(NamedTuple):
@@ -108,6 +142,8 @@ class TreeSpec(NamedTuple):
     keep: Keep
     dry_run: bool
     store: str | None
+    checks: tuple[CheckCommand, ...] = ()
+    protect: Protect = Protect()
 
     @property
     def rooms(self) -> dict[str, int]:

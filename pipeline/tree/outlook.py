@@ -11,6 +11,7 @@ from pipeline.core.graph import Target
 from pipeline.core.words import duration, plural
 from pipeline.tree.positions import depth_of
 
+TIMED = ("test", "checks", "sweep", "row")
 COSTS = {"usd": "{:.2f} USD", "tokens": "{:,} tokens"}
 
 
@@ -53,9 +54,7 @@ def _amount(name: str, form: str, each: float | None, most: float | None, evalua
 
 def _time(targets: Sequence[Target], params: Mapping[str, Any], evaluations: int) -> str:
     first = next(target.name for target in targets if target.stage == "score").rpartition(".")[0]
-    limits = [
-        t.limits.timeout for t in targets if t.name.startswith(f"{first}.") and t.stage in ("test", "sweep", "row")
-    ]
+    limits = [t.limits.timeout for t in targets if t.name.startswith(f"{first}.") and t.stage in TIMED]
     at_once = params["max_parallel_evals"]
     if None in limits:
         return f"no limit for some commands; {at_once} at once"

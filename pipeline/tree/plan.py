@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pipeline.core.graph import Target
 from pipeline.tree.draft import Draft
 from pipeline.tree.model import MANUAL, PATCHES, TreeSpec
-from pipeline.tree.plan_depths import node, promote, report, root, start, validate, weigh
+from pipeline.tree.plan_depths import node, promote, protected, report, root, start, validate, weigh
 from pipeline.tree.plan_ideas import assign, by_hand, idea, implement, recorded
 from pipeline.tree.plan_sweeps import measured, scored
 from pipeline.tree.slots import ROOT, Slot
@@ -19,6 +19,8 @@ from pipeline.tree.slots import ROOT, Slot
 def plan(spec: TreeSpec) -> Iterator[Target]:
     draft = Draft(spec)
     yield root(draft)
+    if draft.guarded:
+        yield protected(draft)
     yield from measured(draft, ROOT)
     yield start(draft)
     if draft.roles["ideas"]["backend"] == PATCHES:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pipeline.core.graph import Target
 from pipeline.tree.draft import Draft, Paths
 from pipeline.tree.layout import SUMMARY, VALIDATION
@@ -15,6 +17,16 @@ def root(draft: Draft) -> Target:
     reads: dict[str, Paths] = {"repo": repo} if draft.spec.plain else {}
     params = {"repo": repo} if draft.spec.plain else {"repo": repo, "run": draft.spec.name}
     return draft.target("root", "root", reads, writes, params)
+
+
+def protected(draft: Draft) -> Target:
+    """As it is when a run begins.  Files of the project are no inputs: what is changed there is refused, not redone."""
+    spec = draft.spec
+    reads = {"root": draft.at.of_run("root.json")}
+    params: dict[str, Any] = {"repo": [*spec.protect.repo], "project": [*spec.protect.project]}
+    if spec.protect.project:  # another run begins on another day
+        params["run"] = spec.name
+    return draft.target("protected", "protected", reads, draft.guarded, params, line=spec.protect.line)
 
 
 def start(draft: Draft) -> Target:
@@ -48,6 +60,7 @@ def promote(draft: Draft, depth: int) -> Target:
     reads: dict[str, Paths] = {"assigned": at.of_depth(depth, "assigned.json")}
     reads |= {name.partition(".")[0]: [at.of_eval(slot, name) for slot in slots] for name in beside}
     reads["test"] = [at.of_eval(slot, "test.cost.json") for slot in slots] if draft.tests else []
+    reads["checks"] = [at.of_eval(slot, "checks.cost.json") for slot in slots] if draft.checking else []
     reads["csv"] = [at.csv(slot) for slot in slots]
     for name in ("code", "context", "origin"):
         reads[f"node_{name}"] = [at.of_node(place, f"{name}.json") for place in draft.places(depth)]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from pipeline.core.graph import Limits, Target
 from pipeline.tree.draft import Draft, Paths, command_files, command_params
-from pipeline.tree.model import PER_CONFIG, Command
+from pipeline.tree.model import PER_CONFIG, CheckCommand, Command
 from pipeline.tree.slots import ROOT, Place, Slot
 
 DRY_CONFIGS, DRY_BLOCKS = 3, 8  # where only the command knows how many there are
@@ -16,15 +17,42 @@ def test(draft: Draft, where: Slot | Place, tests: Command) -> Target:
     """Of a slot; or of the root, whose tests must pass before anything is paid for."""
     names = {"test": "test.json", "tree": "tested.txt", "log": "test.log", "cost": "test.cost.json"}
     writes = {port: _record(draft, where, name) for port, name in names.items()}
-    reads = {"tree": _record(draft, where, "tree.txt"), **command_files(tests)}
+    reads = {"tree": _record(draft, where, "tree.txt"), **command_files(tests), **draft.guarded}
     limits = draft.limits(_place(where), tests.timeout)
     return draft.target(f"{where}.test", "test", reads, writes, command_params(tests), limits, tests.line)
+
+
+def check(draft: Draft, where: Slot | Place) -> Target:
+    """Does it keep off what is protected and pass all checks?  A root that does not is no ground to search from."""
+    names = {"checks": "checks.json", "tree": "checked.txt", "log": "checks.log", "cost": "checks.cost.json"}
+    writes = {port: _record(draft, where, name) for port, name in names.items()}
+    reads: dict[str, Paths] = {"tree": _record(draft, where, "tested.txt" if draft.tests else "tree.txt")}
+    for each in draft.checks:
+        reads |= {f"in.{each.name}.{port}": paths for port, paths in each.command.reads.items()}
+    reads |= draft.guarded
+    timeouts = [each.command.timeout for each in draft.checks]
+    params = {
+        "checks": [_checked(each) for each in draft.checks],
+        "pass": sorted({name for each in draft.checks for name in each.command.passed}),
+        "limits": {"timeouts": timeouts},
+    }
+    longest = [limit * each.runs for limit, each in zip(timeouts, draft.checks, strict=True) if limit is not None]
+    limits = draft.limits(_place(where), sum(longest) if None not in timeouts else None)
+    line = draft.checks[0].command.line if draft.checks else draft.spec.protect.line
+    return draft.target(f"{where}.checks", "checks", reads, writes, params, limits, line)
+
+
+def _checked(each: CheckCommand) -> dict[str, Any]:
+    canary = None if each.canary is None else each.canary._asdict()
+    return {"name": each.name, "canary": canary, **command_params(each.command)}
 
 
 def measured(draft: Draft, where: Slot | Place) -> Iterator[Target]:
     """Tests and sweep of a slot, or of the root as its baseline; a sweep is one command, or one for each config."""
     if draft.tests:
         yield test(draft, where, draft.tests)
+    if draft.checking:
+        yield check(draft, where)
     if draft.spec.sweep.mode == PER_CONFIG and not draft.spec.dry_run:
         rows = [_row(draft, where, config) for config in draft.spec.sweep.ids]
         yield from rows
@@ -35,7 +63,7 @@ def measured(draft: Draft, where: Slot | Place) -> Iterator[Target]:
 
 def _sweep(draft: Draft, where: Slot | Place) -> Target:
     sweep, command = draft.spec.sweep, draft.spec.sweep.command
-    reads = {"tree": _swept_tree(draft, where), **command_files(command)}
+    reads = {"tree": _swept_tree(draft, where), **command_files(command), **draft.guarded}
     params = command_params(command)
     if "limit" in command.uses:
         params["limit"] = sweep.grid if sweep.limit is None else sweep.limit
@@ -58,7 +86,7 @@ def _row(draft: Draft, where: Slot | Place, config: int) -> Target:
     command, configs = draft.spec.sweep.command, draft.spec.sweep.configs or ()
     names = {"csv": f"rows/{config}.csv", "log": f"rows/{config}.log", "cost": f"rows/{config}.json"}
     writes = {port: _record(draft, where, name) for port, name in names.items()}
-    reads = {"tree": _swept_tree(draft, where), **command_files(command)}
+    reads = {"tree": _swept_tree(draft, where), **command_files(command), **draft.guarded}
     params = {**command_params(command), "config_id": config, "values": dict(configs[config])}
     if draft.spec.sweep.blocks:
         params["block"] = draft.spec.sweep.blocks.column
@@ -94,6 +122,7 @@ def _compared(draft: Draft, slot: Slot) -> dict[str, Paths]:
     return {
         "candidate": at.of_eval(slot, "candidate.json"),
         "test": [at.of_eval(slot, "test.json")] if draft.tests else [],
+        "checks": [at.of_eval(slot, "checks.json")] if draft.checking else [],
         "sweep": at.of_eval(slot, "sweep.json"),
         "csv": at.csv(slot),
         "parent": at.csv(slot.place),
@@ -115,7 +144,7 @@ def _record(draft: Draft, where: Slot | Place, name: str) -> str:
 
 
 def _swept_tree(draft: Draft, where: Slot | Place) -> str:
-    return _record(draft, where, "tested.txt" if draft.tests else "tree.txt")
+    return _record(draft, where, "checked.txt" if draft.checking else "tested.txt" if draft.tests else "tree.txt")
 
 
 def _place(where: Slot | Place) -> Place:

@@ -61,7 +61,7 @@ def _settled(job: Papers, assigned: Record, slots: Sequence[Slot]) -> Ledger:
 
 def _cost(job: Papers, n: int) -> Spent:
     calls = spent([*calls_in(job.reads["calls"][n])])
-    commands = [load(job.reads["sweep"][n]), *(load(path) for path in job.reads["test"][n : n + 1])]
+    commands = [load(path) for port in ("sweep", "test", "checks") for path in job.reads[port][n : n + 1]]
     seconds = calls["seconds"] + sum(cost["seconds"] for cost in commands)
     return Spent(1, calls["usd"], calls["tokens"], round(seconds, 3))
 

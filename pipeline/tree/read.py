@@ -10,7 +10,9 @@ from pipeline.declared import choice, flag, number
 from pipeline.spec import Item
 from pipeline.tree.budget import Ceiling, Limits
 from pipeline.tree.ideas import SCOPES
-from pipeline.tree.model import MANUAL, PATCHES, Keep, Loop, Shape, TreeSpec
+from pipeline.tree.model import MANUAL, PATCHES, Keep, Loop, Protect, Shape, TreeSpec
+from pipeline.tree.read_checks import checks
+from pipeline.tree.read_protect import protect
 from pipeline.tree.read_roles import roles
 from pipeline.tree.read_score import rules
 from pipeline.tree.read_sweep import sweep, tests
@@ -20,7 +22,7 @@ PACE = ("max_parallel_evals", "max_parallel_per_node", "parallel_backend", "eval
 KEEP = ("keep_rejected_worktrees", "keep_failed_artifacts")
 LOOP = ("roles", "max_review_rounds", "proceed_on_max_review_rounds", "constraints")
 MONEY = ("max_total_idea_evals", "budget")
-MEASURE = ("sweep", "sweep_config_limit", "tests", "metrics", "score")
+MEASURE = ("sweep", "sweep_config_limit", "tests", "checks", "metrics", "score", "protect")
 KEYS = ("kind", "store", "repo", *SHAPE, *LOOP, *MEASURE, *MONEY, *PACE, *KEEP, "dry_run")
 NEEDED = ("kind", "repo", "ideas_per_node", "max_depth", "roles", "sweep", "metrics")
 BACKENDS = ("threads",)
@@ -55,6 +57,8 @@ def read(item: Item, name: str) -> TreeSpec:
         keep=Keep(*(_flag(top, key, False) for key in KEEP)),
         dry_run=dry,
         store=top["store"].text("store") or top["store"].wrong("store: expected a folder") if "store" in top else None,
+        checks=checks(top["checks"], timeout) if "checks" in top else (),
+        protect=protect(top["protect"]) if "protect" in top else Protect(),
     )
     _check(spec, top)
     return spec

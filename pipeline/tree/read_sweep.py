@@ -26,7 +26,7 @@ MOST_CONFIGS = 100_000
 
 def tests(item: Item, timeout: float | None) -> Command:
     keys = item.fields("tests", COMMAND_KEYS, ("run",))
-    return _command(item, keys, "tests", EVERYWHERE, timeout)
+    return read_command(item, keys, "tests", EVERYWHERE, timeout)
 
 
 def sweep(item: Item, limit: int | None, timeout: float | None) -> Sweep:
@@ -37,7 +37,7 @@ def sweep(item: Item, limit: int | None, timeout: float | None) -> Sweep:
         item.wrong("sweep: mode per_config runs a command a config; say in `configs:` which there are")
     values = {name for config in configs or () for name in config} if mode == PER_CONFIG else set()
     names = (*EVERYWHERE, *(BY_CONFIG if mode == PER_CONFIG else SWEEPING), *sorted(values))
-    command = _command(item, keys, "sweep", names, timeout)
+    command = read_command(item, keys, "sweep", names, timeout)
     repeated = blocks(keys["blocks"]) if "blocks" in keys else None
     _check_whole(keys["run"], command, mode, configs, limit)
     if "blocks" in command.uses and (repeated is None or repeated.ids is None):
@@ -61,7 +61,7 @@ def _check_whole(
         run.wrong("sweep: run: a command for each config must name what it is about: {config_id}, or a value of it")
 
 
-def _command(item: Item, keys: dict[str, Item], what: str, names: Iterable[str], timeout: float | None) -> Command:
+def read_command(item: Item, keys: dict[str, Item], what: str, names: Iterable[str], timeout: float | None) -> Command:
     reads = _reads(keys["reads"], f"{what}: reads") if "reads" in keys else {}
     if taken := {*reads} & {*names}:
         keys["reads"].wrong(f"{what}: reads: {{{min(taken)}}} has a meaning of its own; give the port another name")

@@ -9,10 +9,12 @@ from functools import wraps
 from pipeline.core.graph import Target
 from pipeline.edge.git.command import GitProblem
 from pipeline.edge.job import Job, Stage, StageFailed
+from pipeline.tree.checking import check
 from pipeline.tree.deciding import DECIDERS
 from pipeline.tree.handing import by_hand
 from pipeline.tree.ideation import idea, recorded
 from pipeline.tree.implementing import implement
+from pipeline.tree.protected import protect
 from pipeline.tree.reporting import report, validate
 from pipeline.tree.starting import node, root, start
 from pipeline.tree.sweeping import row, sweep, test
@@ -49,6 +51,7 @@ def _told(do: Callable[[Job], None]) -> Callable[[Job], None]:
 _STAGES = {
     **{name: decider.stage() for name, decider in DECIDERS.items()},
     "root": Stage("tree.root/1", root),
+    "protected": Stage("tree.protected/1", protect),
     "start": Stage("tree.start/1", start),
     "node": Stage("tree.node/1", node),
     "idea": Stage("tree.idea/1", idea, passed=passed),
@@ -56,6 +59,7 @@ _STAGES = {
     "by_hand": Stage("tree.by_hand/1", by_hand),
     "implement": Stage("tree.implement/1", implement, passed=passed),
     "test": Stage("tree.test/1", test, passed=passed),
+    "checks": Stage("tree.checks/1", check, passed=passed),
     "sweep": Stage("tree.sweep/1", sweep, passed=passed),
     "row": Stage("tree.row/1", row, passed=passed),
     "report": Stage("tree.report/1", report),

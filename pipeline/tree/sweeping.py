@@ -21,6 +21,7 @@ from pipeline.tree.positions import position
 from pipeline.tree.records import Record, load, read_bytes, read_text, save, write
 from pipeline.tree.results import OK
 from pipeline.tree.slots import Slot
+from pipeline.tree.touching import VOID
 
 COLUMNS = ("config_id", "params", "seed", "status", "error")
 NOTHING_TO_SWEEP = "there is no code to measure"
@@ -63,14 +64,22 @@ def row(job: Job) -> None:
 def gather(job: Papers) -> None:
     tree = _tree(job)
     rows = [read_text(path) for path in job.reads["csv"]]
-    results = _joined(rows, job.target.params["columns"]) if tree else b""
+    void = next(filter(None, map(_void, rows)), "")
+    results = _joined(rows, job.target.params["columns"]) if tree and not void else b""
     write(job.writes["csv"][0], results)
-    save(job.writes["sweep"][0], _record(tree, "", results, 0))
+    save(job.writes["sweep"][0], _record(tree, void, results, 0))
     write(job.writes["log"][0], b"".join(map(read_bytes, job.reads["log"])))
     costs = [load(path) for path in job.reads["cost"]]
     seconds, attempts = sum(cost["seconds"] for cost in costs), max(cost["attempts"] for cost in costs)
     exit_ = next((cost["exit"] for cost in costs if cost["exit"]), 0)
-    save(job.writes["cost"][0], {"seconds": round(seconds, 3), "attempts": attempts, "exit": exit_})
+    shield = {name: cost[name] for cost in costs for name in cost if name == "shield"}
+    save(job.writes["cost"][0], {"seconds": round(seconds, 3), "attempts": attempts, "exit": exit_, **shield})
+
+
+def _void(row: str) -> str:
+    """Why this row makes void what all of them say."""
+    errors = (cells.get("error", "") for cells in _given(row.encode())[0])
+    return next((error for error in errors if error.startswith(VOID)), "")
 
 
 def _tree(job: Papers) -> str:
@@ -92,21 +101,23 @@ def _run(job: Job, what: str, values: Mapping[str, str], wants: bool) -> Ran:
     checkout = str(where) if what == "sweep" else f"{where}.{what}"
     done = ran(job, Errand(where, checkout, output, values, log, wants, _keeps_checkout(job), _configs(job)))
     if not done.ok and not isinstance(where, Slot):
-        _keep_printed(job, log)
+        keep_printed(job, log)
         raise no_baseline(job.target.run, what, f"failed: {done.why}")
     if not done.ok and not job.target.params.get("limits", {}).get("keep"):
         delete(output)
     return done
 
 
-def _keep_printed(job: Job, log: str) -> None:
+def keep_printed(job: Job, log: str) -> None:
     """Of the root, whose target fails, so that nothing else of it is kept."""
     with open(job.log, "ab") as file:
         file.write(read_bytes(log) if os.path.exists(log) else b"")
 
 
 def no_baseline(run: str, what: str, why: str) -> StageFailed:
-    subject = {"tests": "the tests of the root"}.get(what, "the sweep of the root, which all is compared with,")
+    subject = {"tests": "the tests of the root", "checks": "the checks of the root"}.get(
+        what, "the sweep of the root, which all is compared with,"
+    )
     commit = load(Layout(run).of_run("root.json"))["commit"][:10]
     again = f"a later commit of a git repository is taken after `coppice forget {run}:root`"
     return StageFailed(f"{subject} {why}; it is commit {commit}: {again}", 1)
