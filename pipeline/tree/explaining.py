@@ -53,7 +53,7 @@ def step(name: str, record: Mapping[str, Any]) -> Told:
     if record["why"].startswith(VOID):
         return Told(name, False, record["why"], needs="no hand on what is protected")
     status = record.get("exit")
-    needs = f"an end with 0, not with {status}" if status else "a good end"
+    needs = f"an end with 0, not with {status}" if status else ""
     return Told(name, False, record["why"], status, 0 if status else None, needs=needs)
 
 
@@ -119,8 +119,8 @@ def _rank(e: Evaluation, others: Sequence[Evaluation], beam_width: int) -> Told:
     told = Told(RANK, False, what, finite(own), finite(least))
     tie = "at least" if e.slot < last.slot else "more than"
     if own == least:
-        change = least_delta - delta
-        return told._replace(change=finite(change), needs=f"{tie} {change:.6g} more of the primary metric")
+        needs = f"{tie} {least_delta - delta:.6g} more of the primary metric against the root, as {last.slot} has"
+        return told._replace(change=0.0, needs=needs)
     needs = f"{tie} {least:+.6g} ({last.slot} has that): {least - own:+.6g}"
     return told._replace(change=finite(least - own), needs=needs)
 

@@ -97,6 +97,13 @@ def _ways(found: Comparison, rules: Rules) -> Iterator[tuple[float | None, str]]
         yield None, f"{more} of the metrics that are the same better"
 
 
+def _approved(e: Evaluation) -> Measured | None:
+    if e.approved:
+        return Measured("the code was approved, or nobody was to review it")
+    unapproved = "the code was not approved"
+    return Measured(unapproved, needs="an approval, or `proceed_on_max_review_rounds`") if e.commit else None
+
+
 def _named(sha: str) -> Measured | None:
     return Measured(sha[:10]) if sha else None
 
@@ -105,7 +112,7 @@ def _named(sha: str) -> Measured | None:
 MEASURES: dict[str, Callable[[Evaluation, Rules], Measured | None]] = {
     "completed": lambda e, _: Measured(e.status),
     "commit": lambda e, _: _named(e.commit),
-    "approved": lambda e, _: Measured("by the reviewer, or nobody was to review it") if e.approved else None,
+    "approved": lambda e, _: _approved(e),
     "results": lambda e, _: _named(e.results),
     "baseline": lambda e, _: _named(e.baseline),
     "rows": _rows,
