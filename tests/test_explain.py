@@ -272,3 +272,33 @@ def test_of_one_that_failed_the_gate_it_is_told_where_it_would_have_come() -> No
     told = {each.check: each for each in among(wrong, depth(wrong, good(SLOTS[1], 0.01)), 1)}
     assert gate(wrong)
     assert told["rank"].passed
+
+
+# -- records that are not as they were written
+
+
+def test_records_that_were_changed_explain_nothing(project: Project) -> None:
+    found = Search(project, {"a": "gain=12"}, **TESTED)
+    found.build()
+    path = "runs/x/depths/0/promoted.json"
+    promoted = project.read(path)
+    project.write(path, "{")
+    assert explained(found, "d0.n0.i0")["why"] == "not decided yet by these scores"
+    project.write(path, promoted)
+    for name in ("test.json", "candidate.json"):
+        project.write(f"runs/x/eval/d0.n0.i0/{name}", "{")
+    assert "tests" not in [each["check"] for each in explained(found, "d0.n0.i0")["checks"]]
+    project.write("runs/x/eval/d0.n0.i0/summary.json", "{}")
+    said = project.call("explain", "x:d0.n0.i0")
+    assert said.code == 2
+    assert said.err.startswith("coppice: runs/x/eval/d0.n0.i0/summary.json was changed since it was written;")
+
+
+def test_steps_that_the_spec_no_longer_has_are_not_told(project: Project) -> None:
+    found = Search(project, {"a": "gain=12"}, **TESTED)
+    found.build()
+    assert "tests" in [each["check"] for each in explained(found, "d0.n0.i0")["checks"]]
+    found.spec(tests=None)
+    found.build()
+    assert (project.root / "runs/x/eval/d0.n0.i0/test.json").exists()
+    assert "tests" not in [each["check"] for each in explained(found, "d0.n0.i0")["checks"]]

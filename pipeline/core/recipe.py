@@ -22,6 +22,9 @@ _SUFFIX = re.compile(rf"(?:{_WORD})?\.(?:gz|bz2|xz|zst|lz4|br|Z)$|{_WORD}$")
 PYTHON = f"{sys.implementation.name}-{sys.version_info[0]}.{sys.version_info[1]}"
 
 
+_BY = {"stage": "", "python": ""}
+
+
 def recipe(target: Target, code: str) -> dict[str, Any]:
     """`code` stands for the code of the stage; position (names, paths of outputs) is deliberately absent."""
     written = [[port, [suffix(path) for path in group]] for port, group in target.writes]
@@ -37,6 +40,11 @@ def _reads(target: Target) -> list[Any]:
     place = {path: n for n, path in enumerate(dict.fromkeys(inputs))}
     twice = len(place) < len(inputs)
     return [[port, [place[path] for path in group] if twice else len(group)] for port, group in target.reads]
+
+
+def alike(then: Mapping[str, Any], now: Mapping[str, Any] | None) -> bool:
+    """Does a spec ask for the same, whatever code and Python it is done by?"""
+    return now is not None and compact({**then, **_BY}) == compact({**now, **_BY})
 
 
 def reads_of(recipe: Mapping[str, Any], inputs: Sequence[str]) -> Ports:

@@ -9,11 +9,12 @@ from typing import Any
 
 from pipeline.core.freshness import Receipt
 from pipeline.core.graph import Target
-from pipeline.core.recipe import compact
+from pipeline.core.recipe import alike
 from pipeline.edge.files import sha_of
 from pipeline.edge.receipts import Receipts
 from pipeline.errors import SpecError
 from pipeline.tree.beam import rank
+from pipeline.tree.deciding import DECIDERS
 from pipeline.tree.explaining import Told, among, assigned, finite, gate_told, margin, steps
 from pipeline.tree.gate import Evaluation
 from pipeline.tree.layout import Layout
@@ -53,15 +54,15 @@ class Explanation:
 
     def record(self, recipes: Mapping[str, Any]) -> Record:
         """`recipes`: of the targets, as the spec is today."""
-        own, decided = self._own, self._decided
+        own, decided, idea = self._own, self._decided, self.at.idea(self.slot, "md")
         decision = decided["decisions"][str(self.slot)] if decided else {}
         return {
             "evaluation": f"{self.run}:{self.slot}",
-            "idea": title(read_text(self.at.idea(self.slot, "md"))),
+            "idea": title(read_text(idea)) if os.path.exists(idea) else "",
             "promoted_to": decision.get("promoted_to_node_id"),
             "failed_check": decision.get("failed_check"),
             "why": decision.get("why", self._undecided()),
-            "edited": any(compact(recipes.get(name)) != compact(r.recipe) for name, r in self._receipts.items()),
+            "edited": any(not alike(r.recipe, recipes.get(name)) for name, r in self._receipts.items()),
             "evidence": own.score and own.score.parent.evidence,
             "checks": [told._asdict() for told in self._checks(own)],
             **self._others(own),
@@ -69,14 +70,21 @@ class Explanation:
 
     @cached_property
     def _own(self) -> Evaluation:
-        found = self._evaluation(self.slot)
-        if found is None or not self._receipt("score"):
-            raise SpecError(f"{self.run}:{self.slot} has not been scored yet; `coppice {self.run}` builds it")
-        return found
+        name, receipt = f"{self.run}:{self.slot}", self._receipt("score")
+        path = self._summary(self.slot)
+        if receipt is None or not os.path.exists(path):
+            raise SpecError(f"{name} has not been scored yet; `coppice {self.run}` builds it")
+        if receipt.recipe["stage"] not in {decider.code for decider in DECIDERS.values()}:
+            raise SpecError(f"{name} was scored by another version; `coppice {self.run}` does it anew")
+        if not _as_written(receipt, path):
+            raise SpecError(f"{path} was changed since it was written; `coppice {self.run}` makes it again")
+        return self._evaluation(self.slot)
 
-    def _evaluation(self, slot: Slot) -> Evaluation | None:
-        summary = load_if_whole(self.at.of_eval(slot, "summary.json"))
-        return evaluation_of(slot, summary) if summary else None
+    def _summary(self, slot: Slot) -> str:
+        return self.at.of_eval(slot, "summary.json")
+
+    def _evaluation(self, slot: Slot) -> Evaluation:
+        return evaluation_of(slot, load(self._summary(slot)))
 
     def _receipt(self, name: str) -> Receipt | None:
         where = f"d{self.slot.depth}" if name == "promote" else str(self.slot)
@@ -92,14 +100,14 @@ class Explanation:
     def _decided(self) -> Record | None:
         """The decisions of its depth, if they are by the scores as they are."""
         receipt, path = self._receipt("promote"), self.at.of_depth(self.slot.depth, "promoted.json")
-        if receipt is None or not os.path.exists(path):
+        if receipt is None or not _as_written(receipt, path):
             return None
         read = {path: sha for path, sha in receipt.inputs.items() if path.endswith("/summary.json")}
         as_read = all(os.path.exists(path) and sha_of(path) == sha for path, sha in read.items())
-        return load(path) if as_read and self.at.of_eval(self.slot, "summary.json") in read else None
+        return load(path) if as_read and self._summary(self.slot) in read else None
 
     def _undecided(self) -> str:
-        waiting = [str(slot) for slot in self.beside if self._evaluation(slot) is None]
+        waiting = [slot for slot in self.beside if not os.path.exists(self._summary(slot))]
         if waiting:
             return f"not decided yet: {len(waiting)} of {len(self.beside)} evaluations of the depth have not ended"
         return "not decided yet by these scores"
@@ -108,16 +116,24 @@ class Explanation:
     def _depth(self) -> list[Evaluation]:
         """All of it; empty before it is decided."""
         slots = map(parse_slot, self._decided["decisions"]) if self._decided else ()
-        return [e for slot in slots if (e := self._evaluation(slot))]
+        return [self._evaluation(slot) for slot in slots]
 
     def _checks(self, own: Evaluation) -> Iterator[Told]:
-        task = load(self.at.of_depth(self.slot.depth, "assigned.json"))["tasks"][str(self.slot)]
-        yield assigned(task)
-        paths = {name: self.at.of_eval(self.slot, f"{record}.json") for name, record in STEPS.items()}
-        yield from steps({name: load(path) for name, path in paths.items() if os.path.exists(path)})
+        tasks = (load_if_whole(self.at.of_depth(self.slot.depth, "assigned.json")) or {"tasks": {}})["tasks"]
+        if task := tasks.get(str(self.slot)):
+            yield assigned(task)
+        yield from steps({name: found for name, path in self._steps() if (found := load_if_whole(path))})
         yield from gate_told(own, rules_of(self._receipts[f"{self.run}:{self.slot}.score"].recipe["params"]))
         if receipt := self._depth and self._receipt("promote"):
             yield from among(own, self._depth, receipt.recipe["params"]["beam_width"])
+
+    def _steps(self) -> Iterator[tuple[str, str]]:
+        """Those that were looked at: records of others may lie about from when the spec had them."""
+        looked = [receipt for name in ("pairs", "score") if (receipt := self._receipt(name))]
+        for name, record in STEPS.items():
+            path = self.at.of_eval(self.slot, f"{record}.json")
+            if any(path in receipt.inputs for receipt in looked):
+                yield name, path
 
     def _others(self, own: Evaluation) -> Record:
         """Of one that was promoted: whom it beat, best first."""
@@ -131,6 +147,10 @@ class Explanation:
             "margin": following and following[1],
             "others": [_beside(e) | decisions[str(e.slot)] for e in others],
         }
+
+
+def _as_written(receipt: Receipt, path: str) -> bool:
+    return os.path.isfile(path) and sha_of(path) == receipt.outputs.get(path)
 
 
 def _beside(e: Evaluation) -> Record:

@@ -110,7 +110,7 @@ def _named(sha: str) -> Measured | None:
 
 # What each check of the gate looks at; None: nothing is known of it but whether it was passed.
 MEASURES: dict[str, Callable[[Evaluation, Rules], Measured | None]] = {
-    "completed": lambda e, _: Measured(e.status),
+    "completed": lambda e, _: Measured(f"{e.status}: {e.why}" if e.why else e.status),
     "commit": lambda e, _: _named(e.commit),
     "approved": lambda e, _: _approved(e),
     "results": lambda e, _: _named(e.results),

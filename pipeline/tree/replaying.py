@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.freshness import Receipt
 from pipeline.core.graph import Target
-from pipeline.core.recipe import compact, reads_of, writes_of
+from pipeline.core.recipe import alike, reads_of, writes_of
 from pipeline.edge.files import sha_of
 from pipeline.edge.git.command import GitProblem
 from pipeline.edge.receipts import Receipts
@@ -76,7 +76,7 @@ def replayed(run: str, recipes: Mapping[str, Any] | None = None) -> list[Replaye
     if recipes is None:
         return found
     return [
-        each._replace(edited=compact(recipes.get(decision.name)) != compact(decision.receipt.recipe))
+        each._replace(edited=not alike(decision.receipt.recipe, recipes.get(decision.name)))
         for each, decision in zip(found, decisions, strict=True)
     ]
 
