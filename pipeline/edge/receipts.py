@@ -16,6 +16,8 @@ from pipeline.edge import state
 from pipeline.edge.files import append_all, write_whole
 
 DONE, FAILED, IGNORED, FORGOTTEN = "done", "failed", "ignored", "forgotten"
+# Of a receipt, files by path whose order counts: which of them belongs to which port.
+ORDERED = ("inputs", "outputs")
 
 
 # macOS has no fdatasync.
@@ -120,7 +122,8 @@ class Receipts:
         if line is None:
             return None
         fields = line.fields
-        return Receipt(**{**fields, "inputs": dict(fields["inputs"]), "unsettled": tuple(fields["unsettled"])})
+        files = {name: dict(fields[name]) for name in ORDERED}
+        return Receipt(**{**fields, **files, "unsettled": tuple(fields["unsettled"])})
 
     def failure(self, target: str) -> dict[str, Any] | None:
         line = self._last(target, FAILED)
@@ -203,4 +206,5 @@ def parsed(raw: bytes) -> Line | None:
 
 
 def done(target: str, receipt: Receipt) -> Entry:
-    return entry(target, DONE, {**receipt._asdict(), "inputs": list(receipt.inputs.items())})  # their order counts
+    fields = receipt._asdict()
+    return entry(target, DONE, fields | {name: list(fields[name].items()) for name in ORDERED})

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from pipeline.edge.job import Job
+from pipeline.edge.job import Papers
 from pipeline.tree.gate import Evaluation, comparable
 from pipeline.tree.paired import PARENT, ROOT, comparison, of_metric, ruled
 from pipeline.tree.records import Record, load, save
@@ -20,14 +20,14 @@ from pipeline.trust.rule import weigh as weigh_ideas
 from pipeline.trust.verdicts import PROMOTED, verdict
 
 
-def weigh(job: Job) -> None:
+def weigh(job: Papers) -> None:
     params = job.target.params
     records = dict(zip(params["slots"], map(load, job.reads["pairs"]), strict=True))
     before = next(map(load, job.reads["before"]), None)
     save(job.writes["weighed"][0], weighed(params, records, before))
 
 
-def settle(job: Job) -> None:
+def settle(job: Papers) -> None:
     """The summary of one evaluation, with the verdict on it."""
     pairs, found = load(job.reads["pairs"][0]), load(job.reads["weighed"][0])
     save(job.writes["summary"][0], summary_of(settled(job.target.params, pairs, found)))
