@@ -1,12 +1,9 @@
 """What a spec protects is the root's whenever a command runs, and a candidate that touches it is void."""
 
-import os
-from pathlib import Path
 from typing import Any
 
-import pytest
 from conftest import Project
-from searches import Search, adding
+from searches import Search
 
 HARNESS = 'echo config_id,status,gain,risk > "$1"; for i in 0 1 2; do echo "$i,ok,$(cat gain),1" >> "$1"; done\n'
 GAIN = "--- a/gain\n+++ b/gain\n@@ -1 +1 @@\n-10\n+12\n"

@@ -78,9 +78,10 @@ class _Checks:
             return f"{name} is {what} now, where a folder with protected files is"
         if self.protected.covers(path):
             return f"{name} was added where all is protected"
-        original = self.alike.get(_folded(path), path)
-        if original != path:
-            return f"{name} is the protected {shown(original)} where upper and lower case are one"
+        for above in (path, *_above(path)):
+            original = self.alike.get(_folded(above), above)
+            if original != above:
+                return f"{name} is at the protected {shown(original)} where upper and lower case are one"
         return ""
 
     def _shadow(self, path: str, name: str, is_link: bool) -> str:
