@@ -7,6 +7,7 @@ from conftest import Project
 from searches import Search
 
 HARNESS = 'echo config_id,status,gain,risk > "$1"; for i in 0 1 2; do echo "$i,ok,$(cat gain),1" >> "$1"; done\n'
+WRITTEN = "void: sweep.sh is protected and was written to while the command ran"
 GAIN = "--- a/gain\n+++ b/gain\n@@ -1 +1 @@\n-10\n+12\n"
 
 
@@ -92,9 +93,8 @@ def test_one_path_needs_no_list_and_a_folder_is_all_in_it(project: Project) -> N
 
 def test_without_it_there_is_no_such_target_and_nothing_is_kept_from_the_command(project: Project) -> None:
     search = protecting(project)
-    search.spec(
-        protect=None, sweep={"run": ["sh", "-c", 'echo x > "$0/seen"; sh sweep.sh "$1"', "{project}", "{results}"]}
-    )
+    sweep = {"run": ["sh", "-c", 'echo x > "$0/seen"; sh sweep.sh "$1"', "{project}", "{results}"]}
+    search.spec(protect=None, sweep=sweep)
     search.build()
     assert not (project.root / "runs/x/protected.json").exists()
     assert project.read("seen") == "x\n"
@@ -105,21 +105,15 @@ def test_what_the_baseline_does_to_it_stops_the_search(project: Project) -> None
     search = protecting(project)
     search.spec(sweep={"run": ["sh", "-c", 'sh sweep.sh "$0"; touch sweep.sh', "{results}"]})
     said = search.build(code=1)
-    assert "void: sweep.sh is protected and was written to while the command ran" in said.out + said.err
+    assert WRITTEN in said.out + said.err
     assert "commit" in said.out + said.err
 
 
 def test_tests_are_watched_and_a_void_one_is_not_tried_again(project: Project) -> None:
-    line = 'echo >> "$0"; grep -q 12 gain && echo >> sweep.sh; true'
-    tests = {"run": ["sh", "-c", line, "{project}/specs/../tried"]}
-    search = protecting(
-        project, tests={"run": ["sh", "-c", "grep -q 12 gain && echo >> sweep.sh; echo ran"]}, eval_retries=3
-    )
+    tests = {"run": ["sh", "-c", "grep -q 12 gain && echo >> sweep.sh; echo ran"]}
+    search = protecting(project, tests=tests, eval_retries=3)
     search.build()
-    assert tests
-    assert (
-        search.why("d0.n0.i0") == "failed: tests: void: sweep.sh is protected and was written to while the command ran"
-    )
+    assert search.why("d0.n0.i0") == f"failed: tests: {WRITTEN}"
     assert project.read("runs/x/eval/d0.n0.i0/test.log") == "ran\n"
 
 
@@ -128,9 +122,7 @@ def test_one_void_row_makes_all_of_a_sweep_void(project: Project) -> None:
     sweep = {"run": ["sh", "-c", line, "{config_id}", "{results}"], "mode": "per_config", "configs": 3}
     search = protecting(project, sweep=sweep)
     search.build()
-    assert (
-        search.why("d0.n0.i0") == "failed: sweep: void: sweep.sh is protected and was written to while the command ran"
-    )
+    assert search.why("d0.n0.i0") == f"failed: sweep: {WRITTEN}"
     assert project.read("runs/x/artifacts/d0.n0.i0.csv") == ""
     assert "shield" in search.record("eval/d0.n0.i0/sweep.cost.json")
 

@@ -77,11 +77,11 @@ VOID = {
     "folder anew": ("cp -R bench b; rm -rf bench; mv b bench", "bench/deep/load.py is protected and was written to"),
     "added": ("echo > bench/new.py", "bench/new.py was added while the command ran"),
     "added a link": ("ln -s . bench/new", "bench/new was added while the command ran"),
-    "added an odd name": (r"touch bench/$(printf 'a\nb\377')", r"bench/a\nb\udcff was added"),
+    "added an odd name": ("touch \"bench/$(printf 'a\\nb\\377')\"", r"bench/a\nb\udcff was added"),
     "project": ("echo 2 > ../../data/prices/a.csv", "{project}/data/prices is protected and was changed while"),
     "project, added": ("echo 2 > ../../data/new.csv", "{project}/data/*.csv is protected and was changed"),
     "read": ("touch ../../data/read.csv", "data/read.csv, which it was given to read, was changed while"),
-    "all of it": ("rm -rf ../c", "sweep.py is protected and was removed"),
+    "all of it": ("rm -rf ../c", "is protected and was removed"),
 }
 FINE = {
     "nothing": ":",
@@ -93,7 +93,7 @@ FINE = {
 
 @pytest.mark.parametrize("name", VOID)
 def test_what_it_did_is_found(bench: Bench, name: str) -> None:
-    line, says = VOID[name]
+    says = r"\{project\}/data/prices is protected, .*: put it back; or `coppice forget x:protected` to go on"
     why = bench.after(line)
     assert why.startswith("void: ")
     assert says in why
@@ -115,7 +115,7 @@ def test_where_the_command_could_not_have_done_it_the_candidate_is_not_to_blame(
 
 def test_what_is_different_before_is_not_its_fault_and_what_to_do_is_said(bench: Bench) -> None:
     Path("data/prices/a.csv").write_text("2\n")
-    says = (
+    says = r"\{project\}/data/prices is protected, .*: put it back; or `coppice forget x:protected` to go on"
         r"\{project\}/data/prices is protected, and is not as it was .*: put it back; or `coppice forget x:protected`"
     )
     with pytest.raises(StageFailed, match=says):
