@@ -180,6 +180,5 @@ def _folded(path: str) -> str:
 
 def shown(path: str) -> str:
     """A name that a candidate has chosen, for people: on one line, of bounded length."""
-    text = path.encode(errors="backslashreplace").decode()
-    text = text if text.isprintable() else repr(text)[1:-1]
+    text = path if path.isprintable() else repr(path)[1:-1]
     return text if len(text) <= 120 else f"{text[:60]}…{text[-59:]}"
