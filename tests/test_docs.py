@@ -16,10 +16,10 @@ from pipeline.core.outcome import FRESH, Outcome
 from pipeline.edge.process import ALLOWED, MARK
 from pipeline.steps.read import KEYS, MAX_TARGETS, STEP_KEYS
 from pipeline.tree import read as tree_read
-from pipeline.tree import read_checks, read_score, read_sweep
+from pipeline.tree import read_blocks, read_checks, read_score, read_sweep
 from pipeline.tree.beam import EMPTY_FRONTIER, MAX_DEPTH, STRICT_FAILURE
 from pipeline.tree.budget import REACHED
-from pipeline.tree.scoring import Constants
+from pipeline.tree.scoring import Constants, Paired
 from pipeline.views.json_report import described
 
 STEPS = (ROOT / "docs/steps.md").read_text()
@@ -157,9 +157,10 @@ TREE = (ROOT / "docs/tree.md").read_text()
     [
         ("## Keys of the spec", tree_read.KEYS),
         ("## Keys of `tests` and `sweep`", read_sweep.SWEEP_KEYS),
+        ("## Keys of `blocks`", read_blocks.BLOCKS_KEYS),
         ("## Keys of a check", read_checks.CANARY_KEYS),
         ("## Keys of a metric", read_score.METRIC_KEYS),
-        ("## Keys of `score`", ("method", *Constants._fields)),
+        ("## Keys of `score`", ("method", *Paired._fields, *Constants._fields)),
         ("## Keys of `budget`", (*tree_read.AMOUNTS, "per_eval")),
     ],
 )

@@ -25,6 +25,7 @@ MAY_IMPORT = {
         "core",
         "errors",
         "declared",
+        "edge.confine",
         "edge.ended",
         "edge.files",
         "edge.git",
@@ -34,6 +35,7 @@ MAY_IMPORT = {
         "edge.roles",
         "edge.state",
         "spec",
+        "trust",
     ],
     "trust": [],
     "views": ["core"],
@@ -50,6 +52,7 @@ PURE = [
     "trust",
     *(f"tree.{name}" for name in ("beam", "budget", "gate", "ideas", "literal_keys", "prompting", "results")),
     "tree.touching",
+    *(f"tree.{name}" for name in ("differing", "explaining", "measures", "measures_paired")),
     *(f"tree.{name}" for name in ("by_config", "rounding", "scoring", "slots", "summary", "summary_tables", "tables")),
 ]
 # Only they may import these from outside the standard library.

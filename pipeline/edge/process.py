@@ -6,13 +6,16 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from threading import Event, Lock, Timer
-from typing import IO, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from pipeline.edge.child import await_end, has_ended, signal_group
 from pipeline.edge.guarding import start_guard
 from pipeline.edge.redact import without
+
+if TYPE_CHECKING:
+    from pipeline.edge.confine import Confined
 
 # What a step sees of the caller's environment without asking.
 ALLOWED = ("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_NUMERIC", "LC_COLLATE", "LC_TIME", "TZ")
@@ -70,13 +73,14 @@ class Processes:
         cwd: str | None = None,
         stdin: IO[bytes] | int = subprocess.DEVNULL,
         stdout: IO[bytes] | None = None,
+        confined: Confined | None = None,
     ) -> Exit:
         """Run to the end or the timeout; what is left of its process group is ended too.
 
         Without a `stdout` of its own, all that it prints goes to the log."""
         with open(log, "ab") as output, without(secrets or {}, output) as printed:
             out = printed if stdout is None else stdout
-            child = self.start(argv, env, cwd=cwd, stdin=stdin, stdout=out, stderr=printed)
+            child = self.start(argv, env, confined, cwd=cwd, stdin=stdin, stdout=out, stderr=printed)
             try:
                 with self.deadline(child, timeout) as late:
                     await_end(child)
@@ -110,18 +114,16 @@ class Processes:
             timer.cancel()
             timer.join()
 
-    def start(self, argv: Sequence[str], env: Mapping[str, str], **how: object) -> subprocess.Popen[bytes]:
-        with self._lock:
+    def start(
+        self, argv: Sequence[str], env: Mapping[str, str], confined: Confined | None = None, **how: object
+    ) -> subprocess.Popen[bytes]:
+        with confined.ready() if confined else nullcontext(_here) as within, self._lock:
             if self.stopping:
                 raise Stopping
             if self._guard is None:
                 self._guard = start_guard([*self._marks.values()], self._locks, MARK)
-            child: subprocess.Popen[bytes] = subprocess.Popen(
-                list(argv),
-                env=dict(env),
-                start_new_session=True,
-                **{"stdin": subprocess.DEVNULL, **how},  # type: ignore[call-overload]
-            )
+            how = {"stdin": subprocess.DEVNULL, **how}
+            child = within(lambda: _opened(argv, env, how))
             self._live[child.pid] = child
             self._tell_guard(b"+%d\n" % child.pid)
             return child
@@ -191,6 +193,20 @@ class Processes:
         if self._guard is not None and self._guard.stdin is not None:
             with suppress(BrokenPipeError):  # somebody killed the guard: commands still run, unguarded
                 self._guard.stdin.write(line)
+
+
+def _opened(argv: Sequence[str], env: Mapping[str, str], how: Mapping[str, object]) -> subprocess.Popen[bytes]:
+    child: subprocess.Popen[bytes] = subprocess.Popen(
+        list(argv),
+        env=dict(env),
+        start_new_session=True,
+        **how,  # type: ignore[call-overload]
+    )
+    return child
+
+
+def _here(do: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    return do()
 
 
 def mark(run: str) -> str:

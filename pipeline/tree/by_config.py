@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
+from math import fsum
 from typing import NamedTuple
 
 from pipeline.tree.rounding import NOISE
@@ -33,12 +34,20 @@ def by_config(better: str, parent: Mapping[int, float], own: Mapping[int, float]
 
 
 def column(text: str, name: str, configs: Container[int]) -> dict[int, float]:
-    """Of a CSV that is known to be complete; `results` reads any, at ten times the cost."""
+    """Of a CSV that is known to be complete, means where a config has many rows; `results` reads any, at ten times the
+    cost."""
     lines = csv.reader(f"{line}\n" for line in text.removeprefix("\ufeff").split("\n"))
     rows = (cells for cells in lines if any(map(str.strip, cells)))
     header = [cell.strip() for cell in next(rows)]
     at, value = header.index("config_id"), header.index(name)
-    return {config: float(cells[value]) for cells in rows if (config := int(cells[at])) in configs}
+    return means((config, float(cells[value])) for cells in rows if (config := int(cells[at])) in configs)
+
+
+def means(values: Iterable[tuple[int, float]]) -> dict[int, float]:
+    found: dict[int, list[float]] = {}
+    for config, value in values:
+        found.setdefault(config, []).append(value)
+    return {config: fsum(each) / len(each) for config, each in found.items()}
 
 
 def _sign(after: float, before: float) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipeline.core.templates import argv, shell_line
+from pipeline.edge.confine import Confined
 from pipeline.edge.ended import unstarted, verdict
 from pipeline.edge.git.folders import delete, open_folders
 from pipeline.edge.git.objects import tree_hash
@@ -17,22 +18,25 @@ from pipeline.edge.job import Job, StageFailed
 from pipeline.edge.process import Exit
 from pipeline.tree.bench import Bench
 from pipeline.tree.protected import void
-from pipeline.tree.records import write
+from pipeline.tree.records import read_text, write
 from pipeline.tree.slots import Place, Slot
 from pipeline.tree.touching import VOID
-from pipeline.tree.watching import tampered, watch
+from pipeline.tree.watching import shielded, tampered, watch
 
 LARGEST = 256 << 20  # of a file that a command leaves for us
 
 
 class Ran(NamedTuple):
-    """The last attempt.  `why` is empty when it ended well; `results` is what it wrote, if it did."""
+    """The last attempt.  `why` is empty when it ended well; `results` is what it wrote, if it did.
+
+    `shield`: what kept it from writing to the project, or nothing did (empty); None where nothing is protected."""
 
     why: str
     exit: int
     results: bytes
     seconds: float
     attempts: int
+    shield: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -43,7 +47,8 @@ class Ran(NamedTuple):
         return self.why.startswith(VOID)
 
     def cost(self) -> dict[str, Any]:
-        return {"seconds": round(self.seconds, 3), "attempts": self.attempts, "exit": self.exit}
+        shield = {} if self.shield is None else {"shield": self.shield}
+        return {"seconds": round(self.seconds, 3), "attempts": self.attempts, "exit": self.exit, **shield}
 
 
 NOTHING_RAN = Ran("", 0, b"", 0.0, 0)
@@ -67,7 +72,7 @@ class Errand(NamedTuple):
 def ran(job: Job, errand: Errand) -> Ran:
     bench = Bench(job.target.run)
     commit = bench.commit(errand.where)
-    if why := void(job, tree_hash(bench.repo, commit)):
+    if why := void(job, _tree(job, tree_hash(bench.repo, commit))):
         return NOTHING_RAN._replace(why=why)
     # A root that cannot be measured is no result: its target fails, which is tried again by whoever builds.
     retries = job.target.limits.retries if isinstance(errand.where, Slot) else 0
@@ -79,6 +84,13 @@ def ran(job: Job, errand: Errand) -> Ran:
         if once.ok or once.void or attempt > retries or job.processes.stopping:
             return once._replace(seconds=time.monotonic() - begun, attempts=attempt)
         note(errand.log, f"attempt {attempt} failed: {once.why}")
+
+
+def _tree(job: Job, tree: str) -> str:
+    """Which commit it is stands in a record beside what is read: whatever wrote over that must not choose the code."""
+    if read_text(job.reads["tree"][0]).strip() != tree:
+        raise StageFailed(f"the records of {job.target.name} name different files: one was changed; build again", 1)
+    return tree
 
 
 def _once(job: Job, errand: Errand, worktree: Worktree) -> Ran:
@@ -95,14 +107,15 @@ def _once(job: Job, errand: Errand, worktree: Worktree) -> Ran:
     fixed |= {"AGENTIC_OUTPUT_DIR": output, "AGENTIC_RESULTS_CSV": results}
     env, secrets = job.processes.environment(job.target.run, fixed, job.target.params["pass"])
     watched = watch(job, worktree.repo, folder)
-    exit_, why = _started(job, _words(job.target.params, names), env, secrets, folder, errand.log)
+    with shielded(watched, folder, output, env) as confined:
+        exit_, why = _started(job, _words(job.target.params, names), env, secrets, folder, errand.log, confined)
     found, foul = b"", tampered(watched) if watched else ""
     why = foul or why
     if errand.wants and not foul:
         found, lacking = collected(results)
         why = why or lacking
     _tidy(output, results)
-    return Ran(why, exit_.code, found, 0.0, 0)
+    return Ran(why, exit_.code, found, 0.0, 0, watched.shield if watched else None)
 
 
 def _names(job: Job, values: Mapping[str, str]) -> dict[str, Sequence[str]]:
@@ -118,11 +131,17 @@ def _words(params: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> lis
 
 
 def _started(
-    job: Job, words: list[str], env: Mapping[str, str], secrets: Mapping[str, str], folder: str, log: str
+    job: Job,
+    words: list[str],
+    env: Mapping[str, str],
+    secrets: Mapping[str, str],
+    folder: str,
+    log: str,
+    confined: Confined | None,
 ) -> tuple[Exit, str]:
     timeout = job.target.limits.timeout
     try:
-        ended = job.processes.run(words, env, log, timeout, secrets, cwd=folder)
+        ended = job.processes.run(words, env, log, timeout, secrets, cwd=folder, confined=confined)
     except OSError as error:
         why, status = unstarted(error, words[0])
         if not _is_inside(words[0], folder):

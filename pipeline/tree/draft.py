@@ -8,6 +8,7 @@ from typing import Any
 from pipeline.core.graph import Limits, Ports, Target
 from pipeline.tree.layout import Layout
 from pipeline.tree.model import DRY, NONE, ROLES, Command, TreeSpec
+from pipeline.tree.scoring import PAIRED, WEIGHTED_MEANS
 from pipeline.tree.slots import Place, Slot, places_of, slots_of
 
 ANYWHERE = Limits()
@@ -65,15 +66,26 @@ class Draft:
 
     def complete(self) -> dict[str, Any]:
         """What makes results complete, whatever is then thought of them."""
-        metrics = [{"name": metric.name} for metric in self.spec.rules.metrics]
-        return {"metrics": metrics, "sweep_config_limit": self.spec.sweep.limit, "grid": self.spec.sweep.grid}
+        sweep, metrics = self.spec.sweep, [{"name": metric.name} for metric in self.spec.rules.metrics]
+        blocks = sweep.blocks and {"column": sweep.blocks.column, "ids": sweep.blocks.ids and [*sweep.blocks.ids]}
+        return {"metrics": metrics, "sweep_config_limit": sweep.limit, "grid": sweep.grid, "blocks": blocks}
 
     def measure(self) -> dict[str, Any]:
         rules = self.spec.rules
         metrics = [metric._asdict() for metric in rules.metrics]
         return {
-            **self.complete(), "primary": rules.primary, "metrics": metrics, "score": rules.constants._asdict(),
-        }  # fmt: skip
+            **self.complete(),
+            "primary": rules.primary,
+            "metrics": metrics,
+            "score": (rules.paired or rules.constants)._asdict(),
+            "method": PAIRED if rules.paired else WEIGHTED_MEANS,
+        }
+
+    def weighing(self) -> dict[str, Any]:
+        """All that verdicts by blocks depend on."""
+        blocks = self.spec.sweep.blocks
+        assert blocks is not None
+        return {**self.measure(), "ordered": blocks.ordered, "rho": blocks.rho, "max_depth": self.spec.shape.max_depth}
 
     def told(self) -> Params:
         """The run's configuration, as the manifest has it."""
@@ -83,7 +95,7 @@ class Draft:
             "repo": spec.repo,
             **spec.shape._asdict(),
             **self.money(),
-            **self.measure(),
+            **(self.weighing() if spec.rules.paired else self.measure()),
             "max_review_rounds": spec.loop.max_review_rounds,
             "proceed_on_max_review_rounds": spec.loop.proceed_on_max_review_rounds,
             "backends": {name: role["backend"] for name, role in self.roles.items()},

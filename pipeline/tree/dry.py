@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Mapping
 from hashlib import sha256
+from itertools import product
 from typing import Any
 
 
@@ -29,7 +30,9 @@ def patch(identity: str) -> bytes:
 def results(tree: str, asked: Mapping[str, Any]) -> bytes:
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
-    table.writerow(["config_id", "status", *asked["metrics"]])
-    for config in range(asked["configs"]):
-        table.writerow([config, "ok", *(f"{1 + share(tree, config, name):.6f}" for name in asked["metrics"])])
+    table.writerow(["config_id", "status", *([asked["block"]] if "block" in asked else []), *asked["metrics"]])
+    for config, block in product(range(asked["configs"]), asked.get("blocks", [None])):
+        where = [config] if block is None else [config, block]
+        numbers = (f"{1 + share(tree, *where, name):.6f}" for name in asked["metrics"])
+        table.writerow([config, "ok", *where[1:], *numbers])
     return out.getvalue().encode()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from pipeline.tree.results import told
-from pipeline.tree.scoring import MIXED, PRIMARY_REGRESSED, Score
+from pipeline.tree.scoring import MIXED, PRIMARY_REGRESSED, Comparison, Score
 from pipeline.tree.slots import Slot
 
 COMPLETED, FAILED, SKIPPED = "completed", "failed", "skipped"
@@ -65,8 +65,14 @@ def _primary(e: Evaluation) -> str:
 def _recommended(e: Evaluation) -> str:
     if e.score is None or e.score.parent.should_explore or e.score.parent.grade == MIXED:
         return ""
-    parent = e.score.parent
-    return f"{parent.grade}, not to be explored: {', '.join(parent.reasons)}"
+    return _unexplored(e.score.parent)
+
+
+def _unexplored(parent: Comparison) -> str:
+    found, reasons = parent.evidence, ", ".join(parent.reasons)
+    if found is None:
+        return f"{parent.grade}, not to be explored: {reasons}"
+    return f"{found['verdict']}: {reasons} (p {found['p']:.3g}, alpha {found['alpha']:.3g}, {found['blocks']} blocks)"
 
 
 # The gate, in order: the first that has something to say decides.
@@ -86,3 +92,8 @@ CHECKS: tuple[tuple[str, Callable[[Evaluation], str]], ...] = (
 def gate(evaluation: Evaluation) -> Failure | None:
     """None: it may be promoted."""
     return next((Failure(name, why) for name, check in CHECKS if (why := check(evaluation))), None)
+
+
+def comparable(evaluation: Evaluation) -> bool:
+    """Whether its score is all that is lacking: it is one of those among which luck may have chosen."""
+    return not any(check(evaluation) for name, check in CHECKS if name not in ("primary", "recommended"))

@@ -1,27 +1,58 @@
-"""The stage that scores a candidate: against its parent for the gate, against the root for the ranking."""
+"""Stages that compare a candidate with its parent, for the gate, and with the root, for the ranking."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
-from pipeline.edge.job import Job
+from pipeline.edge.job import Papers
 from pipeline.tree.gate import COMPLETED, FAILED, Evaluation
+from pipeline.tree.pairs import by_block, other_seeds
 from pipeline.tree.records import load, name_of, read_bytes, save
 from pipeline.tree.results import Checked, Expected, Sheet, complete, expected, read
 from pipeline.tree.scoring import score
-from pipeline.tree.slots import ROOT, Slot
+from pipeline.tree.slots import NO_SLOT
 from pipeline.tree.touching import VOID
 from pipeline.tree.verdicts import rules_of, summary_of
 
-NO_SLOT = Slot(*ROOT, 0)  # a summary has no position
+
+class Sides(NamedTuple):
+    """All that a comparison is made from: the rows of three states of the code, each complete."""
+
+    own: Checked
+    parent: Checked
+    root: Checked
+    wanted: Expected
 
 
-def judge(job: Job) -> None:
-    save(job.writes["summary"][0], summary_of(_evaluation(job)))
+def judge(job: Papers) -> None:
+    """By the means of all rows."""
+    made, sides = compared(job)
+    if sides:
+        made = made._replace(score=score(rules_of(job.target.params), sides.own, sides.parent, sides.root))
+    save(job.writes["summary"][0], summary_of(made))
 
 
-def _evaluation(job: Job) -> Evaluation:
+def pair(job: Papers) -> None:
+    """What a verdict by blocks is made from, once all of the depth is there."""
+    made, sides = compared(job)
+    if sides and (seeds := tuple(map(str, other_seeds(sides.own, sides.parent)))):
+        made, sides = made._replace(defects=seeds), None
+    record = {**summary_of(made), "blocks": [], "series": {}}
+    if sides:
+        record["blocks"] = [*sides.wanted.blocks]
+        record["series"] = {metric["name"]: series_of(sides, metric["name"]) for metric in job.target.params["metrics"]}
+    save(job.writes["pairs"][0], record)
+
+
+def series_of(sides: Sides, metric: str) -> dict[str, list[float]]:
+    rows = {"own": sides.own, "parent": sides.parent, "root": sides.root}
+    return {name: by_block(checked.rows, sides.wanted.blocks, metric) for name, checked in rows.items()}
+
+
+def compared(job: Papers) -> tuple[Evaluation, Sides | None]:
+    """How far the evaluation came; and what it is compared with, if that is complete."""
     params, candidate = job.target.params, load(job.reads["candidate"][0])
     status, why = _status(job, candidate)
     own, parent, root = (read_bytes(job.reads[port][0]) for port in ("csv", "parent", "root"))
@@ -36,19 +67,16 @@ def _evaluation(job: Job) -> Evaluation:
         name_of(parent),
     )
     if status != COMPLETED or not own or not parent:
-        return made
-    wanted = wanted_of(params, root)
-    texts = {"own": own, "parent": parent, "root": root}
-    sides = {name: complete(sheet(params, text), wanted) for name, text in texts.items()}
-    made = made._replace(
-        defects=tuple(_defects(sides)), rows_used=sides["own"].rows_used, rows_expected=len(wanted.ids)
-    )
-    if made.defects:
-        return made
-    return made._replace(score=score(rules_of(params), sides["own"], sides["parent"], sides["root"]))
+        return made, None
+    baselines = [_baseline(text, *_columns(params)) for text in (parent, root)]
+    wanted = wanted_by(params, baselines[1])
+    rows = [complete(each, wanted) for each in (sheet(params, own), *baselines)]
+    sides = Sides(rows[0], rows[1], rows[2], wanted)
+    made = made._replace(defects=tuple(_defects(sides)), rows_used=sides.own.rows_used, rows_expected=wanted.rows)
+    return made, None if made.defects else sides
 
 
-def _status(job: Job, candidate: Mapping[str, Any]) -> tuple[str, str]:
+def _status(job: Papers, candidate: Mapping[str, Any]) -> tuple[str, str]:
     """What it failed at first."""
     steps = [("", candidate), *(("tests: ", load(path)) for path in job.reads["test"])]
     steps += [("checks: ", load(path)) for path in job.reads["checks"]]
@@ -60,15 +88,33 @@ def _status(job: Job, candidate: Mapping[str, Any]) -> tuple[str, str]:
     return COMPLETED, ""
 
 
-def _defects(sides: Mapping[str, Checked]) -> Iterator[str]:
-    whose = {"own": "", "parent": "the parent's ", "root": "the root's "}
-    for name, checked in sides.items():
-        yield from (f"{whose[name]}{defect}" for defect in checked.defects)
+def _defects(sides: Sides) -> Iterator[str]:
+    for whose, checked in (("", sides.own), ("the parent's ", sides.parent), ("the root's ", sides.root)):
+        yield from (f"{whose}{defect}" for defect in checked.defects)
 
 
 def sheet(params: Mapping[str, Any], csv: bytes) -> Sheet:
-    return read(csv.decode(errors="replace"), [metric["name"] for metric in params["metrics"]])
+    return _sheet(csv, *_columns(params))
+
+
+def _sheet(csv: bytes, metrics: tuple[str, ...], block: str) -> Sheet:
+    return read(csv.decode(errors="replace"), metrics, block)
+
+
+# Many candidates in a row are compared with the same few nodes.
+_baseline = lru_cache(maxsize=8)(_sheet)
+
+
+def _columns(params: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
+    """Those that count, and the one that tells blocks apart."""
+    names = tuple(metric["name"] for metric in params["metrics"])
+    return names, params["blocks"]["column"] if params["blocks"] else ""
 
 
 def wanted_of(params: Mapping[str, Any], root: bytes) -> Expected:
-    return expected(params["sweep_config_limit"], params["grid"], sheet(params, root))
+    return wanted_by(params, sheet(params, root))
+
+
+def wanted_by(params: Mapping[str, Any], root: Sheet) -> Expected:
+    blocks = params["blocks"]["ids"] if params["blocks"] else ()
+    return expected(params["sweep_config_limit"], params["grid"], root, blocks)

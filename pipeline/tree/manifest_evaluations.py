@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from pipeline.tree.budget import Spent, total
-from pipeline.tree.by_config import by_config, column
+from pipeline.tree.by_config import by_config, column, means
 from pipeline.tree.events import NEW, QUEUED, STARTED, STATES
 from pipeline.tree.found import Found
 from pipeline.tree.gate import FAILED
@@ -150,7 +150,7 @@ class _Evaluation:
             return None
         name = self.found.config["primary"]
         better = next(metric["better"] for metric in self.found.config["metrics"] if metric["name"] == name)
-        before = {row.config_id: row.metrics[name] for row in parent.rows}
+        before = means((row.config_id, row.metrics[name]) for row in parent.rows)
         return by_config(better, before, column(own.decode(errors="replace"), name, before))._asdict()
 
     def _are_scored(self, own: bytes) -> bool:

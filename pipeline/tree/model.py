@@ -41,6 +41,17 @@ class Command(NamedTuple):
     line: int
 
 
+class Blocks(NamedTuple):
+    """What repeats the measurement of a config: folds, seeds, periods.  `ids` None: the root's baseline has them.
+
+    `ordered`: they follow each other in time, so that neighbours may be alike; `rho`: by how much, if that is known."""
+
+    ids: tuple[str, ...] | None
+    column: str = "block"
+    ordered: bool = False
+    rho: float | None = None
+
+
 class Sweep(NamedTuple):
     """`configs`: the values of each config by its id; None when only the command knows them."""
 
@@ -48,6 +59,7 @@ class Sweep(NamedTuple):
     mode: str
     configs: tuple[Mapping[str, Any], ...] | None
     limit: int | None
+    blocks: Blocks | None = None
 
     @property
     def grid(self) -> int | None:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pipeline.core.graph import Target
 from pipeline.tree.draft import Draft
 from pipeline.tree.model import MANUAL, PATCHES, TreeSpec
-from pipeline.tree.plan_depths import node, promote, protected, report, root, start, validate
+from pipeline.tree.plan_depths import node, promote, protected, report, root, start, validate, weigh
 from pipeline.tree.plan_ideas import assign, by_hand, idea, implement, recorded
-from pipeline.tree.plan_sweeps import measured, score
+from pipeline.tree.plan_sweeps import measured, scored
 from pipeline.tree.slots import ROOT, Slot
 
 
@@ -40,6 +40,8 @@ def _depth(draft: Draft, depth: int) -> Iterator[Target]:
     yield assign(draft, depth)
     for slot in draft.slots(depth):
         yield from _evaluation(draft, slot)
+    if draft.spec.rules.paired:
+        yield weigh(draft, depth)
     yield promote(draft, depth)
 
 
@@ -48,4 +50,4 @@ def _evaluation(draft: Draft, slot: Slot) -> Iterator[Target]:
         yield by_hand(draft, slot)
     yield implement(draft, slot)
     yield from measured(draft, slot)
-    yield score(draft, slot)
+    yield from scored(draft, slot)

@@ -43,6 +43,17 @@ def node(draft: Draft, place: Place) -> Target:
     return draft.target(f"{place}.node", "node", reads, {"node": draft.at.of_node(place, "node.json")}, {})
 
 
+def weigh(draft: Draft, depth: int) -> Target:
+    """All ideas of a depth at once: how much luck the best of them may have had depends on how many there are."""
+    at = draft.at
+    reads: dict[str, Paths] = {
+        "pairs": [at.of_eval(slot, "pairs.json") for slot in draft.slots(depth)],
+        "before": [at.of_depth(depth - 1, "weighed.json")] if depth else [],
+    }
+    params = {**draft.weighing(), "depth": depth, "slots": [str(slot) for slot in draft.slots(depth)]}
+    return draft.target(f"d{depth}.weigh", "weigh", reads, {"weighed": at.of_depth(depth, "weighed.json")}, params)
+
+
 def promote(draft: Draft, depth: int) -> Target:
     at, shape, slots = draft.at, draft.spec.shape, draft.slots(depth)
     beside = ("task.json", "candidate.json", "change.patch", "calls.jsonl", "sweep.cost.json", "summary.json")

@@ -10,7 +10,7 @@ from pipeline.tree.draft import Draft, Paths, command_files, command_params
 from pipeline.tree.model import PER_CONFIG, CheckCommand, Command
 from pipeline.tree.slots import ROOT, Place, Slot
 
-DRY_CONFIGS = 3  # where only the command knows how many there are
+DRY_CONFIGS, DRY_BLOCKS = 3, 8  # where only the command knows how many there are
 
 
 def test(draft: Draft, where: Slot | Place, tests: Command) -> Target:
@@ -67,11 +67,16 @@ def _sweep(draft: Draft, where: Slot | Place) -> Target:
     params = command_params(command)
     if "limit" in command.uses:
         params["limit"] = sweep.grid if sweep.limit is None else sweep.limit
+    if "blocks" in command.uses:
+        params["blocks"] = _block_ids(draft)
     if "configs" in command.uses:
         params["configs"] = [dict(config) for config in (sweep.configs or ())[: sweep.limit]]
     if draft.spec.dry_run:
         known = [count for count in (sweep.limit, sweep.grid) if count is not None]
         params = {"dry": {"configs": min(known, default=DRY_CONFIGS), "metrics": _metrics(draft)}}
+        if sweep.blocks:
+            ids = sweep.blocks.ids or [str(n) for n in range(DRY_BLOCKS)]
+            params["dry"] |= {"block": sweep.blocks.column, "blocks": [*ids]}
     params["limits"] = {"keep": draft.spec.keep.failed_artifacts, "keep_checkout": draft.spec.keep.rejected_worktrees}
     limits = _sweeping(draft, where)
     return draft.target(f"{where}.sweep", "sweep", reads, _swept(draft, where), params, limits, command.line)
@@ -83,6 +88,10 @@ def _row(draft: Draft, where: Slot | Place, config: int) -> Target:
     writes = {port: _record(draft, where, name) for port, name in names.items()}
     reads = {"tree": _swept_tree(draft, where), **command_files(command), **draft.guarded}
     params = {**command_params(command), "config_id": config, "values": dict(configs[config])}
+    if draft.spec.sweep.blocks:
+        params["block"] = draft.spec.sweep.blocks.column
+    if "blocks" in command.uses:
+        params["blocks"] = _block_ids(draft)
     return draft.target(f"{where}.row.{config}", "row", reads, writes, params, _sweeping(draft, where), command.line)
 
 
@@ -90,12 +99,27 @@ def _gather(draft: Draft, where: Slot | Place, rows: Sequence[Target]) -> Target
     reads = {"tree": _swept_tree(draft, where)} | {
         port: [dict(row.writes)[port][0] for row in rows] for port in ("csv", "log", "cost")
     }
-    return draft.target(f"{where}.sweep", "gather", reads, _swept(draft, where), {"metrics": _metrics(draft)})
+    blocks = draft.spec.sweep.blocks
+    columns = [*([blocks.column] if blocks else []), *_metrics(draft)]
+    return draft.target(f"{where}.sweep", "gather", reads, _swept(draft, where), {"columns": columns})
 
 
-def score(draft: Draft, slot: Slot) -> Target:
+def scored(draft: Draft, slot: Slot) -> Iterator[Target]:
+    """By the means of a candidate alone; or by blocks, once all of its depth has been weighed."""
+    at, rules = draft.at, draft.spec.rules
+    summary = {"summary": at.of_eval(slot, "summary.json")}
+    if rules.paired is None:
+        yield draft.target(f"{slot}.score", "score", _compared(draft, slot), summary, draft.measure())
+        return
+    pairs = {"pairs": at.of_eval(slot, "pairs.json")}
+    yield draft.target(f"{slot}.pairs", "pair", _compared(draft, slot), pairs, draft.complete())
+    reads = {**pairs, "weighed": at.of_depth(slot.depth, "weighed.json")}
+    yield draft.target(f"{slot}.score", "settle", reads, summary, {**draft.measure(), "slot": str(slot)})
+
+
+def _compared(draft: Draft, slot: Slot) -> dict[str, Paths]:
     at = draft.at
-    reads: dict[str, Paths] = {
+    return {
         "candidate": at.of_eval(slot, "candidate.json"),
         "test": [at.of_eval(slot, "test.json")] if draft.tests else [],
         "checks": [at.of_eval(slot, "checks.json")] if draft.checking else [],
@@ -104,7 +128,11 @@ def score(draft: Draft, slot: Slot) -> Target:
         "parent": at.csv(slot.place),
         "root": at.csv(ROOT),
     }
-    return draft.target(f"{slot}.score", "score", reads, {"summary": at.of_eval(slot, "summary.json")}, draft.measure())
+
+
+def _block_ids(draft: Draft) -> list[str]:
+    blocks = draft.spec.sweep.blocks
+    return [*blocks.ids] if blocks and blocks.ids else []
 
 
 def _metrics(draft: Draft) -> list[str]:

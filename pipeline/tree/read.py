@@ -36,6 +36,7 @@ def read(item: Item, name: str) -> TreeSpec:
     top = item.fields("spec", KEYS, NEEDED)
     timeout = top["eval_timeout_seconds"].seconds("eval_timeout_seconds") if "eval_timeout_seconds" in top else None
     repo, dry = _repo(top["repo"]), _flag(top, "dry_run", False)
+    measured = sweep(top["sweep"], _count(top, "sweep_config_limit", 1), timeout)
     if "parallel_backend" in top:
         choice(top["parallel_backend"], "parallel_backend", BACKENDS)
     spec = TreeSpec(
@@ -46,8 +47,8 @@ def read(item: Item, name: str) -> TreeSpec:
         shape=_shape(top),
         loop=_loop(top),
         tests=tests(top["tests"], timeout) if "tests" in top else None,
-        sweep=sweep(top["sweep"], _count(top, "sweep_config_limit", 1), timeout),
-        rules=rules(top["metrics"], top.get("score")),
+        sweep=measured,
+        rules=rules(top["metrics"], top.get("score"), measured.blocks is not None),
         budget=_budget(top),
         ceiling=_ceiling(top),
         per_node=_count(top, "max_parallel_per_node", 1),
@@ -148,6 +149,11 @@ def _check(spec: TreeSpec, top: Keys) -> None:
         top["roles"].wrong("roles: coder: patches needs recorded ideas; use manual, command or openai")
     if backends["coder"] == PATCHES and backends["ideas"] != PATCHES:
         top["roles"].wrong("roles: coder: patches applies the recorded changes of `ideas: {backend: patches, …}`")
+    paired = spec.rules.paired
+    if paired and paired.alpha * (paired.draws + 1) < shape.max_depth:
+        top.get("score", top["max_depth"]).wrong(
+            f"score: alpha of {paired.alpha:g} over {shape.max_depth} depths needs more draws than {paired.draws}"
+        )
     if spec.sweep.limit is not None and spec.sweep.grid is not None and spec.sweep.limit > spec.sweep.grid:
         top["sweep_config_limit"].wrong(
             f"sweep_config_limit: {spec.sweep.limit} is more than the {spec.sweep.grid} configs of the sweep"

@@ -13,13 +13,14 @@ from pipeline.errors import instead
 from pipeline.spec import Item
 from pipeline.tree.literal_keys import is_key_of
 from pipeline.tree.model import PER_CONFIG, WHOLE, Command, Sweep
+from pipeline.tree.read_blocks import blocks
 
 COMMAND_KEYS = ("run", "reads", "env", "timeout")
-SWEEP_KEYS = (*COMMAND_KEYS, "mode", "configs")
+SWEEP_KEYS = (*COMMAND_KEYS, "mode", "configs", "blocks")
 # What a command may name in braces besides the files it reads.
 EVERYWHERE = ("project", "tree")
-SWEEPING = ("results", "output", "limit", "configs")
-BY_CONFIG = ("results", "output", "config_id", "config")
+SWEEPING = ("results", "output", "limit", "configs", "blocks")
+BY_CONFIG = ("results", "output", "config_id", "config", "blocks")
 MOST_CONFIGS = 100_000
 
 
@@ -37,8 +38,11 @@ def sweep(item: Item, limit: int | None, timeout: float | None) -> Sweep:
     values = {name for config in configs or () for name in config} if mode == PER_CONFIG else set()
     names = (*EVERYWHERE, *(BY_CONFIG if mode == PER_CONFIG else SWEEPING), *sorted(values))
     command = read_command(item, keys, "sweep", names, timeout)
+    repeated = blocks(keys["blocks"]) if "blocks" in keys else None
     _check_whole(keys["run"], command, mode, configs, limit)
-    return Sweep(command, mode, configs, limit)
+    if "blocks" in command.uses and (repeated is None or repeated.ids is None):
+        keys["run"].wrong("sweep: run: {blocks} stands for the ids of the blocks; say in `blocks:` which there are")
+    return Sweep(command, mode, configs, limit, repeated)
 
 
 def _check_whole(

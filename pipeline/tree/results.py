@@ -1,14 +1,14 @@
 """The CSV of a sweep: its text -> rows, and all that keeps them from being complete.
 
 A candidate must not get better by failing: no mean is taken of rows unless every config that is expected is there once,
-ended well, and has a finite number in every metric that counts."""
+or once in each block, ended well, and has a finite number in every metric that counts."""
 
 from __future__ import annotations
 
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 OK = "ok"
@@ -26,15 +26,17 @@ class Defect(NamedTuple):
     config: int | None
     column: str
     what: str
+    block: str = ""
 
     def __str__(self) -> str:
         where = [f"config {self.config}"] if self.config is not None else []
+        where += [f"block {_clip(self.block)}"] if self.block else []
         where += [self.column] if self.column else []
         return f"{', '.join(where)}: {self.what}" if where else self.what
 
 
 class Row(NamedTuple):
-    """One config.  `metrics` has those that count and are finite numbers."""
+    """One config, or a block of it.  `metrics` has those that count and are finite numbers."""
 
     config_id: int
     params: str
@@ -42,6 +44,7 @@ class Row(NamedTuple):
     status: str
     error: str
     metrics: Mapping[str, float]
+    block: str = ""
 
 
 class Sheet(NamedTuple):
@@ -54,11 +57,17 @@ class Sheet(NamedTuple):
 class Expected(NamedTuple):
     """The configs that both sides of a comparison must have, and the rule that says so.
 
-    `cut`: rows of configs from this one on are left out.  Without it a config that is not expected is a defect."""
+    `cut`: rows of configs from this one on are left out.  Without it a config that is not expected is a defect.
+    `blocks`: in their order, of each config; the one without a name where measurements are not repeated."""
 
     ids: tuple[int, ...]
     rule: str
     cut: int | None = None
+    blocks: tuple[str, ...] = ("",)
+
+    @property
+    def rows(self) -> int:
+        return len(self.ids) * len(self.blocks)
 
 
 class Checked(NamedTuple):
@@ -78,11 +87,23 @@ def told(defects: Sequence[object]) -> str:
     return "; ".join(map(str, defects[:NAMED])) + more
 
 
-def expected(limit: int | None, grid: int | None, baseline: Sheet | None) -> Expected:
+def expected(
+    limit: int | None, grid: int | None, baseline: Sheet | None, blocks: Sequence[str] | None = ()
+) -> Expected:
     """The same rule for a whole run.
 
     With neither a limit nor a grid the ids of the root's baseline are the rule: it was measured before any candidate
-    was, so that no candidate has a say in what it is measured on."""
+    was, so that no candidate has a say in what it is measured on.  So it is with blocks where the spec names none
+    (`blocks` is None); it is empty where measurements are not repeated."""
+    wanted = _expected_configs(limit, grid, baseline)
+    if blocks is None:
+        if baseline is None:
+            raise ValueError("without `blocks: ids`, the root's baseline is needed")
+        blocks = in_order({row.block for row in baseline.rows if row.block})
+    return wanted._replace(blocks=tuple(blocks) or ("",))
+
+
+def _expected_configs(limit: int | None, grid: int | None, baseline: Sheet | None) -> Expected:
     if limit is not None:
         count = limit if grid is None else min(limit, grid)
         return Expected(tuple(range(count)), f"sweep_config_limit: config_id < {count}", count)
@@ -94,36 +115,49 @@ def expected(limit: int | None, grid: int | None, baseline: Sheet | None) -> Exp
     return Expected(tuple(ids), f"the root's baseline: its {len(ids)} configs")
 
 
+def in_order(blocks: Iterable[str]) -> list[str]:
+    """Numbers by size, otherwise by letters: so that years and dates are in the order of time."""
+    names = sorted(blocks)
+    return sorted(names, key=float) if all(map(_NUMBER.fullmatch, names)) else names
+
+
 def complete(sheet: Sheet, wanted: Expected) -> Checked:
-    """The rows of the expected configs that are good, and why these are not all."""
+    """The rows of the expected configs and blocks that are good, and why these are not all."""
     if sheet.defects and not sheet.rows:
         return Checked((), sheet.defects)  # that every row is missing would say nothing more
-    ids = frozenset(wanted.ids)
+    place = {block: n for n, block in enumerate(wanted.blocks)}
     kept = [row for row in sheet.rows if wanted.cut is None or row.config_id < wanted.cut]
-    times = Counter(row.config_id for row in kept)
     found = [defect for defect in sheet.defects if wanted.cut is None or (defect.config or 0) < wanted.cut]
-    found += _wrong_ids(times, wanted, ids)
-    bad = {defect.config for defect in found}
-    rows = sorted((row for row in kept if row.config_id not in bad), key=lambda row: row.config_id)
-    found.sort(key=lambda defect: (defect.config is not None, defect.config or 0))
-    return Checked(tuple(rows), tuple(found))
+    broken = {defect.config for defect in found if not defect.block}
+    found += dict.fromkeys(_wrong_rows(Counter((row.config_id, row.block) for row in kept), wanted, broken))
+    bad = {(defect.config, defect.block) for defect in found}
+    rows = [row for row in kept if not bad & {(row.config_id, row.block), (row.config_id, "")}]
+    found.sort(key=lambda defect: (defect.config is not None, defect.config or 0, place.get(defect.block, -1)))
+    return Checked(tuple(sorted(rows, key=lambda row: (row.config_id, place[row.block]))), tuple(found))
 
 
-def _wrong_ids(times: Mapping[int, int], wanted: Expected, ids: frozenset[int]) -> Iterator[Defect]:
-    if not ids:
+def _wrong_rows(
+    times: Mapping[tuple[int, str], int], wanted: Expected, broken: Collection[int | None]
+) -> Iterator[Defect]:
+    """`broken`: configs of which is known already that they failed as a whole."""
+    if not wanted.ids:
         yield Defect(None, "config_id", f"no config is expected by {wanted.rule}")
-    for config in wanted.ids:
-        if config not in times:
-            yield Defect(config, "config_id", f"the row is missing ({wanted.rule})")
-    for config, count in times.items():
+    due = dict.fromkeys((config, block) for config in wanted.ids for block in wanted.blocks)
+    for config, block in due:
+        if (config, block) not in times and not (block and config in broken):
+            yield Defect(config, "config_id", f"the row is missing ({wanted.rule})", block)
+    ids = frozenset(wanted.ids)
+    for (config, block), count in times.items():
         if config not in ids:
             yield Defect(config, "config_id", f"this config is not expected ({wanted.rule})")
+        elif (config, block) not in due and not (config in broken and not block):
+            yield Defect(config, "block", f"'{_clip(block)}' is none of the {len(wanted.blocks)} blocks")
         elif count > 1:
-            yield Defect(config, "config_id", f"there are {count} rows")
+            yield Defect(config, "config_id", f"there are {count} rows", block)
 
 
-def read(text: str, metrics: Sequence[str]) -> Sheet:
-    """`metrics`: the names of the columns that count."""
+def read(text: str, metrics: Sequence[str], block: str = "") -> Sheet:
+    """`metrics`: the names of the columns that count; `block`: of the one that tells repeated measurements apart."""
     lines = csv.reader([f"{line}\n" for line in text.removeprefix("\ufeff").split("\n")], strict=True)
     try:
         table = [(lines.line_num, cells) for cells in lines if any(map(str.strip, cells))]
@@ -132,19 +166,21 @@ def read(text: str, metrics: Sequence[str]) -> Sheet:
     if not table:
         return Sheet((), (Defect(None, "", "the file is empty"),))
     header = [name.strip() for name in table[0][1]]
-    if wrong := tuple(_wrong_header(header, metrics)):
+    if wrong := tuple(_wrong_header(header, [*NEEDED, *([block] if block else []), *metrics])):
         return Sheet((), wrong)
-    return _sheet(header, table[1:], metrics)
+    return _sheet(header, table[1:], metrics, block)
 
 
-def _wrong_header(header: Sequence[str], metrics: Iterable[str]) -> Iterator[Defect]:
-    for name in dict.fromkeys([*NEEDED, *metrics]):
+def _wrong_header(header: Sequence[str], needed: Iterable[str]) -> Iterator[Defect]:
+    for name in dict.fromkeys(needed):
         if (times := header.count(name)) != 1:
             what = f"{times} columns have this name" if times else f"the column is missing; there are {_few(header)}"
             yield Defect(None, name, what)
 
 
-def _sheet(header: Sequence[str], table: Iterable[tuple[int, Sequence[str]]], metrics: Sequence[str]) -> Sheet:
+def _sheet(
+    header: Sequence[str], table: Iterable[tuple[int, Sequence[str]]], metrics: Sequence[str], block: str
+) -> Sheet:
     rows: list[Row] = []
     defects: list[Defect] = []
     for line, cells in table:
@@ -153,7 +189,9 @@ def _sheet(header: Sequence[str], table: Iterable[tuple[int, Sequence[str]]], me
         if not _ID.fullmatch(name):
             defects.append(Defect(None, "config_id", f"line {line}: '{_clip(name)}' is not a whole number from 0 on"))
             continue
-        row, wrong = _row(int(name), cell, metrics)
+        row, wrong = _row(int(name), cell, metrics, cell.get(block, "") if block else "")
+        if block and row.status == OK and not row.block:
+            wrong = [Defect(row.config_id, block, f"line {line} does not say of which block it is")]
         if len(cells) != len(header):
             wrong = [Defect(row.config_id, "", f"line {line} has {len(cells)} cells, the header has {len(header)}")]
         rows.append(row)
@@ -161,17 +199,17 @@ def _sheet(header: Sequence[str], table: Iterable[tuple[int, Sequence[str]]], me
     return Sheet(tuple(rows), tuple(defects))
 
 
-def _row(config: int, cell: Mapping[str, str], metrics: Sequence[str]) -> tuple[Row, list[Defect]]:
+def _row(config: int, cell: Mapping[str, str], metrics: Sequence[str], block: str) -> tuple[Row, list[Defect]]:
     """Of a config that failed, no metric is looked at."""
     status = cell.get("status", "")
     numbers = {name: _finite(cell.get(name, "")) for name in metrics} if status == OK else {}
     good = {name: number for name, number in numbers.items() if number is not None}
-    row = Row(config, cell.get("params", ""), cell.get("seed", ""), status, cell.get("error", ""), good)
+    row = Row(config, cell.get("params", ""), cell.get("seed", ""), status, cell.get("error", ""), good, block)
     if status != OK:
         error = f" ({_clip(row.error)})" if row.error else ""
-        return row, [Defect(config, "status", f"'{_clip(status)}' instead of {OK}{error}")]
+        return row, [Defect(config, "status", f"'{_clip(status)}' instead of {OK}{error}", block)]
     return row, [
-        Defect(config, name, f"'{_clip(cell.get(name, ''))}' is not a finite number")
+        Defect(config, name, f"'{_clip(cell.get(name, ''))}' is not a finite number", block)
         for name in metrics
         if name not in good
     ]

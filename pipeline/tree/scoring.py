@@ -6,13 +6,16 @@ sign.  score = the mean of the relatives by weight."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import fsum, isfinite
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipeline.tree.results import Checked, told
 from pipeline.tree.rounding import NOISE, relative
 
 HIGHER, LOWER = "higher", "lower"
+WEIGHTED_MEANS, PAIRED = "weighted_means", "paired"
+RUN, DEPTH = "run", "depth"  # over which alpha holds
 SIGN = {HIGHER: 1.0, LOWER: -1.0}
 STRONG, PROMISING, MIXED, WEAK = "strong", "promising", "mixed", "weak"
 PRIMARY_REGRESSED, RISK_REGRESSED = "primary_metric_regressed", "risk_regressed"
@@ -20,12 +23,15 @@ NET_IMPROVEMENT, INSUFFICIENT_SIGNAL = "net_improvement", "insufficient_signal"
 
 
 class Metric(NamedTuple):
-    """A column that counts.  `weight` None: as a primary or another metric has it by default; a `guard` may veto."""
+    """A column that counts.  `weight` None: as a primary or another metric has it by default; a `guard` may veto.
+
+    `margin`: how much worse a guard may be, in its own units, where blocks say how sure that is."""
 
     name: str
     better: str = HIGHER
     weight: float | None = None
     guard: bool = False
+    margin: float | None = None
 
 
 class Constants(NamedTuple):
@@ -44,12 +50,32 @@ class Constants(NamedTuple):
     mixed: float = -0.02
 
 
+class Paired(NamedTuple):
+    """The numbers behind a verdict by blocks: see docs/trust.md.
+
+    `alpha`: the share of runs (or of depths, by `alpha_over`) in which something is promoted though nothing is better.
+    `smallest_effect`: the least gain of the primary metric that is worth having."""
+
+    alpha: float = 0.05
+    alpha_over: str = RUN
+    smallest_effect: float = 0.0
+    draws: int = 10_000
+
+
 class Rules(NamedTuple):
-    """What a run measures, and by what it is judged: the same for all of its comparisons."""
+    """What a run measures, and by what it is judged: the same for all of its comparisons.
+
+    `paired` None: by `weighted_means`, with the `constants`."""
 
     primary: str
     metrics: tuple[Metric, ...]
     constants: Constants = Constants()
+    paired: Paired | None = None
+
+    @property
+    def guards(self) -> list[Metric]:
+        """Apart from the primary one, of which more is asked."""
+        return [metric for metric in self.metrics if metric.guard and metric.name != self.primary]
 
 
 class Detail(NamedTuple):
@@ -66,7 +92,9 @@ class Detail(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The verdict on a candidate against one baseline.  `score` None: the way of scoring has none."""
+    """The verdict on a candidate against one baseline.  `score` None: the way of scoring has none.
+
+    `evidence`: of a verdict by blocks, as `weighing` has it."""
 
     score: float | None
     grade: str
@@ -77,6 +105,7 @@ class Comparison(NamedTuple):
     worse: int
     rows_used: int
     metrics: tuple[Detail, ...]
+    evidence: Mapping[str, Any] | None = None
 
 
 class Score(NamedTuple):
@@ -132,13 +161,18 @@ def _comparable(baseline: Checked, candidate: Checked) -> None:
     for side, checked in (("baseline", baseline), ("candidate", candidate)):
         if checked.defects or not checked.rows:
             raise ValueError(f"the {side} is not complete: {told(checked.defects) or 'no rows'}")
-    if [row.config_id for row in baseline.rows] != [row.config_id for row in candidate.rows]:
+    if [(row.config_id, row.block) for row in baseline.rows] != [(row.config_id, row.block) for row in candidate.rows]:
         raise ValueError("baseline and candidate are of different configs")
 
 
 def _detail(rules: Rules, metric: Metric, baseline: Checked, candidate: Checked) -> Detail:
     old = [row.metrics[metric.name] for row in baseline.rows]
     new = [row.metrics[metric.name] for row in candidate.rows]
+    return detail(rules, metric, old, new)
+
+
+def detail(rules: Rules, metric: Metric, old: Sequence[float], new: Sequence[float]) -> Detail:
+    """From what was measured with the baseline's code and with the candidate's."""
     base, mean = fsum(old) / len(old), fsum(new) / len(new)
     sizes = [fsum(map(abs, values)) / len(values) for values in (old, new)]
     delta = SIGN[metric.better] * (mean - base) if abs(mean - base) > NOISE * max(sizes) else 0.0
@@ -159,14 +193,19 @@ def judged(rules: Rules, details: tuple[Detail, ...], rows_used: int) -> Compari
     c = rules.constants
     primary = next(detail for detail in details if detail.name == rules.primary)
     total = relative(fsum(d.weight * d.relative for d in details) / fsum(d.weight for d in details))
-    signs = [d.delta > 0 for d in details if d.delta and d.weight]
-    better, worse = sum(signs), len(signs) - sum(signs)
+    better, worse = counted(details)
     blocks = [PRIMARY_REGRESSED] if primary.relative < -c.primary_drop else []
     blocks += [f"{RISK_REGRESSED}:{d.name}" for d in details if d.guard and d.relative < -c.guard_drop]
     signal = total >= c.explore or better >= max(c.least_better, worse + c.lead)
     explore = signal and not blocks
     reasons = (*blocks, *([] if signal else [INSUFFICIENT_SIGNAL]), *([NET_IMPROVEMENT] if explore else []))
     return Comparison(total, grade(total, c), explore, reasons, primary.delta, better, worse, rows_used, details)
+
+
+def counted(details: Sequence[Detail]) -> tuple[int, int]:
+    """How many metrics that weigh something are better, and how many worse."""
+    signs = [d.delta > 0 for d in details if d.delta and d.weight]
+    return sum(signs), len(signs) - sum(signs)
 
 
 def grade(score: float, constants: Constants) -> str:

@@ -36,6 +36,7 @@ class Slot(NamedTuple):
 
 
 ROOT = Place(0, 0)
+NO_SLOT = Slot(*ROOT, 0)  # of a summary, which has no position
 
 
 def parse_place(text: str) -> Place:

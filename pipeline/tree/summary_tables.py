@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pipeline.tree.scoring import PAIRED
 from pipeline.tree.tables import NONE, clipped, money, moved, number, score, seconds, table
 
+GRADE, VERDICT = ("grade", "score"), ("verdict", "estimate", "between", "p")
 IDEA, WHY = 48, 100  # characters
 AMOUNTS = {"evals": "evaluations", "usd": "USD", "tokens": "tokens", "seconds": "seconds"}
 
@@ -100,28 +102,36 @@ def evaluations(manifest: Manifest, rows: Mapping[str, Evaluation]) -> list[str]
     config = manifest["run_config"]
     guards = [metric["name"] for metric in config["metrics"] if metric["guard"]]
     names = [config["primary"], *(name for name in guards if name != config["primary"])]
-    header = ["slot", "idea", "status", "grade", "score", "rank score", names[0]]
+    header = ["slot", "idea", "status", *(VERDICT if config["method"] == PAIRED else GRADE), "rank score", names[0]]
     header += [f"{name} (guard)" for name in names[1:]]
     header += ["rows", "better/worse", "seconds", "attempts", "cost", "decision", "why"]
-    right = ("score", "rank score", "rows", "better/worse", "seconds", "attempts")
-    return table(header, [[slot, *_row(each, names)] for slot, each in rows.items()], right)
+    right = ("score", "estimate", "p", "rank score", "rows", "better/worse", "seconds", "attempts")
+    return table(header, [[slot, *_row(each, names, header)] for slot, each in rows.items()], right)
 
 
-def _row(each: Evaluation, names: Sequence[str]) -> Iterator[str]:
+def _row(each: Evaluation, names: Sequence[str], header: Sequence[str]) -> Iterator[str]:
     scores, spent = each["scoring_summary"], each["spent"] or {"usd": 0, "tokens": 0, "seconds": 0}
     yield from (clipped(each["idea_title"], IDEA), each["empty"] or each["status"])
     if scores:
         parent, root = scores["recommendation"], scores["root_recommendation"]
-        yield from (parent["grade"], score(parent["score"]), score(root["score"]))
+        yield from (*_judged(parent), score(root["score"]))
         yield from (_change(parent, name) for name in names)
     else:
-        yield from [NONE] * (3 + len(names))
+        yield from [NONE] * (header.index("rows") - 3)
     yield f"{each['candidate_rows_used']}/{each['rows_expected']}" if each["rows_expected"] else NONE
     yield f"{each['by_config']['better']}/{each['by_config']['worse']}" if each["by_config"] else NONE
     yield seconds(spent["seconds"]) if spent["seconds"] else NONE
     yield str(each["attempt"]) if each["attempt"] else NONE
     yield money(spent["usd"], spent["tokens"])
     yield from _decided(each)
+
+
+def _judged(parent: Mapping[str, Any]) -> tuple[str, ...]:
+    evidence = parent["evidence"]
+    if evidence is None:
+        return parent["grade"], score(parent["score"])
+    bounds = f"{number(evidence['lower'])} to {number(evidence['upper'])}"
+    return evidence["verdict"], score(parent["score"]), bounds, number(evidence["p"])
 
 
 def _decided(each: Evaluation) -> tuple[str, str]:

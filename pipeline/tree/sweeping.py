@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from pipeline.edge.git.folders import delete
-from pipeline.edge.job import Job, StageFailed
+from pipeline.edge.job import Job, Papers, StageFailed
 from pipeline.tree.commands import NOTHING_RAN, Errand, Ran, ran
 from pipeline.tree.gate import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.layout import Layout
@@ -21,6 +21,7 @@ from pipeline.tree.positions import position
 from pipeline.tree.records import Record, load, read_bytes, read_text, save, write
 from pipeline.tree.results import OK
 from pipeline.tree.slots import Slot
+from pipeline.tree.touching import VOID
 
 COLUMNS = ("config_id", "params", "seed", "status", "error")
 NOTHING_TO_SWEEP = "there is no code to measure"
@@ -43,7 +44,7 @@ def sweep(job: Job) -> None:
 
         done = NOTHING_RAN._replace(results=results(tree, job.target.params["dry"]) if tree else b"")
     else:
-        done = _run(job, "sweep", _whole(job), wants=True) if tree else NOTHING_RAN
+        done = _run(job, "sweep", _values(job), wants=True) if tree else NOTHING_RAN
     write(job.writes["csv"][0], done.results)
     save(job.writes["sweep"][0], _record(tree, done.why, done.results, done.exit))
     _cost(job, done)
@@ -54,26 +55,34 @@ def row(job: Job) -> None:
     params, tree = job.target.params, _tree(job)
     config = str(params["config_id"])
     values = {name: _text(value) for name, value in params["values"].items()}
-    values |= {"config_id": config, "config": json.dumps(params["values"], sort_keys=True)}
+    values |= _values(job) | {"config_id": config, "config": json.dumps(params["values"], sort_keys=True)}
     done = _run(job, f"rows-{config}", values, wants=True) if tree else NOTHING_RAN
-    write(job.writes["csv"][0], _row(params, done) if tree else b"")
+    write(job.writes["csv"][0], _rows(params, done) if tree else b"")
     _cost(job, done)
 
 
-def gather(job: Job) -> None:
+def gather(job: Papers) -> None:
     tree = _tree(job)
     rows = [read_text(path) for path in job.reads["csv"]]
-    results = _joined(rows, job.target.params["metrics"]) if tree else b""
+    void = next(filter(None, map(_void, rows)), "")
+    results = _joined(rows, job.target.params["columns"]) if tree and not void else b""
     write(job.writes["csv"][0], results)
-    save(job.writes["sweep"][0], _record(tree, "", results, 0))
+    save(job.writes["sweep"][0], _record(tree, void, results, 0))
     write(job.writes["log"][0], b"".join(map(read_bytes, job.reads["log"])))
     costs = [load(path) for path in job.reads["cost"]]
     seconds, attempts = sum(cost["seconds"] for cost in costs), max(cost["attempts"] for cost in costs)
     exit_ = next((cost["exit"] for cost in costs if cost["exit"]), 0)
-    save(job.writes["cost"][0], {"seconds": round(seconds, 3), "attempts": attempts, "exit": exit_})
+    shield = {name: cost[name] for cost in costs for name in cost if name == "shield"}
+    save(job.writes["cost"][0], {"seconds": round(seconds, 3), "attempts": attempts, "exit": exit_, **shield})
 
 
-def _tree(job: Job) -> str:
+def _void(row: str) -> str:
+    """Why this row makes void what all of them say."""
+    errors = (cells.get("error", "") for cells in _given(row.encode())[0])
+    return next((error for error in errors if error.startswith(VOID)), "")
+
+
+def _tree(job: Papers) -> str:
     return read_text(job.reads["tree"][0]).strip()
 
 
@@ -118,9 +127,10 @@ def _keeps_checkout(job: Job) -> bool:
     return bool(job.target.params.get("limits", {}).get("keep_checkout"))
 
 
-def _whole(job: Job) -> dict[str, str]:
+def _values(job: Job) -> dict[str, str]:
     params = job.target.params
-    return {"limit": str(params["limit"])} if "limit" in params else {}
+    limit = {"limit": str(params["limit"])} if "limit" in params else {}
+    return limit | ({"blocks": ",".join(params["blocks"])} if "blocks" in params else {})
 
 
 def _configs(job: Job) -> bytes:
@@ -142,13 +152,15 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _row(params: Mapping[str, Any], done: Ran) -> bytes:
+def _rows(params: Mapping[str, Any], done: Ran) -> bytes:
+    """Of one config: a row, or one for each block."""
     given, why = _given(done.results) if done.ok else ([], done.why)
-    why = why or ("" if len(given) == 1 else f"{len(given)} rows were written for one config")
-    cells = dict(given[0]) if len(given) == 1 else {}
+    if not why and len(given) != 1 and not (given and "block" in params):
+        why = f"{len(given)} rows were written for one config"
     fixed = {"config_id": str(params["config_id"]), "params": json.dumps(params["values"], sort_keys=True)}
-    ended = {"status": cells.get("status", OK) if not why else "error", "error": why or cells.get("error", "")}
-    return _csv([{**cells, **fixed, **ended}])
+    if why:
+        return _csv([{**fixed, "status": "error", "error": why}])
+    return _csv([{"status": OK, "error": "", **cells, **fixed} for cells in given])
 
 
 def _given(results: bytes) -> tuple[list[dict[str, str]], str]:
@@ -161,9 +173,9 @@ def _given(results: bytes) -> tuple[list[dict[str, str]], str]:
     return [dict(zip(table[0], cells, strict=False)) for cells in table[1:]], ""
 
 
-def _joined(rows: Iterable[str], metrics: Iterable[str]) -> bytes:
-    """With all metrics, also those of which no config that failed has said anything."""
-    return _csv([{**dict.fromkeys(metrics, ""), **cells} for text in rows for cells in _given(text.encode())[0]])
+def _joined(rows: Iterable[str], columns: Iterable[str]) -> bytes:
+    """With all columns that count, also those of which no config that failed has said anything."""
+    return _csv([{**dict.fromkeys(columns, ""), **cells} for text in rows for cells in _given(text.encode())[0]])
 
 
 def _csv(rows: Sequence[Mapping[str, str]]) -> bytes:

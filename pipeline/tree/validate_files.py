@@ -13,6 +13,7 @@ from pipeline.tree.event_log import EventLog
 from pipeline.tree.layout import BY_HAND, CANDIDATES, EVENTS, MANIFEST, NODES, SUMMARY, VALIDATION, Layout
 from pipeline.tree.model import MANUAL, PATCHES, PER_CONFIG
 from pipeline.tree.problem import Check, Fault, check
+from pipeline.tree.scoring import PAIRED
 from pipeline.tree.slots import places_of, slots_of
 
 # Of a run's folder, what no target writes and belongs there all the same.
@@ -26,16 +27,17 @@ _POSITION = re.compile(r"\bd[0-9]+\.n[0-9]+(\.i[0-9]+)?|(?<=/depths/)[0-9]+|(?<=
 def targets(config: Mapping[str, Any]) -> dict[str, list[str]]:
     """Names of all targets that the search has, by what must have been built when all of them must."""
     shape = config["beam_width"], config["ideas_per_node"]
+    paired = config["method"] == PAIRED
     before = {"test": config["tests"], "checks": config["checks"] or config["protect"]}
     swept = [*(f"d0.n0.{step}" for step, there in before.items() if there), *_sweep("d0.n0", config)]
     swept += ["protected"] if config["protect"] else []
     recorded = config["backends"]["ideas"] == PATCHES
     found = {"d0.assign": ["root", *swept, "d0.n0.node", *(["ideas"] if recorded else [])]}
     for depth in range(config["max_depth"]):
-        names = [f"d{depth}.assign", f"d{depth}.promote"]
+        names = [f"d{depth}.assign", *([f"d{depth}.weigh"] if paired else []), f"d{depth}.promote"]
         by_hand = config["backends"]["coder"] == MANUAL
-        some = {"idea": not recorded, "change": by_hand, "implement": True, "score": True}
-        steps = [step for step, there in {**some, **before}.items() if there]
+        some = {"idea": not recorded, "change": by_hand, "implement": True, "pairs": paired, **before}
+        steps = [*(step for step, there in some.items() if there), "score"]
         for slot in slots_of(depth, *shape):
             names += [*(f"{slot}.{step}" for step in steps), *_sweep(str(slot), config)]
         found[f"d{depth}.promote"] = names

@@ -7,7 +7,7 @@ from typing import Any
 
 from pipeline.tree.gate import Evaluation
 from pipeline.tree.records import Record
-from pipeline.tree.scoring import Comparison, Constants, Detail, Metric, Rules, Score
+from pipeline.tree.scoring import PAIRED, Comparison, Constants, Detail, Metric, Paired, Rules, Score
 from pipeline.tree.slots import Slot
 
 # Of an evaluation, as they stand in its summary.
@@ -16,6 +16,8 @@ PLAIN = ("status", "why", "commit", "tree", "approved", "rows_used", "rows_expec
 
 def rules_of(params: Mapping[str, Any]) -> Rules:
     metrics = tuple(Metric(**metric) for metric in params["metrics"])
+    if params["method"] == PAIRED:
+        return Rules(params["primary"], metrics, paired=Paired(**params["score"]))
     return Rules(params["primary"], metrics, Constants(**params["score"]))
 
 

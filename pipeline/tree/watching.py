@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
+from pipeline.edge.confine import Confined, shields
 from pipeline.edge.files import files_behind
 from pipeline.edge.git.folders import delete
 from pipeline.edge.git.objects import name_of
@@ -14,7 +16,7 @@ from pipeline.edge.git.trees import LINK, blobs
 from pipeline.edge.job import Job, StageFailed
 from pipeline.edge.state import signature
 from pipeline.tree.protected import digests, protected_of
-from pipeline.tree.touching import VOID, Entry, Protected, shown
+from pipeline.tree.touching import VOID, Entry, Protected, above, shown
 
 _RUNNABLE = "100755"
 # Of a file ctime, which cannot be set, and whatever else shows that it is another one; of a folder which one it is.
@@ -23,17 +25,17 @@ _Look = tuple[int, ...]
 
 class Watch(NamedTuple):
     """`looks`: at what is protected in `folder`, the checkout, and at the folders it is in.  `reads`: at what the
-    command is given to read.  `shielded`: a folder in which it can write to nothing of that anyway, or empty."""
+    command is given to read.  `shield`: what keeps it from writing to the project, or empty."""
 
     run: str
     protected: Protected
     folder: str
     looks: dict[str, _Look]
     reads: dict[str, int]
-    shielded: str = ""
+    shield: str
 
 
-def watch(job: Job, repo: str, folder: str, shielded: str = "") -> Watch | None:
+def watch(job: Job, repo: str, folder: str) -> Watch | None:
     """None when nothing is protected."""
     protected = protected_of(job)
     if protected is None:
@@ -42,7 +44,7 @@ def watch(job: Job, repo: str, folder: str, shielded: str = "") -> Watch | None:
     restore(protected, repo, folder)
     groups = (group for port, group in job.reads.items() if port.startswith("in."))
     reads = {file: signature(file) for group in groups for path in group for file in files_behind(path)}
-    return Watch(job.target.run, protected, folder, dict(_looks(protected, folder)), reads, shielded)
+    return Watch(job.target.run, protected, folder, dict(_looks(protected, folder)), reads, shields("."))
 
 
 def _check_project(run: str, protected: Protected) -> None:
@@ -89,19 +91,18 @@ def _entry(path: str, wanted: Entry) -> Entry | None:
 
 
 def _make_way(folder: str, path: str) -> None:
-    above = folder
-    for part in path.split("/")[:-1]:
-        above = f"{above}/{part}"
-        if os.path.islink(above) or not os.path.isdir(above):
-            delete(above)
-            os.mkdir(above)
+    for inner in sorted(above(path), key=len):
+        on_the_way = f"{folder}/{inner}"
+        if inner and (os.path.islink(on_the_way) or not os.path.isdir(on_the_way)):
+            delete(on_the_way)
+            os.mkdir(on_the_way)
     delete(f"{folder}/{path}")
 
 
 def _looks(protected: Protected, folder: str) -> Iterator[tuple[str, _Look]]:
     for path in protected.files:
         yield path, _look(f"{folder}/{path}")
-    for inner in sorted({"", *(path.rpartition("/")[0] for path in protected.files)}):
+    for inner in sorted({inner for path in protected.files for inner in above(path)}):
         yield f"{inner}/", _look(f"{folder}/{inner}")
 
 
@@ -112,6 +113,28 @@ def _look(path: str) -> _Look:
         return ()
     which = (s.st_mode, s.st_dev, s.st_ino)
     return which if stat.S_ISDIR(s.st_mode) else (*which, s.st_ctime_ns)
+
+
+@contextmanager
+def shielded(watch: Watch | None, folder: str, output: str, env: dict[str, str]) -> Iterator[Confined | None]:
+    """The command may write to its checkout and its output; of what is not in the project it sees no difference.
+
+    Only a temporary file cannot be made right in /tmp if the project is below it: then there is another place."""
+    if watch is None or not watch.shield:
+        yield None
+        return
+    project, scratch = os.path.realpath("."), f"{output}.tmp"
+    if "TMPDIR" not in env and _is_below(project, "/tmp"):
+        os.makedirs(scratch, exist_ok=True)
+        env["TMPDIR"] = scratch
+    try:
+        yield Confined((folder, output, *([scratch] if os.path.isdir(scratch) else ())), project)
+    finally:
+        delete(scratch)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return os.path.realpath(path).startswith(f"{os.path.realpath(folder)}/")
 
 
 def tampered(watch: Watch) -> str:
@@ -145,10 +168,10 @@ def _matching(watch: Watch) -> Iterator[str]:
 
 
 def _below(folder: str, top: str) -> Iterator[str]:
-    for above, inner, names in os.walk(f"{folder}/{top}"):
+    for at, inner, names in os.walk(f"{folder}/{top}"):
         inner[:] = [name for name in inner if name not in (".git", "__pycache__")]
-        here = os.path.relpath(above, folder)
-        for name in (*names, *(name for name in inner if os.path.islink(f"{above}/{name}"))):
+        here = os.path.relpath(at, folder)
+        for name in (*names, *(name for name in inner if os.path.islink(f"{at}/{name}"))):
             yield name if here == "." else f"{here}/{name}"
 
 
@@ -163,6 +186,6 @@ def _elsewhere(watch: Watch) -> str:
 
 def _blamed(watch: Watch, path: str, what: str) -> str:
     """Where the command could not have done it, somebody else has, and the candidate is not to blame."""
-    if watch.shielded and os.path.realpath(path).startswith(f"{watch.shielded}/"):
+    if watch.shield and _is_below(path, "."):
         raise StageFailed(f"{what} was changed by something else while a command of {watch.run} ran; build again", 1)
     return f"{what} was changed while the command ran"

@@ -1,0 +1,91 @@
+"""Keeps a command from writing to a project, and from reading what is sealed: by Landlock, where the kernel has it.
+
+Landlock's rules only ever allow, and what is allowed for a folder is allowed below it.  So all is allowed that lies
+beside the way from / to the project.  The price: nothing new can be made in the folders on that way themselves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+
+class Confined(NamedTuple):
+    """How a command is kept.  In `project` it writes to nothing but `writable`; it reads nothing of `unreadable`.
+
+    All are absolute; what is empty holds nothing back.  Names of files in an unreadable folder can be seen."""
+
+    writable: tuple[str, ...] = ()
+    project: str = ""
+    unreadable: tuple[str, ...] = ()
+
+    @contextmanager
+    def ready(self) -> Iterator[Callable[[Callable[[], T]], T]]:
+        """For the block: calls a function such that what it starts is confined, and we are not."""
+        from pipeline.edge import landlock  # what it needs takes longer to import than most builds take
+
+        write = landlock.write() if self.project else 0
+        read = landlock.READ if self.unreadable else 0
+        fd = landlock.ruleset(write | read, _rules(self, write, read))
+        try:
+            yield partial(landlock.within, fd)
+        finally:
+            os.close(fd)
+
+
+def abi() -> int:
+    """The version of Landlock that holds commands here; 0 for none."""
+    from pipeline.edge import landlock
+
+    return landlock.abi()
+
+
+def shields(project: str) -> str:
+    """What keeps commands from writing to the project, for a record; empty when nothing does.
+
+    Where all is the project there is no way to it to allow what lies beside."""
+    return f"landlock {abi()}" if os.path.realpath(project) != "/" and abi() else ""
+
+
+def _rules(confined: Confined, write: int, read: int) -> dict[str, int]:
+    """What is allowed below each path."""
+    rules: dict[str, int] = {}
+    if write:
+        outside = _beside([os.path.realpath(confined.project)])
+        for path in (*outside, *map(os.path.realpath, confined.writable)):
+            rules[path] = write
+    if read:
+        for path in _beside([os.path.realpath(path) for path in confined.unreadable]):
+            rules[path] = rules.get(path, 0) | read
+    return rules
+
+
+def _beside(hidden: Iterable[str]) -> Iterator[str]:
+    """All that is neither one of `hidden`, nor another name of it, nor a folder on the way to one."""
+    hidden = {*hidden}
+    files = {_file(path) for path in hidden}
+    ways = {above for path in hidden for above in _above(path)} - hidden
+    for folder in sorted(ways):
+        with suppress(PermissionError), os.scandir(folder) as entries:  # what cannot be listed has nothing for us
+            for entry in entries:
+                if entry.path not in ways | hidden and not entry.is_symlink() and _file(entry.path) not in files:
+                    yield entry.path
+
+
+def _file(path: str) -> tuple[int, int] | str:
+    """Which one it is, whatever its name."""
+    try:
+        s = os.lstat(path)
+    except OSError:
+        return path
+    return s.st_dev, s.st_ino
+
+
+def _above(path: str) -> Iterator[str]:
+    while path != "/":
+        path = os.path.dirname(path)
+        yield path

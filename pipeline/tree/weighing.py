@@ -1,0 +1,97 @@
+"""Stages that weigh all ideas of a depth by their blocks, and say of each evaluation what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from pipeline.edge.job import Papers
+from pipeline.tree.gate import Evaluation, comparable
+from pipeline.tree.paired import PARENT, ROOT, comparison, of_metric, ruled
+from pipeline.tree.records import Record, load, save
+from pipeline.tree.scoring import RUN, Score
+from pipeline.tree.slots import NO_SLOT
+from pipeline.tree.verdicts import evaluation_of, rules_of, summary_of
+from pipeline.trust import wallet
+from pipeline.trust.noninferiority import guard
+from pipeline.trust.rule import weigh as weigh_ideas
+from pipeline.trust.verdicts import PROMOTED, verdict
+
+
+def weigh(job: Papers) -> None:
+    params = job.target.params
+    records = dict(zip(params["slots"], map(load, job.reads["pairs"]), strict=True))
+    before = next(map(load, job.reads["before"]), None)
+    save(job.writes["weighed"][0], weighed(params, records, before))
+
+
+def settle(job: Papers) -> None:
+    """The summary of one evaluation, with the verdict on it."""
+    pairs, found = load(job.reads["pairs"][0]), load(job.reads["weighed"][0])
+    save(job.writes["summary"][0], summary_of(settled(job.target.params, pairs, found)))
+
+
+def weighed(params: Mapping[str, Any], records: Mapping[str, Record], before: Record | None) -> Record:
+    """`records`: the pairs of all slots of a depth; `before`: what was weighed a depth earlier.
+
+    `freed`: of each depth so far whether its alpha is left for the next."""
+    freed = before["freed"] if before else []
+    alpha = level(params, freed)
+    among = {slot: record for slot, record in records.items() if record["series"] and comparable(evaluation(record))}
+    sides = {side: _side(params, among, side, alpha) for side in (PARENT, ROOT)} if among else {}
+    evidence = {slot: {side: sides[side]["ideas"].pop(slot) for side in sides} for slot in among}
+    freed = [*freed, not among or any(found[PARENT]["verdict"] == PROMOTED for found in evidence.values())]
+    return {
+        "alpha": alpha,
+        "freed": freed,
+        "tests": {side: sides[side]["test"] for side in sides},
+        "evidence": evidence,
+    }
+
+
+def level(params: Mapping[str, Any], freed: Sequence[bool]) -> float:
+    score = params["score"]
+    return wallet.level(score["alpha"], params["max_depth"], freed) if score["alpha_over"] == RUN else score["alpha"]
+
+
+def _side(params: Mapping[str, Any], records: Mapping[str, Record], side: str, alpha: float) -> Record:
+    """All ideas against their parents, or against the root."""
+    rules, time = rules_of(params), {"ordered": params["ordered"], "rho": params["rho"]}
+    deltas = [of_metric(rules, record["series"], rules.primary, side) for record in records.values()]
+    found = weigh_ideas(deltas, alpha=alpha, seed=_seed(deltas), draws=params["score"]["draws"], **time)
+    ideas = {}
+    for (slot, record), evidence in zip(records.items(), found.ideas, strict=True):
+        guards = [
+            {"name": metric.name, "margin": metric.margin}
+            | guard(of_metric(rules, record["series"], metric.name, side), metric.margin or 0.0, **time)._asdict()
+            for metric in rules.guards
+        ]
+        decided = ruled(verdict(evidence, alpha, params["score"]["smallest_effect"]), guards)
+        ideas[slot] = {
+            "verdict": decided.verdict,
+            "reasons": [*decided.reasons],
+            "alpha": alpha,
+            **evidence._asdict(),
+            "guards": guards,
+        }
+    return {"test": {**found._asdict(), "ideas": len(ideas)}, "ideas": ideas}
+
+
+def _seed(deltas: Sequence[Sequence[float]]) -> int:
+    """By what is weighed, in whatever order: the same evidence gets the same verdict, wherever and whenever."""
+    return int.from_bytes(sha256(json.dumps(sorted(deltas)).encode()).digest()[:16], "big")
+
+
+def evaluation(record: Record) -> Evaluation:
+    return evaluation_of(NO_SLOT, record)
+
+
+def settled(params: Mapping[str, Any], pairs: Record, found: Record) -> Evaluation:
+    made, evidence = evaluation(pairs), found["evidence"].get(params["slot"])
+    if evidence is None:
+        return made
+    rules = rules_of(params)
+    sides = [comparison(rules, pairs["series"], side, evidence[side], made.rows_used) for side in (PARENT, ROOT)]
+    return made._replace(score=Score(*sides))
