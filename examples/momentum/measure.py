@@ -170,7 +170,9 @@ def depth(number: int, prices: Path, alpha: float) -> str:
     joint = weighed(compared.values(), parent, alpha)
     evidence = dict(zip(compared, joint.ideas, strict=True))
     rows = [line(idea, mine, parent, evidence.get(idea), alpha) for idea, mine in found.items()]
-    about = f"{len(compared)} ideas compared over {joint.blocks} years; alpha {alpha:g}, critical T {joint.critical:.2f}"
+    about = (
+        f"{len(compared)} ideas compared over {joint.blocks} years; alpha {alpha:g}, critical T {joint.critical:.2f}"
+    )
     title = f"## Depth {number + 1}\n\n{about}.\n\n"
     return title + "\n".join([HEAD, line(" + ".join(["base", *on]), parent, parent, None, alpha), *rows])
 

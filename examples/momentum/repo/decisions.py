@@ -33,7 +33,7 @@ def decided(prices: Prices, since: str) -> Iterator[list[object]]:
     """In the order of time, and on the last day too: it is known on that day whether a month has begun."""
     days = [day for day in month_starts(prices.days) if day >= WARM_UP and prices.days[day] >= since]
     rows = [row for config in grid() for row in weights(prices, config, days)]
-    yield from sorted(rows, key=lambda row: row[:2])  # type: ignore[arg-type]
+    yield from sorted(rows, key=lambda row: row[:2])
 
 
 def arguments() -> argparse.Namespace:
