@@ -36,7 +36,7 @@ from pipeline.trust.wallet import level  # noqa: E402
 
 IDEAS = sorted(path.name for path in (HERE / "ideas").iterdir())
 # What the search compares with what, going by what it promotes: see specs/momentum.yaml.
-DEPTHS = (((), IDEAS[:4]), (("01-all-places",), [IDEAS[i] for i in (4, 6, 7, 8)]))
+DEPTHS = (((), IDEAS[:4]), (("01-all-places",), [IDEAS[i] for i in (4, 6, 7)]))
 KEPT = ((), ("01-all-places",), ("01-all-places", "05-equal-parts"))  # states of the code for the tables of all ideas
 ALPHA = 0.05  # of the whole search
 CANARY = Canary("prices", "", 5, 1e-9, 0.5)
