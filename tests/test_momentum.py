@@ -246,9 +246,9 @@ def searched(prices: Path, environment: Path, tmp_path_factory: pytest.TempPathF
 
 
 def judged(searched: Project, depth: int) -> dict[str, tuple[str, str]]:
-    """What became of each idea of a depth, and why."""
+    """What became of each idea on the best node of a depth, and why."""
     manifest = json.loads(searched.read("runs/momentum/manifest.json"))
-    found = [each for each in manifest["evaluations"].values() if each["depth"] == depth and each["idea_title"]]
+    found = [each for each in manifest["evaluations"].values() if each["parent_node_id"] == f"d{depth}.n0"]
     titles = {re.match(r"IDEA: (.+?)\.?\n", written(idea))[1]: idea for idea in IDEAS}  # type: ignore[index]
     return {titles[each["idea_title"].rstrip(".")]: _decided(each["decision"]) for each in found}
 
