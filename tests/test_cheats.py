@@ -81,7 +81,7 @@ class Cheat(NamedTuple):
     why: str
 
 
-VOID = "failed: sweep: void: "
+VOID = "failed: void: "
 FORGED = "config_id,status,gain\n0,ok,1000\n1,ok,1000\n2,ok,1000\n"
 OWN = "own = os.environ['AGENTIC_RESULTS_CSV']\n"
 CHEATS = {

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from conftest import Project
 from searches import Search
 
@@ -112,7 +113,7 @@ def test_tests_are_watched_and_a_void_one_is_not_tried_again(project: Project) -
     tests = {"run": ["sh", "-c", "grep -q 12 gain && echo >> sweep.sh; echo ran"]}
     search = protecting(project, tests=tests, eval_retries=3)
     search.build()
-    assert search.why("d0.n0.i0") == f"failed: tests: {WRITTEN}"
+    assert search.why("d0.n0.i0") == f"failed: {WRITTEN}"
     assert project.read("runs/x/eval/d0.n0.i0/test.log") == "ran\n"
 
 
@@ -121,7 +122,7 @@ def test_one_void_row_makes_all_of_a_sweep_void(project: Project) -> None:
     sweep = {"run": ["sh", "-c", line, "{config_id}", "{results}"], "mode": "per_config", "configs": 3}
     search = protecting(project, sweep=sweep)
     search.build()
-    assert search.why("d0.n0.i0") == f"failed: sweep: {WRITTEN}"
+    assert search.why("d0.n0.i0") == f"failed: {WRITTEN}"
     assert project.read("runs/x/artifacts/d0.n0.i0.csv") == ""
     assert "shield" in search.record("eval/d0.n0.i0/sweep.cost.json")
 
