@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from conftest import Project
-from searches import Search
+from searches import Search, adding
 
 HARNESS = 'echo config_id,status,gain,risk > "$1"; for i in 0 1 2; do echo "$i,ok,$(cat gain),1" >> "$1"; done\n'
 WRITTEN = "void: sweep.sh is protected and was written to while the command ran"
@@ -99,6 +99,18 @@ def test_without_it_there_is_no_such_target_and_nothing_is_kept_from_the_command
     assert not (project.root / "runs/x/protected.json").exists()
     assert project.read("seen") == "x\n"
     assert "shield" not in search.record("eval/d0.n0.i0/sweep.cost.json")
+
+
+def test_modules_in_a_folder_of_pythonpath_are_looked_at_too(project: Project) -> None:
+    patch = adding("src/csv.py", "x = 1")
+    search = protecting(project, "sweep.py", patch=patch)
+    project.write("repo/sweep.py", "import json\n")
+    env = {"PYTHONPATH": "{tree}/src/:/usr/lib/nothing:{project}/lib:lib/.:"}
+    search.spec(sweep={"run": ["sh", "sweep.sh", "{results}"], "env": env})
+    search.build()
+    assert search.record("protected.json")["looked_in"] == ["lib", "src"]
+    says = "void: src/csv.py takes the place of Python's own module csv for the protected files that are run from there"
+    assert search.why("d0.n0.i0") == f"failed: sweep: {says}"
 
 
 def test_what_the_baseline_does_to_it_stops_the_search(project: Project) -> None:

@@ -21,7 +21,7 @@ _KNOWN = Files()
 
 def protect(job: Job) -> None:
     params, root = job.target.params, load(job.reads["root"][0])
-    repo, files = Bench(job.target.run).repo, Protected(root["tree"], params["repo"])
+    repo, files = Bench(job.target.run).repo, Protected(root["tree"], params["repo"], looked_in=params["looked_in"])
     found = {path: entry for path, entry in entries(repo, root["tree"]).items() if files.covers(path)}
     _check_found(params["repo"], found, root["commit"])
     made = files._replace(files=found, imports=_imports(repo, found), project=digests(params["project"]))
