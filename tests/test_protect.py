@@ -84,6 +84,15 @@ def test_what_is_not_there_is_refused_before_anything_is_measured(project: Proje
     assert not (project.root / "runs/x/artifacts").exists()
 
 
+def test_a_link_that_is_protected_leads_to_what_is(project: Project) -> None:
+    search = protecting(project, "run", "plus")
+    (project.root / "repo/run").symlink_to("sweep.sh")
+    said = search.build(code=1)
+    assert "protect: run is a symbolic link to sweep.sh, which is not protected; name that too" in said.out + said.err
+    search.spec(protect=["run", "sweep.sh"])
+    search.build()
+
+
 def test_one_path_needs_no_list_and_a_folder_is_all_in_it(project: Project) -> None:
     search = protecting(project)
     search.spec(protect="./plus/")
