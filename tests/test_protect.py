@@ -119,7 +119,7 @@ def test_modules_in_a_folder_of_pythonpath_are_looked_at_too(project: Project) -
     search.build()
     assert search.record("protected.json")["looked_in"] == ["lib", "src"]
     says = "void: src/csv.py takes the place of Python's own module csv for the protected files that are run from there"
-    assert search.why("d0.n0.i0") == f"failed: sweep: {says}"
+    assert search.why("d0.n0.i0") == f"failed: {says}"
 
 
 def test_what_the_baseline_does_to_it_stops_the_search(project: Project) -> None:
