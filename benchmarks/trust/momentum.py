@@ -1,7 +1,7 @@
 """Null ideas on real prices: the strategy of examples/momentum with 10 % noise on its signal, blocks are years.
 
 A block's metric is the Sharpe ratio of its twelve months.  The noise is new for each idea, month and stock, and the
-same for all configs.  The backtest is that of the example, for all months at once; its returns are compared with it first.
+same for all configs.  The backtest is that of the example, for all months at once; it is compared with it first.
 Prices are what they were: where the strategy itself was unlucky, most ideas look better, and are correlated by it."""
 
 from __future__ import annotations
