@@ -21,8 +21,8 @@ def _grid(quick: bool) -> list[Params]:
 def _measure(depths: int, B: int, first: int, effect: float) -> Found:  # noqa: N803 they are the columns' names
     rng, world = seeded("cascade", B, first, effect), World(IDEAS, B)
     parts: dict[str, list[Share]] = {}
-    for _ in range(0, depths, CHUNK):
-        deltas, error = world.depths(rng, CHUNK)
+    for start in range(0, depths, CHUNK):
+        deltas, error = world.depths(rng, min(CHUNK, depths - start))
         blocks = deltas.mean(axis=2)
         blocks[:, 0] += effect * error[:, :1]
         for name, found in _ways(blocks, first, effect).items():
