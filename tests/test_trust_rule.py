@@ -11,9 +11,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pipeline.trust import series
+from pipeline.trust.cascade import filled
 from pipeline.trust.draws import BITS, GRID, cosines, normals, whole
 from pipeline.trust.evidence import DEGENERATE, IDENTICAL, STOPPED, TESTED, Weighed
-from pipeline.trust.moderation import trigamma
+from pipeline.trust.moderation import prior, trigamma
 from pipeline.trust.rule import weigh
 from pipeline.trust.skewness import guarded, unguarded
 from pipeline.trust.student import cdf, quantile
@@ -78,8 +79,9 @@ def test_units_do_not_matter(deltas: Deltas, power: int) -> None:
 @settings(max_examples=25)
 @given(depths())
 def test_to_turn_all_ideas_round_leaves_what_chance_does(deltas: Deltas) -> None:
-    turned = judged([[-x for x in blocks] for blocks in deltas])
-    assert turned.critical == pytest.approx(judged(deltas).critical, rel=0.15)  # the draws meet other blocks
+    """Exactly so in coordinates of time; without order the draws meet the blocks in another order."""
+    turned = [[-x for x in blocks] for blocks in deltas]
+    assert judged(turned, ordered=True, rho=0.3).critical == judged(deltas, ordered=True, rho=0.3).critical
 
 
 @settings(max_examples=40)
@@ -125,6 +127,22 @@ def test_a_stopped_idea_counts_and_cannot_win() -> None:
     assert (found.ideas[0].standing, found.ideas[0].p, found.ideas[0].blocks) == (STOPPED, 1, 6)
     assert [idea.standing for idea in found.ideas[1:]] == [TESTED] * 3
     assert found.critical > judged(deltas[1:]).critical
+
+
+def test_the_blocks_that_a_stopped_idea_misses_are_noise_of_its_size() -> None:
+    small, full = [0.1, 0.3, 0.1, 0.3], [1.0] * 400
+    one, other = filled([small, full], 400, seed=3)
+    assert one[:4] == small
+    assert other == full
+    assert stdev(one[4:]) == pytest.approx(stdev(small), rel=0.15)
+    assert abs(mean(one[4:])) < 0.03
+    assert filled([small, full], 400, seed=4)[0] != one
+
+
+def test_ideas_that_are_equally_noisy_tell_of_each_other_and_others_do_not() -> None:
+    assert prior([8.0, 9.0, 10.0, 11.0], 10) == (18.0, 0.95)
+    assert prior([0.01, 1.0, 10.0, 1000.0], 10).df == pytest.approx(1, abs=1e-4)
+    assert prior([9.0, 10.0], 10).df == 0
 
 
 def test_blocks_that_lean_to_losses_make_a_t_smaller_and_those_that_lean_to_gains_do_not() -> None:
