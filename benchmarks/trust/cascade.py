@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.trust.errors import CHUNK, any_of, joined
-from benchmarks.trust.judged import column, first, promoted, weighed
+from benchmarks.trust.judged import ALPHA, DRAWS, column, first, promoted, weighed
 from benchmarks.trust.shares import Share, seeded, share
 from benchmarks.trust.study import Found, Params, Promise, Study
 from benchmarks.trust.worlds import Array, World
@@ -50,7 +50,7 @@ def _ways(blocks: Array, stop: int, effect: float) -> dict[str, Share]:
 
 def _weighed(depth: Array, kept: Array, stop: int, seed: int):  # type: ignore[no-untyped-def]
     deltas = [blocks.tolist() if k in kept else blocks[:stop].tolist() for k, blocks in enumerate(depth)]
-    return weigh(deltas, alpha=0.05, seed=seed, draws=2_000)
+    return weigh(deltas, alpha=ALPHA, seed=seed, draws=DRAWS)
 
 
 def _promises(params: Params, found: Found) -> list[Promise]:
