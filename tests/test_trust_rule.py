@@ -127,6 +127,7 @@ def test_a_stopped_idea_counts_and_cannot_win() -> None:
     assert (found.ideas[0].standing, found.ideas[0].p, found.ideas[0].blocks) == (STOPPED, 1, 6)
     assert [idea.standing for idea in found.ideas[1:]] == [TESTED] * 3
     assert found.critical > judged(deltas[1:]).critical
+    assert judged([[1.0] * 6, *deltas[1:]]).ideas[0].standing == STOPPED
 
 
 def test_the_blocks_that_a_stopped_idea_misses_are_noise_of_its_size() -> None:
