@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 BITS = 14  # of a number that is looked up
 GRID = 2.0**12  # steps in 1 of a normal number: none is beyond 4.02, an integer below 2**15
+SLAB = 64  # blocks at a time, for the sake of memory
 UNIT = 2.0**30  # steps in the length of an idea's coordinates: sums stay below 2**45 * sqrt(blocks)
 
 
@@ -52,13 +53,13 @@ def cosines(ideas: Sequence[Sequence[float]], seed: int, pairs: int) -> Array:
     direction.  The opposite directions have these with the other sign."""
     import numpy as np
 
+    rows = np.array(ideas)
     total, squares = np.zeros((len(ideas), pairs)), np.zeros(pairs)
-    product = np.empty_like(total)
-    for block, column in enumerate(zip(*ideas, strict=True)):
-        z = normals(seed, f"direction/{block}", pairs)
-        np.multiply(np.array(column)[:, None], z, out=product)
-        total += product
-        squares += z * z
+    for start in range(0, rows.shape[1], SLAB):
+        part = rows[:, start : start + SLAB]
+        z = normals(seed, f"direction/{start}", part.shape[1] * pairs).reshape(-1, pairs)
+        total += np.einsum("kb,bp->kp", part, z)
+        squares += np.einsum("bp,bp->p", z, z)
     return total / (np.sqrt(np.maximum(squares, 1.0)) * UNIT)
 
 
