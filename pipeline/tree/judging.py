@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from pipeline.edge.job import Job
@@ -67,9 +68,9 @@ def compared(job: Job) -> tuple[Evaluation, Sides | None]:
     )
     if status != COMPLETED or not own or not parent:
         return made, None
-    sheets = {text: sheet(params, text) for text in (own, parent, root)}  # the parent may be the root
-    wanted = wanted_by(params, sheets[root])
-    rows = [complete(sheets[text], wanted) for text in (own, parent, root)]
+    baselines = [_baseline(text, *_columns(params)) for text in (parent, root)]
+    wanted = wanted_by(params, baselines[1])
+    rows = [complete(each, wanted) for each in (sheet(params, own), *baselines)]
     sides = Sides(rows[0], rows[1], rows[2], wanted)
     made = made._replace(defects=tuple(_defects(sides)), rows_used=sides.own.rows_used, rows_expected=wanted.rows)
     return made, None if made.defects else sides
@@ -93,8 +94,21 @@ def _defects(sides: Sides) -> Iterator[str]:
 
 
 def sheet(params: Mapping[str, Any], csv: bytes) -> Sheet:
-    column = params["blocks"]["column"] if params["blocks"] else ""
-    return read(csv.decode(errors="replace"), [metric["name"] for metric in params["metrics"]], column)
+    return _sheet(csv, *_columns(params))
+
+
+def _sheet(csv: bytes, metrics: tuple[str, ...], block: str) -> Sheet:
+    return read(csv.decode(errors="replace"), metrics, block)
+
+
+# Many candidates in a row are compared with the same few nodes.
+_baseline = lru_cache(maxsize=8)(_sheet)
+
+
+def _columns(params: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
+    """Those that count, and the one that tells blocks apart."""
+    names = tuple(metric["name"] for metric in params["metrics"])
+    return names, params["blocks"]["column"] if params["blocks"] else ""
 
 
 def wanted_of(params: Mapping[str, Any], root: bytes) -> Expected:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pipeline.tree.slots import Place, Slot, parse_place, parse_slot
 
+SCORED = ("score", "settle")  # stages that end an evaluation: by its means alone, or with all of its depth
+
 
 def own_name(target: str) -> str:
     """Without that of the run."""
