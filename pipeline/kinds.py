@@ -15,6 +15,10 @@ A kind may go on in rounds, for `coppice advance`; it is then in ADVANCING and h
     advancing   -> what `Advancing` here says
     flags.FLAGS -> options of the command line that stand for keys of its spec
 
+A kind may tell what it would promote by chance, for `coppice calibrate`; it is then in CALIBRATING:
+
+    calibrating -> what `Calibrating` here says
+
 The modules are imported when they are needed: a build whose plan is frozen reads no YAML."""
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 KINDS = {"steps": "pipeline.steps", "tree": "pipeline.tree"}
 FOLLOWED = {"tree"}
 ADVANCING = {"tree"}
+CALIBRATING = {"tree"}
 
 
 class Spec(Protocol):
@@ -76,6 +81,24 @@ class Advancing(Protocol):
 
     def validate(self, run: str, targets: Sequence[Target]) -> tuple[str, int]:
         """Writes whether the records hold together; the path, and how many problems there are."""
+
+
+class Calibrating(Protocol):
+    """`again`: targets that no plan has, which measure once more what a search starts from."""
+
+    def seeds(self, run: str, targets: Sequence[Target], count: int) -> list[Target]:
+        """Those, so many times over; none where the measurement takes no seed.  SpecError if it is of no use anyway."""
+
+    def needed(self, run: str, again: Sequence[Target]) -> list[str]:
+        """The targets that must be there."""
+
+    def calibrate(
+        self, run: str, targets: Sequence[Target], again: Sequence[Target], depths: int, seed: int
+    ) -> Mapping[str, Any]:
+        """By so many made-up depths; as it is printed for tools."""
+
+    def lines(self, record: Mapping[str, Any]) -> Sequence[str]:
+        """For people."""
 
 
 class Flag(Protocol):
@@ -148,6 +171,11 @@ def follower(kind: str, run: str, targets: Sequence[Target], todo: Sequence[Targ
 
 def advancing(kind: str) -> Advancing:
     made: Advancing = _module(kind, "advancing")
+    return made
+
+
+def calibrating(kind: str) -> Calibrating:
+    made: Calibrating = _module(kind, "calibrating")
     return made
 
 
