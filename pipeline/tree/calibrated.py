@@ -14,18 +14,20 @@ from pipeline.trust.verdicts import FEWEST_BLOCKS
 LEANING = -0.5  # a skewness from which on blocks are said to lean
 CROWDED = 1.75  # times the effect that one idea alone would need
 POWER = 0.8
+CONFIDENCE = "with the 95 % interval of counting"
 
 Record = Mapping[str, Any]
 
 SOURCES = {
-    SEEDS: "{rows} measurements of the root with other seeds ({blocks} blocks of {configs}): what differs is chance alone",
-    EVALUATIONS: "{rows} evaluations of this run ({blocks} blocks of {configs}): how each differs from its parent, less the"
-    " mean, which may be an effect",
+    SEEDS: "{rows} measurements of the root, each with its seed ({blocks} blocks of {configs}): they differ by chance",
+    EVALUATIONS: "{rows} evaluations of this run ({blocks} blocks of {configs}): how each differs from its parent, less"
+    " the mean, which may be an effect",
     CONFIGS: "the baseline alone: how its {configs} differ from their mean ({blocks} blocks). A stand-in: the noise of"
     " real ideas may be larger or smaller",
-    BLOCKS: "the baseline alone: how its {blocks} blocks differ from their mean. A poor stand-in: what moves the baseline"
-    " and an idea alike is taken for noise",
+    BLOCKS: "the baseline alone: how its {blocks} blocks differ from their mean. A poor stand-in: what moves the"
+    " baseline and an idea alike is taken for noise",
 }
+UNKNOWN = "its noise is not of the kind that the rule was made for: have more blocks"
 NO_NOISE = (
     "there is no noise to hold anything against: all blocks are the same. Either the measurement is exact, then no test"
     " is needed, or its blocks repeat nothing"
@@ -66,22 +68,26 @@ def _table(record: Record) -> list[str]:
     if not record["cells"]:
         return []
     effects = [each["effect"] for each in record["cells"][0]["power"]]
-    head = ["blocks", "ideas", "depth", "false promotions, % of depths", *(f"finds {each:g}" for each in effects)]
-    head += ["80 % find"] if effects else []
+    head = ["blocks", "ideas", "depth", "false promotions, %", *(f"finds {each:g}, %" for each in effects)]
+    head += ["80 % tell"] if effects else []
     rows = [_row(record, cell) for cell in record["cells"]]
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    return [
-        "",
-        *("  ".join(f"{cell:>{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in [head, *rows]),
-        "",
-    ]
+    table = ["  ".join(f"{cell:>{w}}" for cell, w in zip(row, widths, strict=True)) for row in [head, *rows]]
+    return ["", *table, "", *(_legend(record) if effects else ())]
+
+
+def _legend(record: Record) -> Iterator[str]:
+    yield f"false promotions: of ideas without any effect, {CONFIDENCE}; finds: an idea with that effect is promoted;"
+    yield "80 % tell: the effect that is told from chance in four of five depths."
+    if record["rule"]["smallest_effect"]:
+        yield "To be promoted, what is measured must reach the smallest effect too: half of those that just have it do."
 
 
 def _row(record: Record, cell: Record) -> list[str]:
     false = cell["promoted"]
     row = [str(cell["blocks"]), str(cell["ideas"]), cell["depths"]]
     row.append(f"{100 * false['rate']:.1f} ({100 * false['low']:.1f}-{100 * false['high']:.1f})")
-    row += [f"{100 * each['rate']:.0f} %" for each in cell["power"]]
+    row += [f"{100 * each['promoted']['rate']:.0f}" for each in cell["power"]]
     if record["method"] == PAIRED:
         row.append("none" if cell["detectable"] is None else f"{cell['detectable']:.3g}")
     return row
@@ -109,9 +115,9 @@ def _undecided(record: Record) -> Iterator[str]:
     for cell in (cell for cell in record["cells"] if cell["times"] == 1):
         where = f"with {plural(cell['ideas'], 'idea')} a depth"
         if cell["detectable"] is None:
-            yield f"{where} no effect is found in 80 % of depths, however large"
+            yield f"{where} no effect is told from chance in 80 % of depths, however large"
         elif wanted and cell["detectable"] > wanted:
-            yield f"{where} the smallest effect worth having, {wanted:g}, is mostly missed: {_enough(record, cell)}"
+            yield f"{where} the smallest effect worth having, {wanted:g}, may be missed: {_enough(record, cell)}"
         if (crowd := _crowd(record, cell["ideas"])) > CROWDED:
             yield f"{where} an effect must be {crowd:.1f} times as large as for one alone: have fewer, or more blocks"
 
@@ -121,7 +127,7 @@ def _enough(record: Record, cell: Record) -> str:
     alike = [each for each in record["cells"] if each["ideas"] == cell["ideas"] and each["detectable"] is not None]
     enough = next((each["blocks"] for each in alike if each["detectable"] <= wanted), None)
     more = f"{enough} blocks would do" if enough else f"{alike[-1]['blocks']} blocks would not do either"
-    return f"80 % of depths find {cell['detectable']:.3g}; {more}"
+    return f"80 % of depths tell {cell['detectable']:.3g} from chance; {more}"
 
 
 def _crowd(record: Record, ideas: int) -> float:
@@ -133,27 +139,27 @@ def _crowd(record: Record, ideas: int) -> float:
 
 def _broken(record: Record) -> Iterator[str]:
     """Where noise is promoted more often than was asked for."""
-    cell = max((cell for cell in record["cells"] if cell["times"] == 1), key=lambda cell: cell["by_chance"]["rate"])
+    cell = max((cell for cell in record["cells"] if cell["times"] == 1), key=lambda cell: cell["passed"]["rate"])
     rate = f"{100 * cell['by_chance']['rate']:.0f} % of depths"
     if record["method"] != PAIRED:
         yield f"{rate} promote noise: with `score: {{method: paired}}` it would be as many as alpha says"
-    elif cell["by_chance"]["low"] > record["rule"]["level"]:
-        causes = [*_causes(record["noise"], record["rule"])] or ["blocks are not what the rule takes them for: use more"]
+    elif cell["passed"]["low"] > record["rule"]["level"]:
+        causes = [*_causes(record["noise"], record["rule"])] or [UNKNOWN]
         yield f"{rate} promote noise, alpha is {100 * record['rule']['level']:.3g} %: {'; '.join(causes)}"
 
 
 def _causes(noise: Record, rule: Record) -> Iterator[str]:
     rho = noise["neighbours_used"]
     if rho and not rule["ordered"]:
-        yield f"neighbouring blocks are correlated {rho:.1f}: say `order: time` in `sweep: blocks:`, or make them longer"
+        yield f"neighbouring blocks are correlated {rho:.1f}: say `order: time`, or make them longer"
     elif rho and rule["rho"] is not None and rule["rho"] < rho:
         yield f"neighbouring blocks are correlated {rho:.1f}, more than `rho: {rule['rho']:g}`"
     elif rho:
         yield f"neighbouring blocks are correlated {rho:.1f}: make them longer, or have more of them"
     if noise["level"]:
         yield (
-            f"a seed moves all blocks together, by {noise['level']:.3g}: blocks do not tell that from an effect; measure"
-            " each block with several seeds"
+            f"a seed moves all blocks together, by {noise['level']:.3g}: blocks do not tell that from an effect;"
+            " measure each block with several seeds"
         )
     if noise["skewness"] < LEANING:
         yield f"blocks lean to rare large losses (skewness {noise['skewness']:.1f}): have more of them"

@@ -25,7 +25,7 @@ __all__ = ["calibrate", "lines", "needed", "seeds"]
 TIMES = (1, 2, 4)  # the blocks there are
 OF_SMALLEST = (0.25, 0.5, 1.0, 2.0)
 OF_ERROR = (1.0, 2.0, 3.0, 4.0)
-POWER_DEPTHS = 0.5  # of those by which false promotions are counted
+POWER_DEPTHS = 0.25  # of those by which false promotions are counted
 
 
 def seeds(run: str, targets: Sequence[Target], count: int) -> list[Target]:
@@ -63,8 +63,8 @@ def _config(targets: Sequence[Target]) -> Mapping[str, Any]:
 def _check(run: str, config: Mapping[str, Any]) -> None:
     if not config["blocks"]:
         raise SpecError(
-            f"{run}: only blocks tell chance from progress, and its sweep has none; say in `sweep: blocks:` what repeats"
-            " a measurement (folds, seeds, periods), and write a row of results for each"
+            f"{run}: only blocks tell chance from progress, and its sweep has none; say in `sweep: blocks:` what"
+            " repeats a measurement (folds, seeds, periods), and write a row of results for each"
         )
 
 
@@ -122,10 +122,13 @@ def _cell(depths: str, times: int, cell: Cell) -> Record:
         "ideas": cell.ideas,
         "times": times,
         "blocks": cell.blocks,
-        "by_chance": _share(cell.chance),
+        "passed": _share(cell.passed),
         "promoted": _share(cell.promoted),
         "error": significant(cell.error),
-        "power": [{"effect": each.effect, **_share(each.share)} for each in cell.power],
+        "power": [
+            {"effect": each.effect, "passed": _share(each.passed), "promoted": _share(each.promoted)}
+            for each in cell.power
+        ],
         "detectable": None if cell.detectable is None else significant(cell.detectable),
     }
 
@@ -147,7 +150,7 @@ def _noise(found: Nulls, noise: Noise | None, metric: str) -> Record:
     if noise is None:
         return about
     told = {
-        "size": (sum(size * size for size in noise.sizes) / len(noise.sizes)) ** 0.5 * (2 if found.states else 1) ** 0.5,
+        "size": noise.size,
         "neighbours": noise.seen_rho,
         "neighbours_error": noise.rho_error,
         "neighbours_used": noise.rho,

@@ -119,7 +119,7 @@ def _measured(run: str, config: Mapping[str, Any], blocks: Sequence[str]) -> Ite
 
 def _configs(base: Baseline, signs: Mapping[str, float]) -> dict[str, Rows]:
     if len(base.wanted.ids) < FEWEST_CONFIGS:
-        return dict.fromkeys(signs, [])
+        return {name: [] for name in signs}
     return {name: _off_the_mean(_by_config(base, name, sign)) for name, sign in signs.items()}
 
 

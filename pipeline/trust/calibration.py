@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import sqrt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,12 +15,13 @@ from pipeline.trust.verdicts import FEWEST_BLOCKS
 if TYPE_CHECKING:
     from pipeline.trust.draws import Array
 
+    Flags = np.ndarray[Any, np.dtype[np.bool_]]  # [depth, idea]
+
 Z = 1.959964  # of a two-sided 95 % interval
 POWER = 0.8
 DRAWS = 2_000
 TAIL = 20  # random directions that should lie beyond the critical one, at least
-STEPS, MOST_ERRORS = 8, 64.0  # of the search for the effect that is found with POWER
-FEWER = 4  # of the depths one in so many is enough for each step of it
+FIRST, MOST, STEPS = 4.0, 64.0, 5  # of the search for the effect that is found with POWER, in standard errors
 
 
 class Share(NamedTuple):
@@ -43,7 +44,7 @@ class Share(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What promotes.  `level`: alpha of one depth.  `tested` False: whatever is better on average, by however little."""
+    """What promotes.  `level`: alpha of one depth.  `tested` False: what is not worse on average."""
 
     level: float
     smallest_effect: float = 0.0
@@ -51,36 +52,42 @@ class Rule(NamedTuple):
     rho: float | None = None
     tested: bool = True
 
-    def promotes(self, depths: Array, seed: int) -> Array:
-        """[depth, idea]."""
-        means = depths.mean(axis=2)
+    def passes(self, depths: Array, seed: int) -> Flags:
+        """What is said to be more than chance, be it worth having or not."""
         if not self.tested:
-            return means >= 0
-        return self.by_chance(depths, seed) & (means > 0) & (means >= self.smallest_effect)
-
-    def by_chance(self, depths: Array, seed: int) -> Array:
-        """Where the test says that it is more than chance, be it worth having or not."""
+            return above(depths, 0.0)
         if depths.shape[2] < FEWEST_BLOCKS:
             return np.zeros(depths.shape[:2], bool)
         draws = max(DRAWS, 2 * round(TAIL / self.level / 2))
-        found: Array = p_values(depths, seed=seed, ordered=self.ordered, rho=self.rho, draws=draws) <= self.level
+        found: Flags = p_values(depths, seed=seed, ordered=self.ordered, rho=self.rho, draws=draws) <= self.level
         return found
+
+    def worth_having(self, depths: Array) -> Flags:
+        """A mean as large as an effect must be."""
+        return above(depths, self.smallest_effect)
+
+
+def above(depths: Array, least: float) -> Flags:
+    found: Flags = depths.mean(axis=2) >= least
+    return found
 
 
 class Found(NamedTuple):
-    """Of one idea with an effect among others without."""
+    """One idea with an effect, among others without: in how many depths the test let it pass, and it was promoted."""
 
     effect: float
-    share: Share
+    passed: Share
+    promoted: Share
 
 
 class Cell(NamedTuple):
-    """Of depths with so many ideas and blocks.  `chance`: in which the test let any pass, `promoted`: in which any was
-    promoted; `error`: the standard error of a mean; `detectable`: the effect that is found with POWER, if there is one."""
+    """Of depths with so many ideas and blocks.  `passed`: in which the test let any idea pass though none had an
+    effect, `promoted`: in which any was promoted.  `error`: the standard error of a mean; `detectable`: the effect that
+    the test lets pass with POWER, if there is one."""
 
     ideas: int
     blocks: int
-    chance: Share
+    passed: Share
     promoted: Share
     error: float
     power: tuple[Found, ...] = ()
@@ -90,41 +97,42 @@ class Cell(NamedTuple):
 def measured(noise: Noise, rule: Rule, ideas: int, blocks: int, depths: int, seed: int) -> Cell:
     """How often noise is promoted."""
     made = noise.depths(seed, depths, ideas, blocks)
-    chance = rule.by_chance(made, seed) if rule.tested else rule.promotes(made, seed)
-    means = made.mean(axis=2)
-    promoted = chance & (means >= rule.smallest_effect) if rule.tested else chance
-    return Cell(ideas, blocks, _any(chance), _any(promoted), float(means.std()))
+    passed = rule.passes(made, seed)
+    error = float(made.mean(axis=2).std())
+    return Cell(ideas, blocks, _any(passed), _any(passed & rule.worth_having(made)), error)
 
 
 def powered(cell: Cell, noise: Noise, rule: Rule, effects: Sequence[float], depths: int, seed: int) -> Cell:
     """The same with how often an effect is found."""
     made = noise.depths(seed, depths, cell.ideas, cell.blocks)
-    power = tuple(Found(effect, _found(rule, made, effect, seed)) for effect in effects)
-    some = made[: max(1, depths // FEWER)]
-    return cell._replace(power=power, detectable=_detectable(rule, some, cell.error, seed))
+    power = tuple(_found(rule, made, effect, seed) for effect in effects)
+    return cell._replace(power=power, detectable=_detectable(rule, made, cell.error, seed))
 
 
-def _any(wins: Array) -> Share:
+def _any(wins: Flags) -> Share:
     return Share(int(wins.any(axis=1).sum()), len(wins))
 
 
-def _found(rule: Rule, depths: Array, effect: float, seed: int) -> Share:
+def _found(rule: Rule, depths: Array, effect: float, seed: int) -> Found:
     """The first idea has the effect."""
     planted = depths.copy()
     planted[:, 0] += effect
-    wins = rule.promotes(planted, seed)[:, 0]
-    return Share(int(wins.sum()), len(wins))
+    passed = rule.passes(planted, seed)[:, :1]
+    return Found(effect, _any(passed), _any(passed & rule.worth_having(planted)[:, :1]))
 
 
 def _detectable(rule: Rule, depths: Array, error: float, seed: int) -> float | None:
     """By halving what is between an effect that is not found often enough and one that is."""
-    high = 2 * error
-    while _found(rule, depths, high, seed).rate < POWER:
-        high *= 2
-        if high > MOST_ERRORS * error + 2 * rule.smallest_effect:
+
+    def is_found(errors: float) -> bool:
+        return _found(rule, depths, errors * error, seed).passed.rate >= POWER
+
+    low, high = FIRST / 2, FIRST
+    while not is_found(high):
+        low, high = high, 2 * high
+        if high > MOST:
             return None
-    low = high / 2 if high > 2 * error else 0.0
     for _ in range(STEPS):
         middle = (low + high) / 2
-        low, high = (middle, high) if _found(rule, depths, middle, seed).rate < POWER else (low, middle)
-    return high
+        low, high = (low, middle) if is_found(middle) else (middle, high)
+    return high * error

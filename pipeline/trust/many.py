@@ -57,19 +57,22 @@ def _rows(depths: Array, ordered: bool, rho: float | None) -> Array:
     blocks = depths.shape[2]
     rows = depths @ np.array(series.rows(blocks)).T
     if rho is not None:
-        return rows / np.array(series.sizes(blocks, rho))
-    place = np.rint(_autocorrelation(depths) / series.MOST * (RHOS - 1)).astype(int)
-    found: Array = rows / _sizes(blocks)[place][:, None, :]
+        sizes = np.array(series.sizes(blocks, rho))
+    else:
+        place = np.rint(_autocorrelation(depths) / series.MOST * (RHOS - 1)).astype(int)
+        sizes = _sizes(blocks)[place][:, None, :]
+    found: Array = rows / sizes
     return found
 
 
 def _autocorrelation(depths: Array) -> Array:
     """As `series.autocorrelation` has it, of each depth."""
     off = depths - depths.mean(axis=2, keepdims=True)
-    found = ((off[:, :, 1:] * off[:, :, :-1]).sum(axis=2) / np.square(off).sum(axis=2)).mean(axis=1)
+    lag = ((off[:, :, 1:] * off[:, :, :-1]).sum(axis=2) / np.square(off).sum(axis=2)).mean(axis=1)
     blocks = depths.shape[2]
-    rho = found + (1 + 3 * found) / (blocks - 1) + series.SAFETY / np.sqrt(blocks)
-    return np.clip(rho, 0.0, series.MOST)
+    rho = lag + (1 + 3 * lag) / (blocks - 1) + series.SAFETY / np.sqrt(blocks)
+    found: Array = np.clip(rho, 0.0, series.MOST)
+    return found
 
 
 @lru_cache(maxsize=8)

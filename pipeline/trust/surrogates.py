@@ -42,10 +42,17 @@ class Noise(NamedTuple):
     level: float
     states: bool
 
+    @property
+    def size(self) -> float:
+        """Of the difference in one block."""
+        square = sum(size * size for size in self.sizes) / len(self.sizes)
+        return float((square * (2 if self.states else 1)) ** 0.5)
+
     def depths(self, seed: int, count: int, ideas: int, blocks: int) -> Array:
         """[depth, idea, block]: differences to the baseline."""
         rows = self._rows(seed, count, ideas + self.states, blocks)
-        return rows[:, 1:] - rows[:, :1] if self.states else rows
+        found: Array = rows[:, 1:] - rows[:, :1] if self.states else rows
+        return found
 
     def _rows(self, seed: int, count: int, rows: int, blocks: int) -> Array:
         shape, shapes = (count, rows, blocks), np.array(self.shapes)
@@ -59,14 +66,14 @@ class Noise(NamedTuple):
         _recolour(found, self.rho)
         size = np.array(self.sizes)[_numbers(seed, "size", (count, rows, 1), len(self.sizes))]
         level = _normals(seed, "level", (count, rows, 1)) * self.level
-        return found * size + level
+        return np.asarray(found * size + level)
 
 
 def fit(rows: Sequence[Sequence[float]], states: bool) -> Noise | None:
     """`rows`: blocks of each.  None: there is no noise in them.  The mean of a row is noise only where rows are
     `states`; else it may be an effect, and is left out."""
     seen = np.array(rows, dtype=float)
-    count, blocks = seen.shape
+    count = len(seen)
     if states:
         seen = (seen - seen.mean(axis=0)) * (count / (count - 1)) ** 0.5
     off = seen - seen.mean(axis=1, keepdims=True)
