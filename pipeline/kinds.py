@@ -95,7 +95,7 @@ class Calibrating(Protocol):
     def calibrate(
         self, run: str, targets: Sequence[Target], again: Sequence[Target], depths: int, seed: int
     ) -> Mapping[str, Any]:
-        """By so many made-up depths; as it is printed for tools."""
+        """By so many made-up depths, or 0 for as many as are reasonable; as it is printed for tools."""
 
     def lines(self, record: Mapping[str, Any]) -> Sequence[str]:
         """For people."""

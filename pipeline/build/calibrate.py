@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import redirect_stdout
-from typing import Any
+from typing import Any, ClassVar
 
 from doit.exceptions import InvalidCommand
 
@@ -19,8 +19,8 @@ from pipeline.core.graph import Target
 from pipeline.edge.lock import locked
 from pipeline.errors import SpecError
 
-DEPTHS, SEEDS = 2000, 5
-MOST_DEPTHS, MOST_SEEDS = 100_000, 1000
+SEEDS = 5
+LEAST_DEPTHS, MOST_DEPTHS, MOST_SEEDS = 100, 100_000, 1000
 
 
 def _number(name: str, default: int, metavar: str, text: str) -> dict[str, Any]:
@@ -39,17 +39,23 @@ class Calibrate(NewCommand):
     )
     cmd_options = (
         opt_jobs,
-        _number("depths", DEPTHS, "N", f"so many made-up depths for each line [default: {DEPTHS}]"),
+        _number("depths", 0, "N", "so many made-up depths for each line [default: 2000, fewer where ideas are many]"),
         _number("seeds", SEEDS, "N", f"measure the root with so many other seeds; 0: none [default: {SEEDS}]"),
         _number("seed", 0, "N", "another number makes up others"),
         {"name": "json", "long": "json", "type": bool, "default": False, "help": "print JSON, for tools"},
     )
 
+    defaults: ClassVar = {option["name"]: option["default"] for option in cmd_options}
+
     def on_specs(self, params: Any, args: list[str]) -> int:
         if len(args) != 1:
             raise InvalidCommand(f"calibrate: name one run, not {len(args)}")
-        for option, least, most in (("depths", 100, MOST_DEPTHS), ("seeds", 0, MOST_SEEDS), ("seed", 0, 2**31)):
-            if not least <= params[option] <= most:
+        for option, least, most in (
+            ("depths", LEAST_DEPTHS, MOST_DEPTHS),
+            ("seeds", 0, MOST_SEEDS),
+            ("seed", 0, 2**31),
+        ):
+            if params[option] != self.defaults[option] and not least <= params[option] <= most:
                 raise InvalidCommand(f"calibrate: --{option} {params[option]}: give a number from {least} to {most}")
         return calibrate(args[0], params)
 

@@ -140,7 +140,7 @@ def _crowd(record: Record, ideas: int) -> float:
 def _broken(record: Record) -> Iterator[str]:
     """Where noise is promoted more often than was asked for."""
     cell = max((cell for cell in record["cells"] if cell["times"] == 1), key=lambda cell: cell["passed"]["rate"])
-    rate = f"{100 * cell['by_chance']['rate']:.0f} % of depths"
+    rate = f"{100 * cell['passed']['rate']:.0f} % of depths"
     if record["method"] != PAIRED:
         yield f"{rate} promote noise: with `score: {{method: paired}}` it would be as many as alpha says"
     elif cell["passed"]["low"] > record["rule"]["level"]:

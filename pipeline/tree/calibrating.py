@@ -25,6 +25,7 @@ __all__ = ["calibrate", "lines", "needed", "seeds"]
 TIMES = (1, 2, 4)  # the blocks there are
 OF_SMALLEST = (0.25, 0.5, 1.0, 2.0)
 OF_ERROR = (1.0, 2.0, 3.0, 4.0)
+DEPTHS, LEAST_DEPTHS, WORK = 2000, 200, 40_000  # where nobody says how many; at most so many ideas in all of them
 POWER_DEPTHS = 0.25  # of those by which false promotions are counted
 
 
@@ -77,8 +78,11 @@ def _rule(config: Mapping[str, Any]) -> Rule:
 
 
 class _Draws(NamedTuple):
-    depths: int
+    asked: int
     seed: int
+
+    def depths(self, ideas: int) -> int:
+        return self.asked or min(DEPTHS, max(LEAST_DEPTHS, WORK // ideas))
 
 
 def _seed(rows: Sequence[Sequence[float]], seed: int) -> int:
@@ -102,11 +106,11 @@ def _cells(
     for depths, ideas in _shapes(config) if noise else ():
         for times in TIMES:
             assert noise is not None
-            cell = measured(noise, rule, ideas, times * len(found.blocks), draws.depths, draws.seed)
+            count = draws.depths(ideas)
+            cell = measured(noise, rule, ideas, times * len(found.blocks), count, draws.seed)
             effects = effects or _effects(rule, cell.error)
             if rule.tested:
-                some = max(1, round(draws.depths * POWER_DEPTHS))
-                cell = powered(cell, noise, rule, effects, some, draws.seed)
+                cell = powered(cell, noise, rule, effects, max(1, round(count * POWER_DEPTHS)), draws.seed)
             yield depths, times, cell
 
 

@@ -19,6 +19,7 @@ from pipeline.tree.results import Checked, Expected, complete, told
 from pipeline.tree.scoring import SIGN
 from pipeline.tree.slots import ROOT, slots_of
 from pipeline.trust.blocks import differences
+from pipeline.trust.rounding import STEADY
 
 SEEDS, EVALUATIONS, CONFIGS, BLOCKS = "seeds", "evaluations", "configs", "blocks"
 FEWEST_EVALUATIONS = 3
@@ -99,22 +100,26 @@ def _evaluations(
     found: dict[str, Rows] = {}
     for name, sign in signs.items():
         every = [differences(each[name]["own"], each[name]["parent"], sign) for each in records]
-        found[name] = [_centred(row) for row in every] if len(every) >= FEWEST_EVALUATIONS else []
-    return found
+        found[name] = [_centred(row) for row in every]
+    return found if len(records) >= FEWEST_EVALUATIONS else {name: [] for name in signs}
 
 
 def _measured(run: str, config: Mapping[str, Any], blocks: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-    """Series of evaluations that differ from their parent; the same code counts once."""
-    seen = []
+    """Series of evaluations that differ from their parent, and not alike in all blocks; the same code counts once."""
+    seen: list[Any] = []
     for depth in range(config["max_depth"]):
         for slot in slots_of(depth, config["beam_width"], config["ideas_per_node"]):
             record = load_if_whole(Layout(run).of_eval(slot, "pairs.json"))
             if record is None or record["blocks"] != blocks or not record["series"]:
                 continue
-            own = record["series"][config["primary"]]
-            if own["own"] != own["parent"] and own not in seen:
-                seen.append(own)
+            series = record["series"][config["primary"]]
+            if series not in seen and not _steady(differences(series["own"], series["parent"])):
+                seen.append(series)
                 yield record["series"]
+
+
+def _steady(deltas: Sequence[float]) -> bool:
+    return max(deltas) - min(deltas) <= STEADY * max(map(abs, deltas))
 
 
 def _configs(base: Baseline, signs: Mapping[str, float]) -> dict[str, Rows]:

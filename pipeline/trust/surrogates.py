@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FEWEST_BLOCKS = 3  # for noise to be told from its mean
 SEEN = 1.645  # standard errors from which on neighbours count as alike
-SURE = 2.326  # and from which on all blocks of a row count as moving together: that weighs much more
+SURE = 3.09  # and from which on all blocks of a row count as moving together: that weighs much more
 SMOOTH = 2  # blocks' worth of a shape is always normal: what was seen in few blocks is not all there is
 MOST_RHO = 0.95
 
