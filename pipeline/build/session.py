@@ -37,7 +37,7 @@ class Session:
         self.suspects: set[int] = set()
         self.watched: dict[str, list[str]] = {}
         self.listed: dict[str, list[str]] = {}  # files of a run's state that are still the right ones
-        self.maker = Maker(self._files(), self._receipts(), self._stores(), self._stages(), locks, always)
+        self.maker = Maker(self.graph, self._files(), self._receipts(), self._stores(), self._stages(), locks, always)
         self.aside = {self.graph.index[target.name] for target in aside}
         self.suspects |= self.aside  # no state tells of them
         if always:

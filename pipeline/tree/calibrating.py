@@ -170,7 +170,7 @@ def _guards(config: Mapping[str, Any], found: Nulls) -> Iterator[Record]:
     for metric in config["metrics"]:
         if metric["guard"] and metric["name"] != config["primary"]:
             time = {"ordered": config["ordered"], "rho": config["rho"]}
-            errors = [guard(row, metric["margin"], **time).se for row in found.deltas(metric["name"])]
+            errors = [each.se for each in guard(found.deltas(metric["name"]), metric["margin"], **time)]
             error = (sum(each * each for each in errors) / len(errors)) ** 0.5
             yield {
                 "name": metric["name"],

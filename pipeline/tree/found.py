@@ -83,7 +83,7 @@ class Found:
     def measured(self, where: Place | Slot) -> Checked | None:
         """The rows of a node's or a candidate's CSV."""
         content = self.content(self.at.csv(where))
-        return complete(sheet(self.config, content), self.wanted) if content and self.wanted else None
+        return complete(sheet(self.config, content), self._wanted) if content and self._wanted else None
 
     def baseline(self, place: Place) -> Checked | None:
         """The same of a node, to which many are compared."""
@@ -92,6 +92,6 @@ class Found:
         return self._baselines[place]
 
     @cached_property
-    def wanted(self) -> Expected | None:
+    def _wanted(self) -> Expected | None:
         root = self.content(self.at.csv(ROOT))
         return None if root is None else wanted_of(self.config, root)

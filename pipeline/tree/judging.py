@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from pipeline.edge.job import Job
+from pipeline.edge.job import Papers
 from pipeline.tree.gate import COMPLETED, FAILED, Evaluation
 from pipeline.tree.pairs import by_block, other_seeds
 from pipeline.tree.records import load, name_of, read_bytes, save
@@ -26,7 +26,7 @@ class Sides(NamedTuple):
     wanted: Expected
 
 
-def judge(job: Job) -> None:
+def judge(job: Papers) -> None:
     """By the means of all rows."""
     made, sides = compared(job)
     if sides:
@@ -34,7 +34,7 @@ def judge(job: Job) -> None:
     save(job.writes["summary"][0], summary_of(made))
 
 
-def pair(job: Job) -> None:
+def pair(job: Papers) -> None:
     """What a verdict by blocks is made from, once all of the depth is there."""
     made, sides = compared(job)
     if sides and (seeds := tuple(map(str, other_seeds(sides.own, sides.parent)))):
@@ -51,7 +51,7 @@ def series_of(sides: Sides, metric: str) -> dict[str, list[float]]:
     return {name: by_block(checked.rows, sides.wanted.blocks, metric) for name, checked in rows.items()}
 
 
-def compared(job: Job) -> tuple[Evaluation, Sides | None]:
+def compared(job: Papers) -> tuple[Evaluation, Sides | None]:
     """How far the evaluation came; and what it is compared with, if that is complete."""
     params, candidate = job.target.params, load(job.reads["candidate"][0])
     status, why = _status(job, candidate)
@@ -76,7 +76,7 @@ def compared(job: Job) -> tuple[Evaluation, Sides | None]:
     return made, None if made.defects else sides
 
 
-def _status(job: Job, candidate: Mapping[str, Any]) -> tuple[str, str]:
+def _status(job: Papers, candidate: Mapping[str, Any]) -> tuple[str, str]:
     """What it failed at first."""
     steps = [("", candidate), *(("tests: ", load(path)) for path in job.reads["test"])]
     steps += [("checks: ", load(path)) for path in job.reads["checks"]]

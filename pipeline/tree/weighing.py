@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from pipeline.edge.job import Job
+from pipeline.edge.job import Papers
 from pipeline.tree.gate import Evaluation, comparable
 from pipeline.tree.paired import PARENT, ROOT, comparison, of_metric, ruled
 from pipeline.tree.records import Record, load, save
@@ -15,19 +15,20 @@ from pipeline.tree.scoring import RUN, Score
 from pipeline.tree.slots import NO_SLOT
 from pipeline.tree.verdicts import evaluation_of, rules_of, summary_of
 from pipeline.trust import wallet
+from pipeline.trust.evidence import Evidence
 from pipeline.trust.noninferiority import guard
 from pipeline.trust.rule import weigh as weigh_ideas
 from pipeline.trust.verdicts import PROMOTED, verdict
 
 
-def weigh(job: Job) -> None:
+def weigh(job: Papers) -> None:
     params = job.target.params
     records = dict(zip(params["slots"], map(load, job.reads["pairs"]), strict=True))
     before = next(map(load, job.reads["before"]), None)
     save(job.writes["weighed"][0], weighed(params, records, before))
 
 
-def settle(job: Job) -> None:
+def settle(job: Papers) -> None:
     """The summary of one evaluation, with the verdict on it."""
     pairs, found = load(job.reads["pairs"][0]), load(job.reads["weighed"][0])
     save(job.writes["summary"][0], summary_of(settled(job.target.params, pairs, found)))
@@ -58,25 +59,41 @@ def level(params: Mapping[str, Any], freed: Sequence[bool]) -> float:
 
 def _side(params: Mapping[str, Any], records: Mapping[str, Record], side: str, alpha: float) -> Record:
     """All ideas against their parents, or against the root."""
-    rules, time = rules_of(params), {"ordered": params["ordered"], "rho": params["rho"]}
+    rules = rules_of(params)
     deltas = [of_metric(rules, record["series"], rules.primary, side) for record in records.values()]
-    found = weigh_ideas(deltas, alpha=alpha, seed=_seed(deltas), draws=params["score"]["draws"], **time)
-    ideas = {}
-    for (slot, record), evidence in zip(records.items(), found.ideas, strict=True):
-        guards = [
-            {"name": metric.name, "margin": metric.margin}
-            | guard(of_metric(rules, record["series"], metric.name, side), metric.margin or 0.0, **time)._asdict()
-            for metric in rules.guards
-        ]
-        decided = ruled(verdict(evidence, alpha, params["score"]["smallest_effect"]), guards)
-        ideas[slot] = {
-            "verdict": decided.verdict,
-            "reasons": [*decided.reasons],
-            "alpha": alpha,
-            **evidence._asdict(),
-            "guards": guards,
-        }
+    found = weigh_ideas(deltas, alpha=alpha, seed=_seed(deltas), draws=params["score"]["draws"], **_time(params))
+    guards = _guards(params, records, side)
+    ideas = {
+        slot: _idea(params, evidence, alpha, guards[slot]) for slot, evidence in zip(records, found.ideas, strict=True)
+    }
     return {"test": {**found._asdict(), "ideas": len(ideas)}, "ideas": ideas}
+
+
+def _idea(params: Mapping[str, Any], evidence: Evidence, alpha: float, guards: Sequence[Record]) -> Record:
+    decided = ruled(verdict(evidence, alpha, params["score"]["smallest_effect"]), guards)
+    return {
+        "verdict": decided.verdict,
+        "reasons": [*decided.reasons],
+        "alpha": alpha,
+        **evidence._asdict(),
+        "guards": guards,
+    }
+
+
+def _guards(params: Mapping[str, Any], records: Mapping[str, Record], side: str) -> dict[str, list[Record]]:
+    """Of each idea, metric by metric.  Those of a depth share their blocks, and are looked at together."""
+    found: dict[str, list[Record]] = {slot: [] for slot in records}
+    rules = rules_of(params)
+    for metric in rules.guards:
+        margin = metric.margin or 0.0
+        deltas = [of_metric(rules, record["series"], metric.name, side) for record in records.values()]
+        for slot, each in zip(records, guard(deltas, margin, **_time(params)), strict=True):
+            found[slot].append({"name": metric.name, "margin": margin, **each._asdict()})
+    return found
+
+
+def _time(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {"ordered": params["ordered"], "rho": params["rho"]}
 
 
 def _seed(deltas: Sequence[Sequence[float]]) -> int:
