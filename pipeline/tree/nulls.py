@@ -19,7 +19,7 @@ from pipeline.tree.results import Checked, Expected, complete, told
 from pipeline.tree.scoring import SIGN
 from pipeline.tree.slots import ROOT, slots_of
 from pipeline.trust.blocks import differences
-from pipeline.trust.rounding import STEADY
+from pipeline.trust.rounding import steady
 
 SEEDS, EVALUATIONS, CONFIGS, BLOCKS = "seeds", "evaluations", "configs", "blocks"
 FEWEST_EVALUATIONS = 3
@@ -113,13 +113,9 @@ def _measured(run: str, config: Mapping[str, Any], blocks: Sequence[str]) -> Ite
             if record is None or record["blocks"] != blocks or not record["series"]:
                 continue
             series = record["series"][config["primary"]]
-            if series not in seen and not _steady(differences(series["own"], series["parent"])):
+            if series not in seen and not steady(differences(series["own"], series["parent"])):
                 seen.append(series)
                 yield record["series"]
-
-
-def _steady(deltas: Sequence[float]) -> bool:
-    return max(deltas) - min(deltas) <= STEADY * max(map(abs, deltas))
 
 
 def _configs(base: Baseline, signs: Mapping[str, float]) -> dict[str, Rows]:
