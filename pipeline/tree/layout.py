@@ -35,6 +35,7 @@ class Layout(NamedTuple):
 # Of a run's folder: what is made of all its records.
 MANIFEST, EVENTS = "manifest.json", "events.jsonl"
 SUMMARY, VALIDATION = "TREE_SUMMARY.md", "VALIDATION_REPORT.md"
+CALIBRATED = "calibrate"  # what `coppice calibrate` has measured
 # Folders of worktrees.
 NODES = "wt"
 CANDIDATES = "cand"

@@ -53,13 +53,15 @@ class Blocks(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """`configs`: the values of each config by its id; None when only the command knows them."""
+    """`configs`: the values of each config by its id; None when only the command knows them.  `seed`: what {seed}
+    stands for; None when the command does not name it."""
 
     command: Command
     mode: str
     configs: tuple[Mapping[str, Any], ...] | None
     limit: int | None
     blocks: Blocks | None = None
+    seed: int | None = None
 
     @property
     def grid(self) -> int | None:

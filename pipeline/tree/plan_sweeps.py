@@ -64,7 +64,7 @@ def measured(draft: Draft, where: Slot | Place) -> Iterator[Target]:
 def _sweep(draft: Draft, where: Slot | Place) -> Target:
     sweep, command = draft.spec.sweep, draft.spec.sweep.command
     reads = {"tree": _swept_tree(draft, where), **command_files(command), **draft.guarded}
-    params = command_params(command)
+    params = {**command_params(command), **_seed(draft)}
     if "limit" in command.uses:
         params["limit"] = sweep.grid if sweep.limit is None else sweep.limit
     if "blocks" in command.uses:
@@ -87,7 +87,7 @@ def _row(draft: Draft, where: Slot | Place, config: int) -> Target:
     names = {"csv": f"rows/{config}.csv", "log": f"rows/{config}.log", "cost": f"rows/{config}.json"}
     writes = {port: _record(draft, where, name) for port, name in names.items()}
     reads = {"tree": _swept_tree(draft, where), **command_files(command), **draft.guarded}
-    params = {**command_params(command), "config_id": config, "values": dict(configs[config])}
+    params = {**command_params(command), **_seed(draft), "config_id": config, "values": dict(configs[config])}
     if draft.spec.sweep.blocks:
         params["block"] = draft.spec.sweep.blocks.column
     if "blocks" in command.uses:
@@ -128,6 +128,11 @@ def _compared(draft: Draft, slot: Slot) -> dict[str, Paths]:
         "parent": at.csv(slot.place),
         "root": at.csv(ROOT),
     }
+
+
+def _seed(draft: Draft) -> dict[str, int]:
+    """Only for a command that names it: others know nothing of seeds."""
+    return {} if draft.spec.sweep.seed is None else {"seed": draft.spec.sweep.seed}
 
 
 def _block_ids(draft: Draft) -> list[str]:

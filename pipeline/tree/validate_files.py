@@ -10,14 +10,14 @@ from typing import Any
 from pipeline.edge.files import sha_of
 from pipeline.edge.receipts import Receipts
 from pipeline.tree.event_log import EventLog
-from pipeline.tree.layout import BY_HAND, CANDIDATES, EVENTS, MANIFEST, NODES, SUMMARY, VALIDATION, Layout
+from pipeline.tree.layout import BY_HAND, CALIBRATED, CANDIDATES, EVENTS, MANIFEST, NODES, SUMMARY, VALIDATION, Layout
 from pipeline.tree.model import MANUAL, PATCHES, PER_CONFIG
 from pipeline.tree.problem import Check, Fault, check
 from pipeline.tree.scoring import PAIRED
 from pipeline.tree.slots import places_of, slots_of
 
 # Of a run's folder, what no target writes and belongs there all the same.
-OURS = {".coppice", "repo.git", CANDIDATES, BY_HAND, MANIFEST, EVENTS, SUMMARY, VALIDATION}
+OURS = {".coppice", "repo.git", CANDIDATES, BY_HAND, CALIBRATED, MANIFEST, EVENTS, SUMMARY, VALIDATION}
 
 _IDEA = re.compile(r"/(d[0-9]+\.n[0-9]+)/idea_([0-9]+)")
 _DEPTH = re.compile(r"/depths/([0-9]+)")
