@@ -105,6 +105,7 @@ class Draft:
             if self.guarded
             else [],
             "sweep_mode": spec.sweep.mode,
+            "cascade": spec.cascade and spec.cascade._asdict(),
             "max_parallel_evals": spec.parallel,
             "max_parallel_per_node": spec.per_node,
             "eval_retries": spec.retries,

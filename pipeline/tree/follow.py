@@ -23,7 +23,8 @@ from pipeline.tree.slots import Slot, parse_slot
 from pipeline.tree.summary import headline
 
 PAID = ("implement", "test", "checks", "sweep", "row")
-STEPS = (*PAID, "by_hand", "gather", "score")
+SCORES = ("score", "settle")
+STEPS = (*PAID, "by_hand", "gather", "join", *SCORES)
 # A manifest costs what it has in it: it waits until so much of that is new, or for the end of the build.
 NEW_PART = 1 / 8
 
@@ -70,7 +71,7 @@ class Follower:
             self._promoted(target.params["depth"])
         elif slot and target.stage in PAID and outcome.status == BUILT and slot not in self.begun:
             self._start(slot, outcome.start)
-        elif slot and target.stage == "score":
+        elif slot and target.stage in SCORES:
             self._scored(slot)
 
     def over(self, stopped: bool) -> str:

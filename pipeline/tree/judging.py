@@ -35,7 +35,7 @@ def judge(job: Job) -> None:
 
 def pair(job: Job) -> None:
     """What a verdict by blocks is made from, once all of the depth is there."""
-    made, sides = compared(job)
+    made, sides = compared(job, job.target.params.get("first", 0))
     if sides and (seeds := tuple(map(str, other_seeds(sides.own, sides.parent)))):
         made, sides = made._replace(defects=seeds), None
     record = {**summary_of(made), "blocks": [], "series": {}}
@@ -50,9 +50,12 @@ def series_of(sides: Sides, metric: str) -> dict[str, list[float]]:
     return {name: by_block(checked.rows, sides.wanted.blocks, metric) for name, checked in rows.items()}
 
 
-def compared(job: Job) -> tuple[Evaluation, Sides | None]:
-    """How far the evaluation came; and what it is compared with, if that is complete."""
+def compared(job: Job, first: int = 0) -> tuple[Evaluation, Sides | None]:
+    """How far the evaluation came; and what it is compared with, if that is complete.
+
+    `first`: on so many of the blocks only; so it is with one that was stopped after them."""
     params, candidate = job.target.params, load(job.reads["candidate"][0])
+    first = first or stopped_after(load(job.reads["sweep"][0]))
     status, why = _status(job, candidate)
     own, parent, root = (read_bytes(job.reads[port][0]) for port in ("csv", "parent", "root"))
     made = Evaluation(
@@ -69,10 +72,20 @@ def compared(job: Job) -> tuple[Evaluation, Sides | None]:
         return made, None
     sheets = {text: sheet(params, text) for text in (own, parent, root)}  # the parent may be the root
     wanted = wanted_by(params, sheets[root])
-    rows = [complete(sheets[text], wanted) for text in (own, parent, root)]
-    sides = Sides(rows[0], rows[1], rows[2], wanted)
-    made = made._replace(defects=tuple(_defects(sides)), rows_used=sides.own.rows_used, rows_expected=wanted.rows)
+    old = {text: complete(sheets[text], wanted) for text in (parent, root)}
+    sides = sides_of(complete(sheets[own], wanted.first(first)), old[parent], old[root], wanted.first(first))
+    made = made._replace(defects=tuple(_defects(sides)), rows_used=sides.own.rows_used, rows_expected=sides.wanted.rows)
     return made, None if made.defects else sides
+
+
+def sides_of(own: Checked, parent: Checked, root: Checked, wanted: Expected) -> Sides:
+    """What a candidate is compared with was measured on all blocks."""
+    return Sides(own, parent.on(wanted.blocks), root.on(wanted.blocks), wanted)
+
+
+def stopped_after(sweep: Mapping[str, Any]) -> int:
+    """How many blocks a candidate was measured on, if it was stopped by the cascade."""
+    return int(sweep.get("stopped_after", 0))
 
 
 def _status(job: Job, candidate: Mapping[str, Any]) -> tuple[str, str]:

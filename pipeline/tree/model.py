@@ -98,6 +98,13 @@ class CheckCommand(NamedTuple):
         return 1 if self.canary is None else 1 + self.canary.cuts
 
 
+class Cascade(NamedTuple):
+    """All ideas of a depth are measured on the first `blocks`, the `keep` best of them on the others too."""
+
+    blocks: int
+    keep: int
+
+
 class Loop(NamedTuple):
     """Who has ideas and who makes them real.  A role is a backend and its keys, as plain data."""
 
@@ -144,6 +151,7 @@ class TreeSpec(NamedTuple):
     store: str | None
     checks: tuple[CheckCommand, ...] = ()
     protect: Protect = Protect()
+    cascade: Cascade | None = None
 
     @property
     def rooms(self) -> dict[str, int]:

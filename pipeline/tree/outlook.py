@@ -12,20 +12,31 @@ from pipeline.core.words import duration, plural
 from pipeline.tree.positions import depth_of
 
 TIMED = ("test", "checks", "sweep", "row")
+SCORES = ("score", "settle")  # an evaluation has one of these
 COSTS = {"usd": "{:.2f} USD", "tokens": "{:,} tokens"}
 
 
 def outlook(targets: Sequence[Target]) -> Iterator[str]:
     """`targets`: all of a run."""
-    depths = Counter(depth_of(target.name) for target in targets if target.stage == "score")
+    depths = Counter(depth_of(target.name) for target in targets if target.stage in SCORES)
     evaluations = sum(depths.values())
     shape = ", ".join(f"{n} at depth {depth}" for depth, n in depths.items())
     yield f"at most {plural(evaluations, 'evaluation')} ({shape})"
     params = next(target.params for target in targets if target.stage == "report")
     number = evaluations if params["budget"]["evals"] is None else min(evaluations, params["budget"]["evals"])
+    yield from _cascade(params)
     yield from _limits(params["budget"])
     yield f"cost: {_cost(params, number)}"
     yield f"time: {_time(targets, params, number)}"
+
+
+def _cascade(params: Mapping[str, Any]) -> Iterator[str]:
+    if cascade := params["cascade"]:
+        count = len(params["blocks"]["ids"])
+        yield (
+            f"cascade: all of them on {cascade['blocks']} of {count} blocks, "
+            f"the {cascade['keep']} best of a depth on the others"
+        )
 
 
 def _limits(budget: Mapping[str, Any]) -> Iterator[str]:
@@ -53,7 +64,7 @@ def _amount(name: str, form: str, each: float | None, most: float | None, evalua
 
 
 def _time(targets: Sequence[Target], params: Mapping[str, Any], evaluations: int) -> str:
-    first = next(target.name for target in targets if target.stage == "score").rpartition(".")[0]
+    first = next(target.name for target in targets if target.stage in SCORES).rpartition(".")[0]
     limits = [t.limits.timeout for t in targets if t.name.startswith(f"{first}.") and t.stage in TIMED]
     at_once = params["max_parallel_evals"]
     if None in limits:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pipeline.tree.slots import Place, Slot, parse_place, parse_slot
 
+FIRST, REST = "first", "rest"  # blocks
+
 
 def own_name(target: str) -> str:
     """Without that of the run."""
@@ -18,6 +20,11 @@ def position(target: str) -> Slot | Place:
     parts = own_name(target).split(".")
     is_slot = parts[2].startswith("i") and parts[2] != "idea"
     return parse_slot(".".join(parts[:3])) if is_slot else parse_place(".".join(parts[:2]))
+
+
+def part_of(target: str) -> str:
+    """Which part of a sweep it measures, where a cascade divides it."""
+    return next((part for part in own_name(target).split(".") if part in (FIRST, REST)), "")
 
 
 def slot_of(target: str) -> Slot:

@@ -10,6 +10,7 @@ from pipeline.core.graph import Target
 from pipeline.edge.git.command import GitProblem
 from pipeline.edge.job import Job, Stage, StageFailed
 from pipeline.tree.assigning import hand_out
+from pipeline.tree.cascading import cascade, join
 from pipeline.tree.checking import check
 from pipeline.tree.handing import by_hand
 from pipeline.tree.ideation import idea, recorded
@@ -66,6 +67,8 @@ _STAGES = {
     "sweep": Stage("tree.sweep/1", sweep, passed=passed),
     "row": Stage("tree.row/1", row, passed=passed),
     "gather": Stage("tree.gather/2", gather),
+    "cascade": Stage("tree.cascade/1", cascade),
+    "join": Stage("tree.join/1", join),
     "score": Stage("tree.score/2", judge),
     "pair": Stage("tree.pair/1", pair),
     "weigh": Stage("tree.weigh/1", weigh),

@@ -111,7 +111,23 @@ def _depths(manifest: Manifest) -> Iterator[tuple[str, Sequence[str]]]:
             for name, each in manifest["evaluations"].items()
             if each["depth"] == int(depth) and each["empty"] not in EMPTY
         }
-        yield f"Evaluations at depth {depth}", evaluations(manifest, rows) if rows else []
+        lines = [*evaluations(manifest, rows), *_stopped(manifest, rows)] if rows else []
+        yield f"Evaluations at depth {depth}", lines
+
+
+def _stopped(manifest: Manifest, rows: Manifest) -> Iterator[str]:
+    """What the cascade did, best first."""
+    early = sorted((name for name in rows if rows[name]["cascade"]), key=lambda name: rows[name]["cascade"]["place"])
+    if early:
+        blocks, count = manifest["run_config"]["cascade"]["blocks"], len(manifest["run_config"]["blocks"]["ids"])
+        seen = {name: f"{name} (t {number(rows[name]['cascade']['t'])})" for name in early}
+        on = [seen[name] for name in early if rows[name]["cascade"]["goes_on"]]
+        off = [seen[name] for name in early if not rows[name]["cascade"]["goes_on"]]
+        yield ""
+        yield (
+            f"Cascade: after {blocks} of {count} blocks {listed(on)} went on"
+            f"{f'; {listed(off)} stopped there' if off else ''}."
+        )
 
 
 def _failures(manifest: Manifest) -> Iterator[str]:

@@ -12,6 +12,7 @@ from pipeline.edge.receipts import Receipts
 from pipeline.tree.event_log import EventLog
 from pipeline.tree.layout import BY_HAND, CANDIDATES, EVENTS, MANIFEST, NODES, SUMMARY, VALIDATION, Layout
 from pipeline.tree.model import MANUAL, PATCHES, PER_CONFIG
+from pipeline.tree.positions import FIRST, REST
 from pipeline.tree.problem import Check, Fault, check
 from pipeline.tree.scoring import PAIRED
 from pipeline.tree.slots import places_of, slots_of
@@ -34,12 +35,14 @@ def targets(config: Mapping[str, Any]) -> dict[str, list[str]]:
     recorded = config["backends"]["ideas"] == PATCHES
     found = {"d0.assign": ["root", *swept, "d0.n0.node", *(["ideas"] if recorded else [])]}
     for depth in range(config["max_depth"]):
-        names = [f"d{depth}.assign", *([f"d{depth}.weigh"] if paired else []), f"d{depth}.promote"]
+        steps = {"assign": True, "cascade": config["cascade"], "weigh": paired, "promote": True}
+        names = [f"d{depth}.{step}" for step, there in steps.items() if there]
         by_hand = config["backends"]["coder"] == MANUAL
         some = {"idea": not recorded, "change": by_hand, "implement": True, "pairs": paired, **before}
-        steps = [*(step for step, there in some.items() if there), "score"]
+        some |= {"early": config["cascade"], "score": True}
+        of_slot = [step for step, there in some.items() if there]
         for slot in slots_of(depth, *shape):
-            names += [*(f"{slot}.{step}" for step in steps), *_sweep(str(slot), config)]
+            names += [*(f"{slot}.{step}" for step in of_slot), *_sweep(str(slot), config)]
         found[f"d{depth}.promote"] = names
         # nodes are made afterwards: whoever goes a depth at a time may not have them yet
         found[f"d{depth + 1}.assign"] = [f"{place}.node" for place in places_of(depth + 1, config["beam_width"])]
@@ -47,10 +50,11 @@ def targets(config: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def _sweep(where: str, config: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{where}.sweep"
+    parts = [f"{where}.{FIRST}", f"{where}.{REST}"] if config["cascade"] else []
+    yield from (f"{where}.sweep", *parts)
     if config["sweep_mode"] == PER_CONFIG and not config["dry_run"]:
-        grid = config["grid"] or 0
-        yield from (f"{where}.row.{n}" for n in range(min(config["sweep_config_limit"] or grid, grid)))
+        count = min(config["sweep_config_limit"] or config["grid"], config["grid"])
+        yield from (f"{part}.row.{n}" for part in parts or [where] for n in range(count))
 
 
 def recorded(run: str, config: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pipeline.tree.beam import promote
 from pipeline.tree.found import Found
 from pipeline.tree.gate import COMPLETED
-from pipeline.tree.judging import Sides, series_of
+from pipeline.tree.judging import Sides, series_of, sides_of
 from pipeline.tree.pairs import other_seeds
 from pipeline.tree.problem import Check, Fault, check, unequal
 from pipeline.tree.records import Record, dumped, name_of
@@ -52,10 +52,10 @@ def _again(found: Found, slot: Slot) -> str:
 
 def _score(found: Found, slot: Slot, record: Record, weighed: Mapping[int, Record]) -> Iterator[Fault]:
     path, csvs = found.at.of_eval(slot, "summary.json"), (found.at.csv(slot), found.at.csv(slot.place))
-    sides = [found.measured(slot), found.baseline(slot.place), found.baseline(ROOT)]
-    own, parent, root = sides
+    own, parent, root = found.measured(slot), found.baseline(slot.place), found.baseline(ROOT)
     if own is None or parent is None or root is None or found.wanted is None:  # the check of files has said so
         return
+    sides = sides_of(own, parent, root, found.wanted.first(found.stopped_after(slot)))
     shas = zip(("results_sha256", "baseline_sha256"), csvs, strict=True)
     rows: list[tuple[str, object, object, str]] = [
         (f"{path}: {name}", record[name], name_of(found.content(csv) or b""), f"{csv} has") for name, csv in shas
@@ -63,10 +63,10 @@ def _score(found: Found, slot: Slot, record: Record, weighed: Mapping[int, Recor
     rows.append((f"{path}: rows_used", record["rows_used"], own.rows_used, f"{csvs[0]} has"))
     defects = [*own.defects, *parent.defects, *root.defects]
     if found.config["method"] == PAIRED and not defects:
-        defects += other_seeds(own, parent)
+        defects += other_seeds(own, sides.parent)
     rows.append((f"{path}: number of defects", len(record["defects"]), len(defects), "the CSVs have"))
     if found.config["method"] == PAIRED:
-        rows += _paired(found, slot, record, Sides(own, parent, root, found.wanted), weighed)
+        rows += _paired(found, slot, record, sides, weighed)
     elif not defects:
         again = scoring_summary(score(rules_of(found.config), own, parent, root))
         rows += _verdicts(path, record["scoring_summary"], again)

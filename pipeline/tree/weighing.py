@@ -15,9 +15,10 @@ from pipeline.tree.scoring import RUN, Score
 from pipeline.tree.slots import NO_SLOT
 from pipeline.tree.verdicts import evaluation_of, rules_of, summary_of
 from pipeline.trust import wallet
+from pipeline.trust.evidence import Evidence, Weighed
 from pipeline.trust.noninferiority import guard
 from pipeline.trust.rule import weigh as weigh_ideas
-from pipeline.trust.verdicts import PROMOTED, verdict
+from pipeline.trust.verdicts import PROMOTED, REJECTED, STOPPED_EARLY, Verdict, verdict
 
 
 def weigh(job: Job) -> None:
@@ -39,7 +40,7 @@ def weighed(params: Mapping[str, Any], records: Mapping[str, Record], before: Re
     `freed`: of each depth so far whether its alpha is left for the next."""
     freed = before["freed"] if before else []
     alpha = level(params, freed)
-    among = {slot: record for slot, record in records.items() if record["series"] and comparable(evaluation(record))}
+    among = compared(records)
     sides = {side: _side(params, among, side, alpha) for side in (PARENT, ROOT)} if among else {}
     evidence = {slot: {side: sides[side]["ideas"].pop(slot) for side in sides} for slot in among}
     freed = [*freed, not among or any(found[PARENT]["verdict"] == PROMOTED for found in evidence.values())]
@@ -51,6 +52,11 @@ def weighed(params: Mapping[str, Any], records: Mapping[str, Record], before: Re
     }
 
 
+def compared(records: Mapping[str, Record]) -> dict[str, Record]:
+    """Those among which luck may choose."""
+    return {slot: record for slot, record in records.items() if record["series"] and comparable(evaluation(record))}
+
+
 def level(params: Mapping[str, Any], freed: Sequence[bool]) -> float:
     score = params["score"]
     return wallet.level(score["alpha"], params["max_depth"], freed) if score["alpha_over"] == RUN else score["alpha"]
@@ -60,7 +66,7 @@ def _side(params: Mapping[str, Any], records: Mapping[str, Record], side: str, a
     """All ideas against their parents, or against the root."""
     rules, time = rules_of(params), {"ordered": params["ordered"], "rho": params["rho"]}
     deltas = [of_metric(rules, record["series"], rules.primary, side) for record in records.values()]
-    found = weigh_ideas(deltas, alpha=alpha, seed=_seed(deltas), draws=params["score"]["draws"], **time)
+    found = tested(params, deltas, alpha, len(params["blocks"]["ids"] or ()) or None)
     ideas = {}
     for (slot, record), evidence in zip(records.items(), found.ideas, strict=True):
         guards = [
@@ -68,7 +74,7 @@ def _side(params: Mapping[str, Any], records: Mapping[str, Record], side: str, a
             | guard(of_metric(rules, record["series"], metric.name, side), metric.margin or 0.0, **time)._asdict()
             for metric in rules.guards
         ]
-        decided = ruled(verdict(evidence, alpha, params["score"]["smallest_effect"]), guards)
+        decided = ruled(_verdict(evidence, alpha, params["score"]["smallest_effect"], found.blocks), guards)
         ideas[slot] = {
             "verdict": decided.verdict,
             "reasons": [*decided.reasons],
@@ -77,6 +83,18 @@ def _side(params: Mapping[str, Any], records: Mapping[str, Record], side: str, a
             "guards": guards,
         }
     return {"test": {**found._asdict(), "ideas": len(ideas)}, "ideas": ideas}
+
+
+def tested(params: Mapping[str, Any], deltas: Sequence[Sequence[float]], alpha: float, blocks: int | None) -> Weighed:
+    time = {"ordered": params["ordered"], "rho": params["rho"]}
+    return weigh_ideas(deltas, alpha=alpha, seed=_seed(deltas), draws=params["score"]["draws"], blocks=blocks, **time)
+
+
+def _verdict(evidence: Evidence, alpha: float, smallest_effect: float, blocks: int) -> Verdict:
+    """Whatever was seen on the first blocks: one that was stopped after them is not promoted."""
+    if evidence.blocks < blocks:
+        return Verdict(REJECTED, (STOPPED_EARLY,))
+    return verdict(evidence, alpha, smallest_effect)
 
 
 def _seed(deltas: Sequence[Sequence[float]]) -> int:

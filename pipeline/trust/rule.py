@@ -62,12 +62,13 @@ def weigh(
     ordered: bool = False,
     rho: float | None = None,
     draws: int = 10_000,
+    blocks: int | None = None,
 ) -> Weighed:
-    """`deltas`: of each idea its differences per block, more is better.  An idea with fewer blocks than the others was
-    stopped after the first of them; it counts among the ideas and cannot win.  `ordered`: blocks are in time order,
-    with the autocorrelation `rho` or one that is estimated."""
+    """`deltas`: of each idea its differences per block, more is better.  An idea with fewer blocks than the others, or
+    than there are `blocks`, was stopped after the first of them; it counts among the ideas and cannot win.  `ordered`:
+    blocks are in time order, with the autocorrelation `rho` or one that is estimated."""
     _check(deltas, alpha, draws, rho)
-    count = max(map(len, deltas))
+    count = blocks or max(map(len, deltas))
     standings = [_standing(blocks, count) for blocks in deltas]
     live = [k for k, standing in enumerate(standings) if standing in (TESTED, STOPPED)]
     full = filled([deltas[k] for k in live], count, seed)
