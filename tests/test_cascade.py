@@ -1,4 +1,4 @@
-"""A cascade: what does badly on the first blocks is measured no further and cannot win; who wins, wins on all blocks."""
+"""A cascade: what does badly on the first blocks is measured no further and cannot win; others win on all blocks."""
 
 import time
 from collections.abc import Callable
