@@ -72,7 +72,8 @@ def weigh(
     standings = [_standing(blocks, count) for blocks in deltas]
     live = [k for k, standing in enumerate(standings) if standing in (TESTED, STOPPED)]
     full = filled([deltas[k] for k in live], count, seed)
-    used = _rho(full, ordered, rho)
+    whole = [deltas[k] for k in live if standings[k] == TESTED]
+    used = _rho(whole or full, ordered, rho)  # the noise that fills has no autocorrelation
     ideas = _ideas(full, used)
     common = prior([idea.length for idea in ideas], count)
     df = count - 1 + common.df
