@@ -15,6 +15,10 @@ A kind may go on in rounds, for `coppice advance`; it is then in ADVANCING and h
     advancing   -> what `Advancing` here says
     flags.FLAGS -> options of the command line that stand for keys of its spec
 
+A kind may decide by what it recorded, for `coppice explain` and `coppice replay`; it is then in ACCOUNTING:
+
+    accounting  -> what `Accounting` here says
+
 The modules are imported when they are needed: a build whose plan is frozen reads no YAML."""
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
 KINDS = {"steps": "pipeline.steps", "tree": "pipeline.tree"}
 FOLLOWED = {"tree"}
 ADVANCING = {"tree"}
+ACCOUNTING = {"tree"}
 
 
 class Spec(Protocol):
@@ -76,6 +81,25 @@ class Advancing(Protocol):
 
     def validate(self, run: str, targets: Sequence[Target]) -> tuple[str, int]:
         """Writes whether the records hold together; the path, and how many problems there are."""
+
+
+class Accounting(Protocol):
+    """How what is recorded came to be decided.  Changes nothing, and what it tells is as it is printed for tools."""
+
+    def replay(self, run: str, targets: Sequence[Target]) -> Mapping[str, Any]:
+        """Each decision made again."""
+
+    def agrees(self, replay: Mapping[str, Any]) -> bool:
+        """Did all come out as it is recorded?"""
+
+    def replay_lines(self, replay: Mapping[str, Any]) -> Sequence[str]:
+        """For people."""
+
+    def explain(self, run: str, targets: Sequence[Target], word: str) -> Mapping[str, Any]:
+        """One decision, `word` being what was asked for; SpecError when there is none."""
+
+    def explain_lines(self, explained: Mapping[str, Any]) -> Sequence[str]:
+        """For people."""
 
 
 class Flag(Protocol):
@@ -148,6 +172,11 @@ def follower(kind: str, run: str, targets: Sequence[Target], todo: Sequence[Targ
 
 def advancing(kind: str) -> Advancing:
     made: Advancing = _module(kind, "advancing")
+    return made
+
+
+def accounting(kind: str) -> Accounting:
+    made: Accounting = _module(kind, "accounting")
     return made
 
 

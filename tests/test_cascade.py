@@ -88,6 +88,9 @@ def test_a_search_with_a_cascade_can_be_checked_and_is_told_of(project: Project)
     found.build()
     assert "No problems found" in found.project.read("runs/x/VALIDATION_REPORT.md")
     assert "Cascade: after 4 of 12 blocks d0.n0.i0" in found.project.read("runs/x/TREE_SUMMARY.md")
+    replayed = found.project.call("replay", "x")
+    assert replayed.code == 0, replayed
+    assert "stopped" in found.project.call("explain", "x:d0.n0.i1").out
     manifest = found.record("manifest.json")
     assert [each["stopped_after_blocks"] for each in manifest["evaluations"].values()] == [None, 4, 4]
     assert manifest["evaluations"]["d0.n0.i1"]["cascade"]["goes_on"] is False
@@ -193,6 +196,15 @@ PARAMS: dict[str, Any] = {
 def test_the_best_by_t_go_on_and_ties_go_to_the_earlier_slot() -> None:
     found = picked(PARAMS, pairs(("a", [1, 2, 3]), ("b", [4, 5, 7]), ("c", [1, 2, 3]), ("d", [-1, -2, 3])))
     assert [slot for slot, each in found["ideas"].items() if each["goes_on"]] == ["d0.n0.i1", "d0.n0.i0"]
+
+
+def test_a_guard_is_looked_at_for_what_was_stopped_too(project: Project) -> None:
+    metrics = {"gain": {"primary": True}, "seed": {"guard": True, "margin": 1}}
+    found = search(project, metrics=metrics)
+    found.build()
+    guards = found.record("depths/0/weighed.json")["evidence"]["d0.n0.i1"]["parent"]["guards"]
+    assert [(each["name"], each["df"]) for each in guards] == [("seed", 3)]
+    assert found.why("d0.n0.i0") == "d1.n0"
 
 
 def test_two_ideas_with_the_same_files_take_one_place() -> None:

@@ -32,15 +32,24 @@ def test_the_cost_is_what_the_evaluations_may_cost_at_most_and_never_above_the_b
 
 def test_the_time_is_that_of_the_commands_as_far_as_they_are_limited(project: Project) -> None:
     search = Search(project, {"1": "", "2": "", "3": ""}, max_parallel_evals=2, **TESTED)
-    assert outlook(search)[-1] == "time: no limit for some commands; 2 at once"
+    assert outlook(search)[-2] == "time: no limit for some commands; 2 at once"
     search.spec(
         tests=command("sh {in}", "tests.sh", timeout=60),
         sweep=command("sh {in} {results} {limit}", "sweep.sh", timeout="2m"),
     )
-    assert outlook(search)[-1] == "time: at most 3 min 00 s of commands for each, 6 min 00 s for all, 2 at once"
+    assert outlook(search)[-2] == "time: at most 3 min 00 s of commands for each, 6 min 00 s for all, 2 at once"
 
 
 def test_a_run_that_was_built_says_nothing_more_about_it(project: Project) -> None:
     search = Search(project, {"1": "gain=11"})
     search.build()
     assert outlook(search) == []
+
+
+def test_plan_says_by_what_is_promoted(project: Project) -> None:
+    search = Search(project, {"1": ""})
+    assert "verdicts: weighted_means: no telling luck from progress; for that say what `sweep: blocks:` there are" in (
+        outlook(search)
+    )
+    search.spec(sweep={**search.keys["sweep"], "blocks": 12}, metrics={"gain": {"primary": True}})
+    assert "verdicts: paired, by 12 blocks, alpha 0.05 of a run" in outlook(search)

@@ -1,19 +1,22 @@
 """A search by blocks, really run: what is promoted, what is not, and what that rests on."""
 
+import json
 from typing import Any
 
+import pytest
 from conftest import Project
-from searches import Search, command
+from searches import Search, command, files, told
 
 # A row a (config, block); the noise of a block is shared by all configs and ideas, that of an idea is its own.
 SWEEP = """\
 results=$1 blocks=$2
-gain=0 noise=0 risk=5
+gain=0 noise=0 risk=5 shaky=0
 for idea in plus/*; do . "./$idea"; done
-awk -v gain="$gain" -v noise="$noise" -v risk="$risk" -v blocks="$blocks" 'BEGIN {
+awk -v gain="$gain" -v noise="$noise" -v risk="$risk" -v shaky="$shaky" -v blocks="$blocks" 'BEGIN {
   print "config_id,block,status,gain,risk"
   for (c = 0; c < 3; c++) for (b = 0; b < blocks; b++)
-    printf "%d,%d,ok,%.4f,%.4f\\n", c, b, 10 + c + 3 * sin(7 * b) + gain + noise * sin(b * b + c / 9), risk + sin(b) / 9
+    printf "%d,%d,ok,%.4f,%.4f\\n", c, b, 10 + c + 3 * sin(7 * b) + gain + noise * sin(b * b + c / 9),
+      risk + sin(b) / 9 + shaky * sin(3 * b * b)
 }' > "$results"
 """
 IDEAS = {
@@ -23,6 +26,7 @@ IDEAS = {
     "risky": "gain=2 noise=1 risk=6",
 }
 BLOCKS = 20
+HARDLY = ["too_few_blocks", "could_be_chance", "below_smallest_effect"]
 
 
 def search(project: Project, ideas: dict[str, str] = IDEAS, blocks: int = BLOCKS, **keys: Any) -> Search:
@@ -55,3 +59,122 @@ def test_what_is_recorded_can_be_worked_out_again(project: Project) -> None:
     found = search(project)
     found.build()
     assert "No problems found" in found.project.read("runs/x/VALIDATION_REPORT.md")
+    found.project.write("runs/x/depths/0/weighed.json", found.project.read("runs/x/depths/0/weighed.json") + " ")
+    assert found.project.call("tree", "--tree-run-id", "x", "--validate-only").code == 1
+    assert "weighed.json" in found.project.read("runs/x/VALIDATION_REPORT.md")
+
+
+def test_an_idea_more_is_a_chance_more_so_all_are_weighed_anew_and_none_is_swept_anew(project: Project) -> None:
+    found = search(project, {"better": "gain=0.4 noise=1"})
+    found.build()
+    alone = found.record("depths/0/weighed.json")["evidence"]["d0.n0.i0"]["parent"]
+    found.idea("luck", IDEAS["luck"])
+    found.spec(ideas_per_node=2)
+    said = found.build()
+    beside = found.record("depths/0/weighed.json")["evidence"]["d0.n0.i0"]["parent"]
+    assert "d0.n0.i0.sweep" not in told(said, "built")
+    assert (alone["mean"], alone["blocks"]) == (beside["mean"], beside["blocks"])
+    assert alone["p"] != beside["p"]
+
+
+@pytest.mark.parametrize(
+    ("ideas", "keys", "expected"),
+    [
+        ({"same": ":"}, {}, ("rejected", ["identical"])),
+        ({"shift": "gain=2"}, {}, ("undecidable", ["degenerate"])),
+        ({"better": IDEAS["better"]}, {"blocks": 4}, ("undecidable", ["too_few_blocks"])),
+        ({"luck": IDEAS["luck"]}, {"score": {"smallest_effect": 0.3}}, ("undecidable", HARDLY)),
+        ({"better": IDEAS["better"]}, {"score": {"smallest_effect": 9}}, ("rejected", ["no_gain_worth_having"])),
+        ({"risky": "gain=2 noise=1 risk=5.45 shaky=1"}, {}, ("indecisive", ["risk_undecided:risk"])),
+    ],
+)  # fmt: skip
+def test_a_verdict_says_why(project: Project, ideas: dict[str, str], keys: Any, expected: Any) -> None:
+    found = search(project, ideas, **keys)
+    found.build()
+    assert verdicts(found) == {"d0.n0.i0": expected}
+    assert expected[0] in found.why("d0.n0.i0")
+    assert found.stop(0) == "max_depth_reached"
+
+
+def test_alpha_is_for_the_run_and_goes_on_to_the_next_depth_after_a_promotion(project: Project) -> None:
+    ideas = {"1": "gain=2 noise=1", "2": "gain=2.2 noise=2", "3": "gain=4 noise=1", "4": "gain=6 noise=1"}
+    found = search(project, ideas, ideas_per_node=1, max_depth=4, stop_on_empty_frontier=False)
+    found.build()
+    levels = [found.record(f"depths/{depth}/weighed.json")["alpha"] for depth in range(4)]
+    assert [found.why(f"d{depth}.n0.i0").partition(":")[0] for depth in range(3)] == ["d1.n0", "indecisive", "skipped"]
+    assert levels == pytest.approx([0.0125, 0.025, 0.0125, 0.025])
+    found.spec(score={"alpha_over": "depth"})
+    found.build()
+    assert {found.record(f"depths/{depth}/weighed.json")["alpha"] for depth in range(4)} == {0.05}
+
+
+def test_the_beam_is_ranked_by_what_is_gained_on_the_root(project: Project) -> None:
+    found = search(project, {"1": "gain=2 noise=1", "2": "gain=3 noise=1"}, beam_width=2)
+    found.build()
+    assert (found.why("d0.n0.i1"), found.why("d0.n0.i0")) == ("d1.n0", "d1.n1")
+
+
+def test_blocks_in_the_order_of_time_are_weighed_with_what_they_share(project: Project) -> None:
+    found = search(project, declared={"order": "time", "rho": 0.3})
+    found.build()
+    assert found.record("depths/0/weighed.json")["tests"]["parent"]["rho"] == 0.3
+    found.spec(sweep={**found.keys["sweep"], "blocks": {"order": "time"}})
+    said = found.build()
+    assert found.record("depths/0/weighed.json")["tests"]["parent"]["rho"] != 0.3
+    assert not [name for name in told(said, "built") if name.endswith("sweep")]
+
+
+def test_the_same_evidence_comes_to_the_same_bytes(project: Project) -> None:
+    found = search(project)
+    found.build()
+    before = files(found.root / "runs/x", "depths/*/weighed.json", "eval/*/summary.json")
+    found.project.call("forget", "x:d0.weigh")
+    found.build()
+    assert files(found.root / "runs/x", "depths/*/weighed.json", "eval/*/summary.json") == before
+
+
+def test_means_can_be_compared_though_there_are_blocks(project: Project) -> None:
+    metrics = {"gain": {"primary": True}}
+    found = search(project, {"luck": IDEAS["luck"]}, metrics=metrics, score={"method": "weighted_means"})
+    found.build()
+    assert found.summary("d0.n0.i0")["scoring_summary"]["recommendation"]["evidence"] is None
+    assert found.why("d0.n0.i0") == "d1.n0"
+
+
+ROW = """gain=0
+for idea in plus/*; do . "./$idea"; done
+echo "row $(basename "$PWD") $2" >> "$LIST"
+[ "$2" = "$bad" ] && exit 3
+echo block,gain > "$1"
+for b in $(echo "$3" | tr , ' '); do echo "$b,$(echo "$gain $2 $b" | awk '{ print $1 + $2 + sin($3) + ($1 ? sin(3 * $3) / 9 : 0) }')"; done >> "$1"
+"""  # noqa: E501
+
+
+def by_row(project: Project, ideas: dict[str, str]) -> Search:
+    project.write("row_blocks.sh", ROW)
+    line = "sh {in} {results} {config_id} {blocks}"
+    sweep = command(line, "row_blocks.sh", mode="per_config", configs={"n": [1, 2]}, blocks=8)
+    return Search(project, ideas, sweep=sweep, metrics={"gain": {"primary": True}}, sweep_config_limit=None)
+
+
+def test_a_command_a_config_writes_a_row_for_each_block_that_it_is_told(project: Project) -> None:
+    found = by_row(project, {"better": "gain=2", "broken": "gain=2 bad=1"})
+    found.build()
+    assert verdicts(found) == {"d0.n0.i0": ("promoted", ["gain"])}
+    assert found.project.read("runs/x/artifacts/d0.n0.i0.csv").count("\n") == 1 + 2 * 8
+    assert "config 1, status: 'error' instead of ok" in found.why("d0.n0.i1")
+
+
+def test_a_dry_run_has_blocks_too(project: Project) -> None:
+    found = search(project, dry_run=True)
+    found.build()
+    assert found.summary("d0.n0.i0")["rows_used"] == 3 * 8
+    assert json.loads(found.project.read("runs/x/eval/d0.n0.i0/pairs.json"))["blocks"] == [*map(str, range(8))]
+
+
+def test_an_evaluation_by_blocks_has_ended_when_its_verdict_is_there(project: Project) -> None:
+    found = search(project)
+    found.build()
+    events = [json.loads(line) for line in found.project.read("runs/x/events.jsonl").splitlines()]
+    ended = sorted(event["eval_id"] for event in events if event["event"] == "completed")
+    assert ended == [f"d0.n0.i{n}" for n in range(4)]

@@ -25,6 +25,16 @@ score: {explore: 0.03}
 budget: {usd: 3}
 """
 
+DATA, SCORE = "  reads: {data: data.csv}", "score: {explore: 0.03}\n"
+
+
+def paired(score: str) -> tuple[str, str]:
+    """What makes the spec one with blocks, and with this `score`."""
+    metrics = "metrics:\n  gain: {primary: true}\n"
+    old = f"{DATA}\n{metrics}  risk: {{better: lower, guard: true}}\n{SCORE}"
+    return old, f"{DATA}\n  blocks: 9\n{metrics}score: {score}  # here\n"
+
+
 # What stands in GOOD, what instead of it (its line is that of `# here`, or the first), and what the message says.
 CASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "an unknown key": ("beam_width: 2", "beam_widht: 2", ("unknown key 'beam_widht'", "did you mean 'beam_width'?")),
@@ -177,6 +187,57 @@ CASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     ),
     "a metric that is a column of ours": ("  risk:", "  status:", ("status is a column that every sweep has",)),
     "a way of scoring": ("{explore: 0.03}", "{method: best}", ("score: method", "'best'", "weighted_means")),
+    "paired without blocks": (
+        "{explore: 0.03}",
+        "{method: paired}",
+        ("score: method: paired needs", "`sweep: blocks:`"),
+    ),
+    "a number of the other method": ("{explore: 0.03}", "{alpha: 0.1}", ("score: alpha means nothing with method",)),
+    "a margin without blocks": ("guard: true}", "guard: true, margin: 1}", ("risk: margin means nothing with method",)),
+    "a guard without a margin": (
+        f"{DATA}\nmetrics:\n  gain: {{primary: true}}\n  risk: {{better: lower, guard: true}}\n{SCORE}",
+        f"{DATA}\n  blocks: 9\nmetrics:\n  gain: {{primary: true}}\n  risk: {{guard: true}}  # here\n",
+        ("metrics: risk: a guard needs a `margin` with method paired", "in its own units"),
+    ),
+    "a margin of what must get better": (
+        f"{DATA}\nmetrics:\n  gain: {{primary: true}}\n  risk: {{better: lower, guard: true}}\n{SCORE}",
+        f"{DATA}\n  blocks: 9\nmetrics:\n  gain: {{primary: true, margin: 1}}  # here\n",
+        ("metrics: gain: a margin is for a guard",),
+    ),
+    "alpha as a percentage": (*paired("{alpha: 5}"), ("score: alpha", "from 0.001 to 0.5")),
+    "an odd number of draws": (*paired("{draws: 1001}"), ("score: draws", "must be even")),
+    "too few draws": (
+        *paired("{draws: 1000, alpha: 0.001}"),
+        ("alpha of 0.001 over 2 depths needs more draws than 1000",),
+    ),
+    "a number of weighted_means": (*paired("{explore: 1}"), ("score: explore means nothing with method paired",)),
+    "no blocks": ("data.csv}\nmetrics", "data.csv}\n  blocks: 0  # here\nmetrics", ("sweep: blocks",)),
+    "a block twice": ("data.csv}\nmetrics", "data.csv}\n  blocks: [a, a]  # here\nmetrics", ("a is there twice",)),
+    "a block with a comma": (
+        "data.csv}\nmetrics",
+        "data.csv}\n  blocks: ['a,b']  # here\nmetrics",
+        ("'a,b' cannot be the name of a block",),
+    ),
+    "rho without an order": (
+        "data.csv}\nmetrics",
+        "data.csv}\n  blocks: {rho: 0.2}  # here\nmetrics",
+        ("rho", "with `order: time` only"),
+    ),
+    "rho of one": (
+        "data.csv}\nmetrics",
+        "data.csv}\n  blocks: {order: time, rho: 1}  # here\nmetrics",
+        ("must be from 0 to 0.9",),
+    ),
+    "a column of ours": (
+        "data.csv}\nmetrics",
+        "data.csv}\n  blocks: {column: status}  # here\nmetrics",
+        ("'status' cannot be it",),
+    ),
+    "blocks that the spec does not name": (
+        "cp {data} {results}",
+        "cp {data} {results} {blocks}",
+        ("{blocks} stands for the ids of the blocks",),
+    ),
     "grades upside down": ("{explore: 0.03}", "{strong: 0.01}", ("score: must have strong >= promising >= mixed",)),
     "a drop beyond the clamp": ("{explore: 0.03}", "{clamp: 0.01}", ("a drop must be from 0 to below `clamp`",)),
     "a constant that is none": (

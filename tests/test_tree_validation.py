@@ -141,13 +141,13 @@ FAULTS: dict[str, tuple[Plant, str]] = {
             "eval/d0.n0.i1/summary.json",
             lambda it: it["scoring_summary"]["root_recommendation"].update(score=0.06),
         ),
-        "runs/x/eval/d0.n0.i1/summary.json: root_recommendation.score: is 0.06, from the CSVs it is 0.0571428571",
+        "d0.n0.i1/summary.json: scoring_summary.root_recommendation.score: is 0.06, made again it is 0.0571428571",
     ),
     "a decision that was forged": (
         lambda search: forge(
             search, "depths/1/promoted.json", lambda it: it["decisions"]["d1.n0.i1"].update(failed_check="rank")
         ),
-        "runs/x/depths/1/promoted.json: d1.n0.i1: is rank, by the scores it fails completed",
+        "promoted.json: decisions.d1.n0.i1.failed_check: is rank, made again it is completed",
     ),
     "a tree that was forged": (
         lambda search: forge(search, "eval/d0.n0.i1/candidate.json", lambda it: it.update(tree="f" * 40)),

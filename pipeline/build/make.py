@@ -9,12 +9,13 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from pipeline.build.inflight import InFlight
+from pipeline.build.inputs import Inputs
+from pipeline.build.logs import kept_log, log_path, note
 from pipeline.build.staging import Staging, put_in_place, settled
 from pipeline.core import recipe as recipes
 from pipeline.core.freshness import Receipt, intact
-from pipeline.core.graph import Target
+from pipeline.core.graph import Graph, Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, RECALLED, Outcome
-from pipeline.edge import state
 from pipeline.edge.files import Files, Mark, Version, matched
 from pipeline.edge.job import Job, Stage, StageFailed
 from pipeline.edge.process import Processes, Stopping
@@ -24,10 +25,11 @@ from pipeline.edge.workers import Workers
 
 
 class Maker:
-    """Makes targets, in any thread.  What has been read once is not read again while it stays the same."""
+    """Makes targets of `graph`, in any thread.  What has been read once is not read again while it stays the same."""
 
     def __init__(
         self,
+        graph: Graph,
         files: Files,
         receipts: Mapping[str, Receipts],
         stores: Mapping[str, Store],
@@ -36,6 +38,7 @@ class Maker:
         always: bool = False,
     ) -> None:
         self.files, self.receipts, self.stores, self.stages, self.always = files, receipts, stores, stages, always
+        self.inputs = Inputs(graph, files, receipts, stores)
         self.making = InFlight()
         self.processes = Processes([*receipts], locks)
         self.workers = Workers(self.processes)
@@ -53,7 +56,7 @@ class Maker:
     def _made(self, target: Target) -> Outcome:
         inputs: dict[str, str] = {}
         for path in target.inputs:
-            if (content := self.files.content(path)) is None:
+            if (content := self.inputs.content(path)) is None:
                 return Outcome(FAILED, why=f"{path} is missing", exit=2)
             inputs[path] = content
         recipe = self.recipe(target)
@@ -140,6 +143,7 @@ class Maker:
         for path, final, content, version in zip_longest(staged, target.outputs, contents, versions):
             put_in_place(path, final)
             self.files.wrote(final, content, version)
+            self.inputs.made[final] = content
 
 
 class Work(NamedTuple):
@@ -155,26 +159,3 @@ class Work(NamedTuple):
         outputs = dict(zip(self.target.outputs, contents, strict=True))
         start, end = round(self.start, 3), round(time.time(), 3)
         return Receipt(self.key, self.recipe, self.inputs, outputs, start, end, attempts, 0, how, unsettled)
-
-
-def log_path(target: Target) -> str:
-    return f"{state.folder(target.run)}/logs/{target.name.partition(':')[2]}.log"
-
-
-def note(log: str, text: str) -> None:
-    """A line of ours between the attempts, whose output is all in one log."""
-    with open(log, "a+b") as file:
-        file.seek(max(0, file.tell() - 1))
-        broken_off = file.read(1) not in (b"", b"\n")
-        file.write(b"\n" * broken_off + f"---- {text} ----\n".encode(errors="backslashreplace"))
-
-
-def kept_log(path: str) -> str:
-    """The log, unless nothing was ever printed: then there is none."""
-    try:
-        size = os.stat(path).st_size
-    except FileNotFoundError:
-        return ""
-    if not size:
-        os.unlink(path)
-    return path if size else ""

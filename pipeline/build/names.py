@@ -13,6 +13,8 @@ COMMANDS = {
     "graph": "pipeline.build.questions:GraphCommand",
     "advance": "pipeline.build.advance:Advance",
     "tree": "pipeline.build.tree_command:Tree",
+    "explain": "pipeline.build.accounts:Explain",
+    "replay": "pipeline.build.accounts:Replay",
     "init": "pipeline.build.upkeep:Init",
     "gc": "pipeline.build.upkeep:Gc",
 }
@@ -24,7 +26,7 @@ MEANINGLESS = {
 }
 # Taken from the start, so that no run has to be renamed when they come.
 _LATER = {
-    "bank", "bg", "stats", "mcts", "calibrate", "explain", "replay", "watch", "dashboard",
+    "bank", "bg", "stats", "mcts", "calibrate", "watch", "dashboard",
 }  # fmt: skip
 # A run of such a name could not be selected.
 RESERVED = frozenset(COMMANDS) | frozenset(MEANINGLESS) | {"tabcompletion"} | _LATER

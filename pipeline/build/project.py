@@ -73,8 +73,8 @@ def checked(run: str, spec: str) -> None:
         raise SpecError(f"{spec}:1: '{run}' is not a name for a run; use letters, digits, _ . and - in the file's name")
 
 
-def load(runs: Iterable[str]) -> dict[str, RunPlan]:
-    """The plans of `runs` and of the runs they read from."""
+def load(runs: Iterable[str], keep: bool = True) -> dict[str, RunPlan]:
+    """The plans of `runs` and of the runs they read from.  `keep`: what had to be planned is frozen."""
     known = specs()
     plans: dict[str, RunPlan] = {}
     pending = sorted(runs, reverse=True)
@@ -84,7 +84,7 @@ def load(runs: Iterable[str]) -> dict[str, RunPlan]:
             if run not in known:
                 raise SpecError(f"there is no run '{run}': no specs/{run}.yaml{instead(run, known)}")
             checked(run, known[run])
-            plan = _load(run, known[run])
+            plan = _load(run, known[run], keep)
             plans[run] = plan._replace(needs=tuple(need for need in plan.needs if need in known))
             pending += plans[run].needs
     return plans
@@ -113,10 +113,10 @@ def _check_needs(plan: RunPlan, made: Graph) -> None:
                 raise SpecError(f"{plan.spec}:{target.line}: {what}")
 
 
-def _load(run: str, spec: str) -> RunPlan:
+def _load(run: str, spec: str, keep: bool) -> RunPlan:
     sources = (spec, *package_files())
     signatures = [state.signature(path) for path in sources]
-    return _thawed(run, sources, signatures) or _planned(run, spec, sources, signatures)
+    return _thawed(run, sources, signatures) or _planned(run, spec, sources, signatures, keep)
 
 
 def _thawed(run: str, sources: Sequence[str], signatures: list[int]) -> RunPlan | None:
@@ -136,7 +136,7 @@ def _thawed(run: str, sources: Sequence[str], signatures: list[int]) -> RunPlan 
     return RunPlan._make([*head[3], tuple(sources), tuple(signatures), targets])
 
 
-def _planned(run: str, spec: str, sources: Sequence[str], signatures: list[int]) -> RunPlan:
+def _planned(run: str, spec: str, sources: Sequence[str], signatures: list[int], keep: bool) -> RunPlan:
     from pipeline import kinds
     from pipeline.spec import parse  # YAML is needed for this alone
 
@@ -151,7 +151,8 @@ def _planned(run: str, spec: str, sources: Sequence[str], signatures: list[int])
         item.wrong("nested too deeply, or an alias inside what it stands for")
     store = declared.store or "runs/.store"
     facts = (run, kind, spec, store, declared.rooms, declared.at_once, _needs(run, targets))
-    _freeze(run, [FORMAT, list(sources), signatures, facts], targets)
+    if keep:
+        _freeze(run, [FORMAT, list(sources), signatures, facts], targets)
     return RunPlan(*facts, tuple(sources), tuple(signatures), targets)
 
 

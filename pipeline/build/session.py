@@ -29,7 +29,7 @@ class Session:
         self.suspects: set[int] = set()
         self.watched: dict[str, list[str]] = {}
         self.listed: dict[str, list[str]] = {}  # files of a run's state that are still the right ones
-        self.maker = Maker(self._files(), self._receipts(), self._stores(), self._stages(), locks, always)
+        self.maker = Maker(self.graph, self._files(), self._receipts(), self._stores(), self._stages(), locks, always)
         if always:
             self.suspects = set(range(len(self.graph.targets)))
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
+from itertools import islice
 from typing import Any
 
-from pipeline.core.graph import Target
+from pipeline.core.graph import Ports, Target
 
 # Under this word a kind keeps what says how a target may run, and not what comes of it.
 LIMITS = "limits"
@@ -19,6 +20,9 @@ _SUFFIX = re.compile(rf"(?:{_WORD})?\.(?:gz|bz2|xz|zst|lz4|br|Z)$|{_WORD}$")
 
 # X.Y: a patch release changes no result, and a store is shared by machines that differ in it.
 PYTHON = f"{sys.implementation.name}-{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+_BY = {"stage": "", "python": ""}
 
 
 def recipe(target: Target, code: str) -> dict[str, Any]:
@@ -36,6 +40,25 @@ def _reads(target: Target) -> list[Any]:
     place = {path: n for n, path in enumerate(dict.fromkeys(inputs))}
     twice = len(place) < len(inputs)
     return [[port, [place[path] for path in group] if twice else len(group)] for port, group in target.reads]
+
+
+def alike(then: Mapping[str, Any], now: Mapping[str, Any] | None) -> bool:
+    """Does a spec ask for the same, whatever code and Python it is done by?"""
+    return now is not None and compact({**then, **_BY}) == compact({**now, **_BY})
+
+
+def reads_of(recipe: Mapping[str, Any], inputs: Sequence[str]) -> Ports:
+    """The other way round: the ports of a target whose inputs are known in their order."""
+    left = iter(inputs)
+    return tuple(
+        (port, tuple(islice(left, files)) if isinstance(files, int) else tuple(inputs[place] for place in files))
+        for port, files in recipe["reads"]
+    )
+
+
+def writes_of(recipe: Mapping[str, Any], outputs: Iterable[str]) -> Ports:
+    left = iter(outputs)
+    return tuple((port, tuple(islice(left, len(suffixes)))) for port, suffixes in recipe["writes"])
 
 
 def suffix(path: str) -> str:

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from pipeline.core.graph import Target
 from pipeline.edge.process import Processes
 from pipeline.edge.workers import Workers
+
+
+class Papers(Protocol):
+    """Of a job, all that a stage needs which makes files of files: it starts nothing and asks nobody."""
+
+    @property
+    def target(self) -> Target: ...
+    @property
+    def reads(self) -> Mapping[str, Sequence[str]]: ...
+    @property
+    def writes(self) -> Mapping[str, Sequence[str]]: ...
 
 
 class Job(NamedTuple):

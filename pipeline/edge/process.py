@@ -8,12 +8,14 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from threading import Event, Lock, Timer
-from typing import IO, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from pipeline.edge.child import await_end, has_ended, signal_group
-from pipeline.edge.confine import Confined
 from pipeline.edge.guarding import start_guard
 from pipeline.edge.redact import without
+
+if TYPE_CHECKING:
+    from pipeline.edge.confine import Confined
 
 # What a step sees of the caller's environment without asking.
 ALLOWED = ("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_NUMERIC", "LC_COLLATE", "LC_TIME", "TZ")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from threading import Lock
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -16,6 +17,8 @@ from pipeline.edge import state
 from pipeline.edge.files import append_all, write_whole
 
 DONE, FAILED, IGNORED, FORGOTTEN = "done", "failed", "ignored", "forgotten"
+# Of a receipt, files by path whose order counts: which of them belongs to which port.
+ORDERED = ("inputs", "outputs")
 
 
 # macOS has no fdatasync.
@@ -43,11 +46,12 @@ FEW = 50
 class Receipts:
     """What was recorded of the targets of one run.  Lines are found when asked for: most builds ask for few.
 
-    Many threads may ask, but of each target first the one that holds the board's lock."""
+    Many threads may ask; one appends."""
 
     def __init__(self, run: str) -> None:
         self.path = self.path_of(run)
         self._fd: int | None = None
+        self._mutex = Lock()
         self._at: dict[str, dict[str, tuple[int, int]]] = {}
         self._indexed = False
         self._torn = False  # the file may end within a line
@@ -64,13 +68,14 @@ class Receipts:
 
     def _events(self, target: str) -> dict[str, tuple[int, int]]:
         """Where the lines of `target` are that still hold."""
-        if target not in self._at and not self._indexed:
-            if len(self._at) < FEW:
-                self._at[target] = {}
-                self._find(target)
-            else:
-                self._index()
-        return self._at.setdefault(target, {})
+        with self._mutex:
+            if target not in self._at and not self._indexed:
+                if len(self._at) < FEW:
+                    self._at[target] = {}
+                    self._find(target)
+                else:
+                    self._index()
+            return self._at.setdefault(target, {})
 
     def _find(self, target: str) -> None:
         word = f" {target} ".encode()
@@ -93,7 +98,7 @@ class Receipts:
                 if (target := name.decode(errors="replace")) not in ours:
                     self._place(target, event.decode(errors="replace"), start, len(raw))
             start += len(raw) + 1
-        self._indexed = True  # last: another thread may be asking
+        self._indexed = True
 
     def _place(self, target: str, event: str, start: int, size: int) -> None:
         """A line was found or appended: what it says of earlier ones."""
@@ -120,7 +125,8 @@ class Receipts:
         if line is None:
             return None
         fields = line.fields
-        return Receipt(**{**fields, "inputs": dict(fields["inputs"]), "unsettled": tuple(fields["unsettled"])})
+        files = {name: dict(fields[name]) for name in ORDERED}
+        return Receipt(**{**fields, **files, "unsettled": tuple(fields["unsettled"])})
 
     def failure(self, target: str) -> dict[str, Any] | None:
         line = self._last(target, FAILED)
@@ -134,9 +140,10 @@ class Receipts:
         return FORGOTTEN in self._events(target)
 
     def names(self) -> list[str]:
-        if not self._indexed:
-            self._index()
-        return list(self._at)
+        with self._mutex:
+            if not self._indexed:
+                self._index()
+            return list(self._at)
 
     def append(self, entries: Iterable[Entry]) -> None:
         """Write them: from here on they survive a kill; after the next `sync` a power cut too."""
@@ -150,7 +157,8 @@ class Receipts:
             self._torn = True
             append_all(self._fd, raw)
             self._torn = False
-            self._place(target, event, self._size, len(raw) - 1)
+            with self._mutex:
+                self._place(target, event, self._size, len(raw) - 1)
             self._size += len(raw)
 
     def sync(self) -> None:
@@ -203,4 +211,5 @@ def parsed(raw: bytes) -> Line | None:
 
 
 def done(target: str, receipt: Receipt) -> Entry:
-    return entry(target, DONE, {**receipt._asdict(), "inputs": list(receipt.inputs.items())})  # their order counts
+    fields = receipt._asdict()
+    return entry(target, DONE, fields | {name: list(fields[name].items()) for name in ORDERED})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.edge.job import Job
+from pipeline.edge.job import Papers
 from pipeline.tree.budget import Ceiling, Ledger, Limits, Spent
 from pipeline.tree.ideas import NO_IDEA, Assignment, Ground, Task, Tried, assign
 from pipeline.tree.positions import depth_of
@@ -13,7 +13,7 @@ from pipeline.tree.records import Record, load, read_text, save
 from pipeline.tree.slots import Place, Slot, parse_place, parse_slot, slots_of
 
 
-def hand_out(job: Job) -> None:
+def hand_out(job: Papers) -> None:
     params = job.target.params
     depth = depth_of(job.target.name)
     origins = [load(path) for path in job.reads["origins"]]

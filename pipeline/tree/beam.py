@@ -59,9 +59,9 @@ def promote(evaluations: Iterable[Evaluation], beam_width: int, slots: Sequence[
     failures = {e.slot: failure for e in ended if (failure := gate(e))}
     # Ties go to the earlier slot: sorting is stable.
     passed = sorted((e for e in ended if e.slot not in failures), key=rank, reverse=True)
-    first = {_code(e): e.slot for e in reversed(passed)}
-    best = [e for e in passed if first[_code(e)] == e.slot]
-    again = {e.slot: _same_code(where) for e in passed if (where := first[_code(e)]) != e.slot}
+    first = {code_of(e): e.slot for e in reversed(passed)}
+    best = [e for e in passed if first[code_of(e)] == e.slot]
+    again = {e.slot: _same_code(where) for e in passed if (where := first[code_of(e)]) != e.slot}
     beaten = {e.slot: Failure(RANK, _beaten(e, n, best[:beam_width])) for n, e in enumerate(best) if n >= beam_width}
     beam = _beam(best, places_of(ended[0].slot.depth + 1, beam_width), len(ended))
     goes_to = {each.source: each for each in beam if each.source}
@@ -82,7 +82,7 @@ def _ended(evaluations: Iterable[Evaluation], slots: Sequence[Slot]) -> list[Eva
     return found
 
 
-def _code(evaluation: Evaluation) -> str:
+def code_of(evaluation: Evaluation) -> str:
     """Two ideas applied in either order may give the same files: one node is enough for them."""
     return evaluation.tree or evaluation.commit
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
+from pipeline.edge.git.command import GitProblem
 from pipeline.edge.git.commits import Candidate, restore
+from pipeline.edge.git.home import home_of
 from pipeline.edge.git.objects import has
 from pipeline.edge.git.repository import reopened
 from pipeline.edge.git.worktrees import Worktree, Worktrees
@@ -16,6 +19,29 @@ from pipeline.tree.records import Record, load, read_bytes
 from pipeline.tree.slots import ROOT, Place, Slot
 
 CANDIDATE = ("commit", "tree", "parent", "message", "files", "insertions", "deletions")
+
+
+class Chains(Protocol):
+    """All that a decision asks of a run's repository: that the code of a node is there."""
+
+    @property
+    def repo(self) -> str: ...
+    def chain(self, code: Mapping[str, Any]) -> str: ...
+
+
+class Archive:
+    """The run's repository as it is found: nothing is made again, nothing is written."""
+
+    def __init__(self, run: str) -> None:
+        self.run, self.repo = run, home_of(run)
+
+    def chain(self, code: Mapping[str, Any]) -> str:
+        commit = str(code["commit"])
+        if not os.path.isdir(f"{self.repo}/objects"):
+            raise GitProblem(f"runs/{self.run}/repo.git is missing")
+        if not has(self.repo, commit):
+            raise GitProblem(f"runs/{self.run}/repo.git has no commit {commit}")
+        return commit
 
 
 class Bench:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import copysign, inf
 from typing import Any
 
-from pipeline.edge.job import Job
+from pipeline.edge.job import Papers
 from pipeline.tree.gate import COMPLETED, SKIPPED
 from pipeline.tree.paired import PARENT, of_metric
 from pipeline.tree.records import Record, load, read_bytes, read_text, save, write
@@ -17,7 +17,7 @@ from pipeline.tree.weighing import compared, tested
 from pipeline.trust.evidence import DEGENERATE, Evidence
 
 
-def cascade(job: Job) -> None:
+def cascade(job: Papers) -> None:
     """`tree` of those that are measured further goes on to the rest of their sweep; of the others, nothing does."""
     params = job.target.params
     records = dict(zip(params["slots"], map(load, job.reads["pairs"]), strict=True))
@@ -62,7 +62,7 @@ def _seen(evidence: Evidence) -> Record:
     return {name: getattr(evidence, name) for name in ("standing", "mean", "se", "t")}
 
 
-def join(job: Job) -> None:
+def join(job: Papers) -> None:
     """Both parts of a sweep as one; of an idea that was stopped there is the first part alone."""
     parts = [load(path) for path in job.reads["sweep"]]
     stopped = parts[0]["status"] == COMPLETED and parts[1]["status"] == SKIPPED

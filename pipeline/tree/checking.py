@@ -113,7 +113,7 @@ def _of_check(job: Job, number: int) -> Job:
     check, timeout = job.target.params["checks"][number], job.target.params["limits"]["timeouts"][number]
     own = f"in.{check['name']}."
     reads = {f"in.{port.removeprefix(own)}": paths for port, paths in job.reads.items() if port.startswith(own)}
-    reads |= {PORT: job.reads[PORT]} if PORT in job.reads else {}
+    reads |= {port: job.reads[port] for port in ("tree", PORT) if port in job.reads}
     target = job.target._replace(params=check, limits=job.target.limits._replace(timeout=timeout))
     return job._replace(target=target, reads=reads)
 

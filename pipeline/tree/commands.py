@@ -18,7 +18,7 @@ from pipeline.edge.job import Job, StageFailed
 from pipeline.edge.process import Exit
 from pipeline.tree.bench import Bench
 from pipeline.tree.protected import void
-from pipeline.tree.records import write
+from pipeline.tree.records import read_text, write
 from pipeline.tree.slots import Place, Slot
 from pipeline.tree.touching import VOID
 from pipeline.tree.watching import shielded, tampered, watch
@@ -72,7 +72,7 @@ class Errand(NamedTuple):
 def ran(job: Job, errand: Errand) -> Ran:
     bench = Bench(job.target.run)
     commit = bench.commit(errand.where)
-    if why := void(job, tree_hash(bench.repo, commit)):
+    if why := void(job, _tree(job, tree_hash(bench.repo, commit))):
         return NOTHING_RAN._replace(why=why)
     # A root that cannot be measured is no result: its target fails, which is tried again by whoever builds.
     retries = job.target.limits.retries if isinstance(errand.where, Slot) else 0
@@ -84,6 +84,13 @@ def ran(job: Job, errand: Errand) -> Ran:
         if once.ok or once.void or attempt > retries or job.processes.stopping:
             return once._replace(seconds=time.monotonic() - begun, attempts=attempt)
         note(errand.log, f"attempt {attempt} failed: {once.why}")
+
+
+def _tree(job: Job, tree: str) -> str:
+    """Which commit it is stands in a record beside what is read: whatever wrote over that must not choose the code."""
+    if read_text(job.reads["tree"][0]).strip() != tree:
+        raise StageFailed(f"the records of {job.target.name} name different files: one was changed; build again", 1)
+    return tree
 
 
 def _once(job: Job, errand: Errand, worktree: Worktree) -> Ran:

@@ -17,14 +17,13 @@ from pipeline.tree.event_log import EventLog
 from pipeline.tree.keeping import keep
 from pipeline.tree.layout import EVENTS, MANIFEST, SUMMARY, Layout
 from pipeline.tree.manifest import folded
-from pipeline.tree.positions import depth_of, position
+from pipeline.tree.positions import SCORED, depth_of, position
 from pipeline.tree.records import Record, dumped, load, load_if_whole
 from pipeline.tree.slots import Slot, parse_slot
 from pipeline.tree.summary import headline
 
 PAID = ("implement", "test", "checks", "sweep", "row")
-SCORES = ("score", "settle")
-STEPS = (*PAID, "by_hand", "gather", "join", *SCORES)
+STEPS = (*PAID, "by_hand", "gather", "join", "pair", *SCORED)
 # A manifest costs what it has in it: it waits until so much of that is new, or for the end of the build.
 NEW_PART = 1 / 8
 
@@ -71,7 +70,7 @@ class Follower:
             self._promoted(target.params["depth"])
         elif slot and target.stage in PAID and outcome.status == BUILT and slot not in self.begun:
             self._start(slot, outcome.start)
-        elif slot and target.stage in SCORES:
+        elif slot and target.stage in SCORED:
             self._scored(slot)
 
     def over(self, stopped: bool) -> str:

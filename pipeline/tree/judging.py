@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-from pipeline.edge.job import Job
+from pipeline.edge.job import Papers
 from pipeline.tree.gate import COMPLETED, FAILED, Evaluation
 from pipeline.tree.pairs import by_block, other_seeds
 from pipeline.tree.records import load, name_of, read_bytes, save
@@ -25,7 +26,7 @@ class Sides(NamedTuple):
     wanted: Expected
 
 
-def judge(job: Job) -> None:
+def judge(job: Papers) -> None:
     """By the means of all rows."""
     made, sides = compared(job)
     if sides:
@@ -33,7 +34,7 @@ def judge(job: Job) -> None:
     save(job.writes["summary"][0], summary_of(made))
 
 
-def pair(job: Job) -> None:
+def pair(job: Papers) -> None:
     """What a verdict by blocks is made from, once all of the depth is there."""
     made, sides = compared(job, job.target.params.get("first", 0))
     if sides and (seeds := tuple(map(str, other_seeds(sides.own, sides.parent)))):
@@ -50,7 +51,7 @@ def series_of(sides: Sides, metric: str) -> dict[str, list[float]]:
     return {name: by_block(checked.rows, sides.wanted.blocks, metric) for name, checked in rows.items()}
 
 
-def compared(job: Job, first: int = 0) -> tuple[Evaluation, Sides | None]:
+def compared(job: Papers, first: int = 0) -> tuple[Evaluation, Sides | None]:
     """How far the evaluation came; and what it is compared with, if that is complete.
 
     `first`: on so many of the blocks only; so it is with one that was stopped after them."""
@@ -70,17 +71,13 @@ def compared(job: Job, first: int = 0) -> tuple[Evaluation, Sides | None]:
     )
     if status != COMPLETED or not own or not parent:
         return made, None
-    sheets = {text: sheet(params, text) for text in (own, parent, root)}  # the parent may be the root
-    wanted = wanted_by(params, sheets[root])
-    old = {text: complete(sheets[text], wanted) for text in (parent, root)}
-    sides = sides_of(complete(sheets[own], wanted.first(first)), old[parent], old[root], wanted.first(first))
-    made = made._replace(defects=tuple(_defects(sides)), rows_used=sides.own.rows_used, rows_expected=sides.wanted.rows)
+    baselines = [_baseline(text, *_columns(params)) for text in (parent, root)]
+    whole = wanted_by(params, baselines[1])
+    wanted = whole.first(first)
+    old = [complete(each, whole).on(wanted.blocks) for each in baselines]  # these were measured on all blocks
+    sides = Sides(complete(sheet(params, own), wanted), old[0], old[1], wanted)
+    made = made._replace(defects=tuple(_defects(sides)), rows_used=sides.own.rows_used, rows_expected=wanted.rows)
     return made, None if made.defects else sides
-
-
-def sides_of(own: Checked, parent: Checked, root: Checked, wanted: Expected) -> Sides:
-    """What a candidate is compared with was measured on all blocks."""
-    return Sides(own, parent.on(wanted.blocks), root.on(wanted.blocks), wanted)
 
 
 def stopped_after(sweep: Mapping[str, Any]) -> int:
@@ -88,7 +85,7 @@ def stopped_after(sweep: Mapping[str, Any]) -> int:
     return int(sweep.get("stopped_after", 0))
 
 
-def _status(job: Job, candidate: Mapping[str, Any]) -> tuple[str, str]:
+def _status(job: Papers, candidate: Mapping[str, Any]) -> tuple[str, str]:
     """What it failed at first."""
     steps = [("", candidate), *(("tests: ", load(path)) for path in job.reads["test"])]
     steps += [("checks: ", load(path)) for path in job.reads["checks"]]
@@ -106,8 +103,21 @@ def _defects(sides: Sides) -> Iterator[str]:
 
 
 def sheet(params: Mapping[str, Any], csv: bytes) -> Sheet:
-    column = params["blocks"]["column"] if params["blocks"] else ""
-    return read(csv.decode(errors="replace"), [metric["name"] for metric in params["metrics"]], column)
+    return _sheet(csv, *_columns(params))
+
+
+def _sheet(csv: bytes, metrics: tuple[str, ...], block: str) -> Sheet:
+    return read(csv.decode(errors="replace"), metrics, block)
+
+
+# Many candidates in a row are compared with the same few nodes.
+_baseline = lru_cache(maxsize=8)(_sheet)
+
+
+def _columns(params: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
+    """Those that count, and the one that tells blocks apart."""
+    names = tuple(metric["name"] for metric in params["metrics"])
+    return names, params["blocks"]["column"] if params["blocks"] else ""
 
 
 def wanted_of(params: Mapping[str, Any], root: bytes) -> Expected:

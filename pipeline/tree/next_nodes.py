@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipeline.edge.git.diff import diff_stat
-from pipeline.edge.job import Job
+from pipeline.edge.job import Papers
 from pipeline.tree.beam import SAME_CODE, Promoted, Promotion
-from pipeline.tree.bench import Bench, link
+from pipeline.tree.bench import Chains, link
 from pipeline.tree.budget import Ledger
 from pipeline.tree.gate import Evaluation
 from pipeline.tree.records import Record, load, read_bytes, save, write
@@ -37,8 +37,10 @@ class Depth(NamedTuple):
 class NextNodes:
     """Writes the records of the next depth's places."""
 
-    def __init__(self, job: Job, depth: Depth, promotion: Promotion, stop: str) -> None:
-        self.job, self.depth, self.promotion, self.stop = job, depth, promotion, stop
+    def __init__(
+        self, job: Papers, depth: Depth, promotion: Promotion, stop: str, opened: Callable[[str], Chains]
+    ) -> None:
+        self.opened, self.job, self.depth, self.promotion, self.stop = opened, job, depth, promotion, stop
         self.again = {decision.slot for decision in promotion.decisions if decision.failed == SAME_CODE}
         self.by_slot = {evaluation.slot: n for n, evaluation in enumerate(depth.evaluations)}
 
@@ -80,7 +82,7 @@ class NextNodes:
 
     def _context(self, slot: Slot, code: Record, candidate: Mapping[str, Any], closed: str) -> Record:
         """Of scores only what does not change with their weights: an edit of these must not cost new ideas."""
-        bench, root = Bench(self.job.target.run), code["root"]
+        bench, root = self.opened(self.job.target.run), code["root"]
         bench.chain(code)  # all of it may have been recalled from another run, and its commits not be here
         before = self.depth.contexts[slot.node]
         siblings = [e for e in self.depth.evaluations if e.slot.place == slot.place and self.depth.ideas[e.slot]]

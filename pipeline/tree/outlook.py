@@ -9,16 +9,16 @@ from typing import Any
 
 from pipeline.core.graph import Target
 from pipeline.core.words import duration, plural
-from pipeline.tree.positions import depth_of
+from pipeline.tree.positions import SCORED, depth_of
+from pipeline.tree.scoring import PAIRED
 
 TIMED = ("test", "checks", "sweep", "row")
-SCORES = ("score", "settle")  # an evaluation has one of these
 COSTS = {"usd": "{:.2f} USD", "tokens": "{:,} tokens"}
 
 
 def outlook(targets: Sequence[Target]) -> Iterator[str]:
     """`targets`: all of a run."""
-    depths = Counter(depth_of(target.name) for target in targets if target.stage in SCORES)
+    depths = Counter(depth_of(target.name) for target in targets if target.stage in SCORED)
     evaluations = sum(depths.values())
     shape = ", ".join(f"{n} at depth {depth}" for depth, n in depths.items())
     yield f"at most {plural(evaluations, 'evaluation')} ({shape})"
@@ -28,6 +28,7 @@ def outlook(targets: Sequence[Target]) -> Iterator[str]:
     yield from _limits(params["budget"])
     yield f"cost: {_cost(params, number)}"
     yield f"time: {_time(targets, params, number)}"
+    yield f"verdicts: {_verdicts(params)}"
 
 
 def _cascade(params: Mapping[str, Any]) -> Iterator[str]:
@@ -63,8 +64,17 @@ def _amount(name: str, form: str, each: float | None, most: float | None, evalua
     return f"at most {form.format(min(amounts))}" if min(amounts) else ""
 
 
+def _verdicts(params: Mapping[str, Any]) -> str:
+    """What is promoted."""
+    if params["method"] != PAIRED:
+        return f"{params['method']}: no telling luck from progress; for that say what `sweep: blocks:` there are"
+    score, ids = params["score"], params["blocks"]["ids"]
+    blocks = f"{len(ids)} blocks" if ids else "the blocks of the baseline"
+    return f"{PAIRED}, by {blocks}, alpha {score['alpha']:g} of a {score['alpha_over']}"
+
+
 def _time(targets: Sequence[Target], params: Mapping[str, Any], evaluations: int) -> str:
-    first = next(target.name for target in targets if target.stage in SCORES).rpartition(".")[0]
+    first = next(target.name for target in targets if target.stage in SCORED).rpartition(".")[0]
     limits = [t.limits.timeout for t in targets if t.name.startswith(f"{first}.") and t.stage in TIMED]
     at_once = params["max_parallel_evals"]
     if None in limits:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pipeline.tree.slots import Place, Slot, parse_place, parse_slot
 
-FIRST, REST = "first", "rest"  # blocks
+SCORED = ("score", "settle")  # stages that end an evaluation: by its means alone, or with all of its depth
+FIRST, REST = "first", "rest"  # parts of a sweep: which blocks
 
 
 def own_name(target: str) -> str:

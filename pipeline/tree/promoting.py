@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pipeline.edge.job import Job
+from pipeline.edge.job import Papers
 from pipeline.edge.roles.calls import calls_in
 from pipeline.tree.assigning import spent_of
 from pipeline.tree.beam import Decision, Progress, Promoted, Promotion, promote, stop_reason
+from pipeline.tree.bench import Bench, Chains
 from pipeline.tree.budget import Ceiling, Ledger, Limits, Spent, settle, short
 from pipeline.tree.gate import FAILED
 from pipeline.tree.ideation import spent
@@ -18,17 +19,18 @@ from pipeline.tree.slots import Slot, slots_of
 from pipeline.tree.verdicts import evaluation_of
 
 
-def end_depth(job: Job) -> None:
+def end_depth(job: Papers, opened: Callable[[str], Chains] = Bench) -> None:
+    """`opened`: the repository of a run, to look into."""
     params = job.target.params
     depth = _depth(job)
     slots = [evaluation.slot for evaluation in depth.evaluations]
     promotion = promote(depth.evaluations, params["beam_width"], slots)
     stop = _stop(params, depth, promotion)
     save(job.writes["promoted"][0], _promoted(depth, promotion, stop))
-    NextNodes(job, depth, promotion, stop).write()
+    NextNodes(job, depth, promotion, stop, opened).write()
 
 
-def _depth(job: Job) -> Depth:
+def _depth(job: Papers) -> Depth:
     params = job.target.params
     assigned = load(job.reads["assigned"][0])
     origins = [load(path) for path in job.reads["node_origin"]]
@@ -46,7 +48,7 @@ def _depth(job: Job) -> Depth:
     )
 
 
-def _settled(job: Job, assigned: Record, slots: Sequence[Slot]) -> Ledger:
+def _settled(job: Papers, assigned: Record, slots: Sequence[Slot]) -> Ledger:
     params = job.target.params
     ceiling = Ceiling(**params["ceiling"])
     reserved = dict.fromkeys(assigned["reserved"], ceiling)
@@ -57,7 +59,7 @@ def _settled(job: Job, assigned: Record, slots: Sequence[Slot]) -> Ledger:
     return ledger
 
 
-def _cost(job: Job, n: int) -> Spent:
+def _cost(job: Papers, n: int) -> Spent:
     calls = spent([*calls_in(job.reads["calls"][n])])
     commands = [load(path) for port in ("sweep", "test", "checks") for path in job.reads[port][n : n + 1]]
     seconds = calls["seconds"] + sum(cost["seconds"] for cost in commands)

@@ -9,19 +9,15 @@ from functools import wraps
 from pipeline.core.graph import Target
 from pipeline.edge.git.command import GitProblem
 from pipeline.edge.job import Job, Stage, StageFailed
-from pipeline.tree.assigning import hand_out
-from pipeline.tree.cascading import cascade, join
 from pipeline.tree.checking import check
+from pipeline.tree.deciding import DECIDERS
 from pipeline.tree.handing import by_hand
 from pipeline.tree.ideation import idea, recorded
 from pipeline.tree.implementing import implement
-from pipeline.tree.judging import judge, pair
-from pipeline.tree.promoting import end_depth
 from pipeline.tree.protected import protect
 from pipeline.tree.reporting import report, validate
 from pipeline.tree.starting import node, root, start
-from pipeline.tree.sweeping import gather, row, sweep, test
-from pipeline.tree.weighing import settle, weigh
+from pipeline.tree.sweeping import row, sweep, test
 
 
 def passed(target: Target) -> Sequence[str]:
@@ -53,27 +49,19 @@ def _told(do: Callable[[Job], None]) -> Callable[[Job], None]:
 
 
 _STAGES = {
+    **{name: decider.stage() for name, decider in DECIDERS.items()},
     "root": Stage("tree.root/1", root),
     "protected": Stage("tree.protected/1", protect),
     "start": Stage("tree.start/1", start),
     "node": Stage("tree.node/1", node),
     "idea": Stage("tree.idea/1", idea, passed=passed),
     "recorded": Stage("tree.recorded/1", recorded),
-    "assign": Stage("tree.assign/1", hand_out),
     "by_hand": Stage("tree.by_hand/1", by_hand),
     "implement": Stage("tree.implement/1", implement, passed=passed),
     "test": Stage("tree.test/1", test, passed=passed),
     "checks": Stage("tree.checks/1", check, passed=passed),
     "sweep": Stage("tree.sweep/1", sweep, passed=passed),
     "row": Stage("tree.row/1", row, passed=passed),
-    "gather": Stage("tree.gather/2", gather),
-    "cascade": Stage("tree.cascade/1", cascade),
-    "join": Stage("tree.join/1", join),
-    "score": Stage("tree.score/2", judge),
-    "pair": Stage("tree.pair/1", pair),
-    "weigh": Stage("tree.weigh/1", weigh),
-    "settle": Stage("tree.settle/1", settle),
-    "promote": Stage("tree.promote/1", end_depth),
     "report": Stage("tree.report/1", report),
     "validate": Stage("tree.validate/1", validate),
 }

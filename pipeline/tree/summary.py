@@ -8,6 +8,7 @@ from typing import Any
 from pipeline.core.words import listed
 from pipeline.tree.ideas import NO_IDEA, NO_NODE
 from pipeline.tree.rounding import relative, significant
+from pipeline.tree.scoring import DEPTH, PAIRED, RUN
 from pipeline.tree.summary_tables import beam, budget, evaluations, nodes, path, progress
 from pipeline.tree.tables import cell, clipped, moved, number, score
 
@@ -20,7 +21,7 @@ Manifest = Mapping[str, Any]
 def summary(manifest: Manifest) -> str:
     best = best_path(manifest)
     sections = [
-        ("", _opening(manifest, best[-1])),
+        ("", [*_opening(manifest, best[-1]), "", scored_by(manifest["run_config"])]),
         ("Best path", path(manifest, best)),
         ("Look twice", [*_remarks(manifest)]),
         ("Beam", beam(manifest)),
@@ -54,12 +55,25 @@ def standing(manifest: Manifest, name: str) -> tuple[float, float]:
         return 0.0, 0.0
     root = evaluation["scoring_summary"]["root_recommendation"]
     delta = significant(root["primary_delta"])
-    return (delta if root["score"] is None else relative(root["score"])), delta
+    if root["evidence"] or root["score"] is None:  # what an estimate is shrunk by is not the same at all depths
+        return delta, delta
+    return relative(root["score"]), delta
 
 
 def headline(manifest: Manifest) -> str:
     """The opening as one line for a terminal."""
     return " ".join(line for line in _opening(manifest, best_path(manifest)[-1]) if line).replace("**", "")
+
+
+def scored_by(config: Mapping[str, Any]) -> str:
+    """What a promotion means."""
+    if config["method"] != PAIRED:
+        return "Scored by weighted_means, which does not tell luck from progress."
+    score = config["score"]
+    share, over = f"{score['alpha']:.3g}", {RUN: "runs", DEPTH: "depths"}[score["alpha_over"]]
+    return (
+        f"Promoted is what luck does not explain: where no idea is better, at most {share} of such {over} promote one."
+    )
 
 
 def _opening(manifest: Manifest, best: str) -> list[str]:

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from pipeline.edge.git.folders import delete
-from pipeline.edge.job import Job, StageFailed
+from pipeline.edge.job import Job, Papers, StageFailed
 from pipeline.tree.commands import NOTHING_RAN, Errand, Ran, ran
 from pipeline.tree.gate import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.layout import Layout
@@ -61,7 +61,7 @@ def row(job: Job) -> None:
     _cost(job, done)
 
 
-def gather(job: Job) -> None:
+def gather(job: Papers) -> None:
     tree = _tree(job)
     rows = [read_text(path) for path in job.reads["csv"]]
     void = next(filter(None, map(_void, rows)), "")
@@ -86,7 +86,7 @@ def _void(row: str) -> str:
     return next((error for error in errors if error.startswith(VOID)), "")
 
 
-def _tree(job: Job) -> str:
+def _tree(job: Papers) -> str:
     return read_text(job.reads["tree"][0]).strip()
 
 

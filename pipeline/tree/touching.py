@@ -59,7 +59,7 @@ def touched(protected: Protected, differences: Iterable[Difference]) -> str:
 class _Checks:
     def __init__(self, protected: Protected) -> None:
         self.protected = protected
-        self.folders = {folder for path in protected.files for folder in _above(path)} - {""}
+        self.folders = {folder for path in protected.files for folder in above(path)} - {""}
         self.alike = {_folded(path): path for path in (*protected.files, *self.folders)}
         self.modules = _modules(protected.imports)
 
@@ -78,9 +78,10 @@ class _Checks:
             return f"{name} is {what} now, where a folder with protected files is"
         if self.protected.covers(path):
             return f"{name} was added where all is protected"
-        original = self.alike.get(_folded(path), path)
-        if original != path:
-            return f"{name} is the protected {shown(original)} where upper and lower case are one"
+        for part in (path, *above(path)):
+            original = self.alike.get(_folded(part), part)
+            if original != part:
+                return f"{name} is at the protected {shown(original)} where upper and lower case are one"
         return ""
 
     def _shadow(self, path: str, name: str, is_link: bool) -> str:
@@ -135,7 +136,7 @@ def _modules(imports: Mapping[str, Sequence[str]]) -> dict[str, dict[str, str]]:
     """By each folder beside or above a protected Python file: the modules that such files import, and which does."""
     found: dict[str, dict[str, str]] = {}
     for path, named in imports.items():
-        for folder in _above(path):
+        for folder in above(path):
             known = found.setdefault(folder, {})
             for module in named:
                 for whole in _prefixes(module):
@@ -143,7 +144,7 @@ def _modules(imports: Mapping[str, Sequence[str]]) -> dict[str, dict[str, str]]:
     return found
 
 
-def _above(path: str) -> Iterator[str]:
+def above(path: str) -> Iterator[str]:
     """The folders that it is in, up to the top, which is empty."""
     while path:
         path = path.rpartition("/")[0]
@@ -179,6 +180,5 @@ def _folded(path: str) -> str:
 
 def shown(path: str) -> str:
     """A name that a candidate has chosen, for people: on one line, of bounded length."""
-    text = path.encode(errors="backslashreplace").decode()
-    text = text if text.isprintable() else repr(text)[1:-1]
+    text = path if path.isprintable() else repr(path)[1:-1]
     return text if len(text) <= 120 else f"{text[:60]}…{text[-59:]}"

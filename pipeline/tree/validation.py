@@ -6,16 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pipeline.core.words import plural
-from pipeline.tree.found import Found
-from pipeline.tree.layout import MANIFEST
+from pipeline.tree.layout import MANIFEST, Layout
 from pipeline.tree.manifest import folded
 from pipeline.tree.manifest_evaluations import LIFECYCLE
 from pipeline.tree.problem import Check, Fault, Problem, check
 from pipeline.tree.records import Record
 from pipeline.tree.tables import plain, table
+from pipeline.tree.validate_decisions import decisions
 from pipeline.tree.validate_files import bad, files, foreign, recorded
 from pipeline.tree.validate_git import repository
-from pipeline.tree.validate_scores import decisions, scores
 from pipeline.tree.validate_state import consistency
 
 # What a stored manifest has of those who watched the run, and of the moment.
@@ -39,12 +38,12 @@ def validated(run: str, config: Mapping[str, Any], stored: Record | None = None)
     A file that is not as its receipt has it is named once; what is in it is not looked at any more."""
     outputs, lacking = recorded(run, config)
     whole = files(run, outputs, lacking)
-    found, manifest = Found(run, config, bad(whole)), folded(run, config, without=bad(whole))
+    manifest = folded(run, config, without=bad(whole))
     all_known = not any(problem.path.endswith(".json") for problem in whole.problems)
-    checks = [whole, foreign(run, outputs, config), *repository(manifest, all_known), scores(found), decisions(found)]
+    checks = [whole, foreign(run, outputs, config), *repository(manifest, all_known), decisions(run, bad(whole))]
     checks += consistency(manifest) if all_known else [NOT_CONSISTENT]
     if stored is not None:
-        path = found.at.of_run(MANIFEST)
+        path = Layout(run).of_run(MANIFEST)
         checks.append(check("manifest.json and the records", 1, _differences(path, "", stored, manifest)))
     return Validation(run, tuple(checks))
 

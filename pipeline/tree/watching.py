@@ -16,7 +16,7 @@ from pipeline.edge.git.trees import LINK, blobs
 from pipeline.edge.job import Job, StageFailed
 from pipeline.edge.state import signature
 from pipeline.tree.protected import digests, protected_of
-from pipeline.tree.touching import VOID, Entry, Protected, shown
+from pipeline.tree.touching import VOID, Entry, Protected, above, shown
 
 _RUNNABLE = "100755"
 # Of a file ctime, which cannot be set, and whatever else shows that it is another one; of a folder which one it is.
@@ -91,19 +91,18 @@ def _entry(path: str, wanted: Entry) -> Entry | None:
 
 
 def _make_way(folder: str, path: str) -> None:
-    above = folder
-    for part in path.split("/")[:-1]:
-        above = f"{above}/{part}"
-        if os.path.islink(above) or not os.path.isdir(above):
-            delete(above)
-            os.mkdir(above)
+    for inner in sorted(above(path), key=len):
+        on_the_way = f"{folder}/{inner}"
+        if inner and (os.path.islink(on_the_way) or not os.path.isdir(on_the_way)):
+            delete(on_the_way)
+            os.mkdir(on_the_way)
     delete(f"{folder}/{path}")
 
 
 def _looks(protected: Protected, folder: str) -> Iterator[tuple[str, _Look]]:
     for path in protected.files:
         yield path, _look(f"{folder}/{path}")
-    for inner in sorted({"", *(path.rpartition("/")[0] for path in protected.files)}):
+    for inner in sorted({inner for path in protected.files for inner in above(path)}):
         yield f"{inner}/", _look(f"{folder}/{inner}")
 
 
@@ -169,10 +168,10 @@ def _matching(watch: Watch) -> Iterator[str]:
 
 
 def _below(folder: str, top: str) -> Iterator[str]:
-    for above, inner, names in os.walk(f"{folder}/{top}"):
+    for at, inner, names in os.walk(f"{folder}/{top}"):
         inner[:] = [name for name in inner if name not in (".git", "__pycache__")]
-        here = os.path.relpath(above, folder)
-        for name in (*names, *(name for name in inner if os.path.islink(f"{above}/{name}"))):
+        here = os.path.relpath(at, folder)
+        for name in (*names, *(name for name in inner if os.path.islink(f"{at}/{name}"))):
             yield name if here == "." else f"{here}/{name}"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from pipeline.edge.job import Job
+from pipeline.edge.job import Papers
 from pipeline.tree.gate import Evaluation, comparable
 from pipeline.tree.paired import PARENT, ROOT, comparison, of_metric, ruled
 from pipeline.tree.records import Record, load, save
@@ -21,14 +21,14 @@ from pipeline.trust.rule import weigh as weigh_ideas
 from pipeline.trust.verdicts import PROMOTED, REJECTED, STOPPED_EARLY, Verdict, verdict
 
 
-def weigh(job: Job) -> None:
+def weigh(job: Papers) -> None:
     params = job.target.params
     records = dict(zip(params["slots"], map(load, job.reads["pairs"]), strict=True))
     before = next(map(load, job.reads["before"]), None)
     save(job.writes["weighed"][0], weighed(params, records, before))
 
 
-def settle(job: Job) -> None:
+def settle(job: Papers) -> None:
     """The summary of one evaluation, with the verdict on it."""
     pairs, found = load(job.reads["pairs"][0]), load(job.reads["weighed"][0])
     save(job.writes["summary"][0], summary_of(settled(job.target.params, pairs, found)))
@@ -64,37 +64,51 @@ def level(params: Mapping[str, Any], freed: Sequence[bool]) -> float:
 
 def _side(params: Mapping[str, Any], records: Mapping[str, Record], side: str, alpha: float) -> Record:
     """All ideas against their parents, or against the root."""
-    rules, time = rules_of(params), {"ordered": params["ordered"], "rho": params["rho"]}
+    rules = rules_of(params)
     deltas = [of_metric(rules, record["series"], rules.primary, side) for record in records.values()]
     found = tested(params, deltas, alpha, len(params["blocks"]["ids"] or ()) or None)
-    ideas = {}
-    for (slot, record), evidence in zip(records.items(), found.ideas, strict=True):
-        guards = [
-            {"name": metric.name, "margin": metric.margin}
-            | guard(of_metric(rules, record["series"], metric.name, side), metric.margin or 0.0, **time)._asdict()
-            for metric in rules.guards
-        ]
-        decided = ruled(_verdict(evidence, alpha, params["score"]["smallest_effect"], found.blocks), guards)
-        ideas[slot] = {
-            "verdict": decided.verdict,
-            "reasons": [*decided.reasons],
-            "alpha": alpha,
-            **evidence._asdict(),
-            "guards": guards,
-        }
+    guards: dict[str, list[Record]] = {}
+    for count in {len(record["blocks"]) for record in records.values()}:  # what was stopped has seen fewer
+        guards |= _guards(params, {s: each for s, each in records.items() if len(each["blocks"]) == count}, side)
+    ideas = {
+        slot: _idea(params, evidence, found, guards[slot]) for slot, evidence in zip(records, found.ideas, strict=True)
+    }
     return {"test": {**found._asdict(), "ideas": len(ideas)}, "ideas": ideas}
 
 
 def tested(params: Mapping[str, Any], deltas: Sequence[Sequence[float]], alpha: float, blocks: int | None) -> Weighed:
-    time = {"ordered": params["ordered"], "rho": params["rho"]}
-    return weigh_ideas(deltas, alpha=alpha, seed=_seed(deltas), draws=params["score"]["draws"], blocks=blocks, **time)
+    """`blocks`: how many there are; an idea with fewer was stopped."""
+    draws = params["score"]["draws"]
+    return weigh_ideas(deltas, alpha=alpha, seed=_seed(deltas), draws=draws, blocks=blocks, **_time(params))
 
 
-def _verdict(evidence: Evidence, alpha: float, smallest_effect: float, blocks: int) -> Verdict:
-    """Whatever was seen on the first blocks: one that was stopped after them is not promoted."""
-    if evidence.blocks < blocks:
-        return Verdict(REJECTED, (STOPPED_EARLY,))
-    return verdict(evidence, alpha, smallest_effect)
+def _idea(params: Mapping[str, Any], evidence: Evidence, among: Weighed, guards: Sequence[Record]) -> Record:
+    stopped = evidence.blocks < among.blocks  # whatever was seen till then
+    found = verdict(evidence, among.alpha, params["score"]["smallest_effect"])
+    decided = ruled(Verdict(REJECTED, (STOPPED_EARLY,)) if stopped else found, guards)
+    return {
+        "verdict": decided.verdict,
+        "reasons": [*decided.reasons],
+        "alpha": among.alpha,
+        **evidence._asdict(),
+        "guards": guards,
+    }
+
+
+def _guards(params: Mapping[str, Any], records: Mapping[str, Record], side: str) -> dict[str, list[Record]]:
+    """Of each idea, metric by metric.  Those of a depth share their blocks, and are looked at together."""
+    found: dict[str, list[Record]] = {slot: [] for slot in records}
+    rules = rules_of(params)
+    for metric in rules.guards:
+        margin = metric.margin or 0.0
+        deltas = [of_metric(rules, record["series"], metric.name, side) for record in records.values()]
+        for slot, each in zip(records, guard(deltas, margin, **_time(params)), strict=True):
+            found[slot].append({"name": metric.name, "margin": margin, **each._asdict()})
+    return found
+
+
+def _time(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {"ordered": params["ordered"], "rho": params["rho"]}
 
 
 def _seed(deltas: Sequence[Sequence[float]]) -> int:

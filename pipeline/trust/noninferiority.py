@@ -1,7 +1,8 @@
 """Guards: a metric that may get worse by less than a margin, as far as the blocks can tell.
 
 A guard passes when its one-sided 95 % bound is above -margin, and has failed when the bound on the other side is below
-it.  All guards must pass, so they need no correction for being several: each could only refuse."""
+it.  All guards must pass, so they need no correction for being several: each could only refuse.  Leaning to losses and
+autocorrelation are told by all ideas of the depth, which share their blocks: by one alone they are hardly seen."""
 
 from __future__ import annotations
 
@@ -10,13 +11,14 @@ from math import fsum, sqrt
 from typing import NamedTuple
 
 from pipeline.trust import series
-from pipeline.trust.rounding import STEADY, significant
+from pipeline.trust.rounding import significant, steady
+from pipeline.trust.skewness import guarded, leanings, unguarded
 from pipeline.trust.student import quantile
 from pipeline.trust.verdicts import FEWEST_BLOCKS
 
 PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
 CONFIDENCE = 0.95
-ERRORS = 3  # standard errors that a margin should be worth: then a harmless change passes nine times in ten
+ERRORS = 3  # standard errors that a margin should be worth: then a harmless change passes about nine times in ten
 
 
 class Guarded(NamedTuple):
@@ -32,30 +34,45 @@ class Guarded(NamedTuple):
     tight: bool
 
 
-def guard(deltas: Sequence[float], margin: float, *, ordered: bool = False, rho: float | None = None) -> Guarded:
-    """`deltas`: per block, more is better; `margin`: the loss that is put up with, 0 or more."""
-    mean, df = fsum(deltas) / len(deltas), len(deltas) - 1
-    largest = max(map(abs, deltas))
-    if max(deltas) - min(deltas) <= STEADY * largest:
-        return _steady(mean, margin, df)
-    error = _error(deltas, mean, ordered, rho)
-    reach = quantile(CONFIDENCE, df) * error
-    verdict = PASSED if mean - reach > -margin else FAILED if mean + reach < -margin else UNDECIDED
-    verdict = UNDECIDED if len(deltas) < FEWEST_BLOCKS else verdict
-    mean, error, t, limit = map(significant, (mean, error, (mean + margin) / error, mean - reach))
+def guard(
+    ideas: Sequence[Sequence[float]], margin: float, *, ordered: bool = False, rho: float | None = None
+) -> tuple[Guarded, ...]:
+    """`ideas`: of each idea of a depth its differences per block, equally many, more is better; `margin`: the loss
+    that is put up with, 0 or more."""
+    if len({*map(len, ideas)}) > 1 or not all(ideas) or margin < 0:
+        raise ValueError("ideas must have equally many blocks, one at least, and the margin must not be below 0")
+    live = [k for k, blocks in enumerate(ideas) if not steady(blocks)]
+    noisy = [ideas[k] for k in live]
+    used = series.used([*noisy], ordered, rho)
+    lean = dict(zip(live, leanings(noisy), strict=True))
+    return tuple(
+        _noisy(blocks, margin, used, lean[k]) if k in lean else _steady(blocks, margin)
+        for k, blocks in enumerate(ideas)
+    )
+
+
+def _noisy(blocks: Sequence[float], margin: float, rho: float, lean: float) -> Guarded:
+    count, mean = len(blocks), fsum(blocks) / len(blocks)
+    error = _error(blocks, mean, rho)
+    reach, df = quantile(CONFIDENCE, count - 1), count - 1
+    limit, most = mean - unguarded(reach, lean, count) * error, mean + reach * error
+    verdict = PASSED if limit > -margin else FAILED if most < -margin else UNDECIDED
+    verdict = verdict if count >= FEWEST_BLOCKS else UNDECIDED
+    t = guarded((mean + margin) / error, lean, count)
+    mean, error, t, limit = map(significant, (mean, error, t, limit))
     return Guarded(mean, error, t, df, limit, verdict, margin < ERRORS * error)
 
 
-def _steady(mean: float, margin: float, df: int) -> Guarded:
+def _steady(blocks: Sequence[float], margin: float) -> Guarded:
     """The same in every block: there is no noise to allow for."""
-    verdict = UNDECIDED if df + 1 < FEWEST_BLOCKS else PASSED if mean >= -margin else FAILED
-    return Guarded(significant(mean), 0.0, 0.0, df, significant(mean), verdict, False)
+    mean = significant(fsum(blocks) / len(blocks))
+    verdict = PASSED if mean >= -margin else FAILED
+    verdict = verdict if len(blocks) >= FEWEST_BLOCKS else UNDECIDED
+    return Guarded(mean, 0.0, 0.0, len(blocks) - 1, mean, verdict, False)
 
 
-def _error(deltas: Sequence[float], mean: float, ordered: bool, rho: float | None) -> float:
-    count = len(deltas)
-    if not ordered:
-        return sqrt(fsum((delta - mean) ** 2 for delta in deltas) / (count - 1) / count)
-    used = series.autocorrelation([deltas]) if rho is None else rho
-    noise = series.coordinates(deltas, used)[1:]
+def _error(blocks: Sequence[float], mean: float, rho: float) -> float:
+    """Of the mean; of an autocorrelated one from coordinates that vary as it does."""
+    count = len(blocks)
+    noise = series.coordinates(blocks, rho)[1:] if rho else [block - mean for block in blocks]
     return sqrt(fsum(y * y for y in noise) / (count - 1) / count)

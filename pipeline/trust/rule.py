@@ -18,7 +18,7 @@ from pipeline.trust.cascade import filled
 from pipeline.trust.draws import cosines, maxima, whole
 from pipeline.trust.evidence import DEGENERATE, IDENTICAL, STOPPED, TESTED, Evidence, Weighed
 from pipeline.trust.moderation import Prior, prior
-from pipeline.trust.rounding import STEADY, significant
+from pipeline.trust.rounding import significant, steady
 from pipeline.trust.skewness import guarded, leanings, unguarded
 from pipeline.trust.student import quantile
 
@@ -67,13 +67,13 @@ def weigh(
     """`deltas`: of each idea its differences per block, more is better.  An idea with fewer blocks than the others, or
     than there are `blocks`, was stopped after the first of them; it counts among the ideas and cannot win.  `ordered`:
     blocks are in time order, with the autocorrelation `rho` or one that is estimated."""
-    _check(deltas, alpha, draws, rho)
+    _check(deltas, alpha, draws)
     count = blocks or max(map(len, deltas))
     standings = [_standing(blocks, count) for blocks in deltas]
     live = [k for k, standing in enumerate(standings) if standing in (TESTED, STOPPED)]
     full = filled([deltas[k] for k in live], count, seed)
     whole = [deltas[k] for k in live if standings[k] == TESTED]
-    used = _rho(whole or full, ordered, rho)  # the noise that fills has no autocorrelation
+    used = series.used(whole or full, ordered, rho)  # the noise that fills has no autocorrelation
     ideas = _ideas(full, used)
     common = prior([idea.length for idea in ideas], count)
     df = count - 1 + common.df
@@ -86,7 +86,7 @@ def weigh(
     return Weighed(evidence, count, alpha, critical, df, common.df, significant(sqrt(common.variance)), used, draws)
 
 
-def _check(deltas: Sequence[Blocks], alpha: float, draws: int, rho: float | None) -> None:
+def _check(deltas: Sequence[Blocks], alpha: float, draws: int) -> None:
     if not deltas or not all(deltas):
         raise ValueError("there must be an idea, and a block of each")
     if not all(isfinite(x) for blocks in deltas for x in blocks):
@@ -95,23 +95,14 @@ def _check(deltas: Sequence[Blocks], alpha: float, draws: int, rho: float | None
         raise ValueError(f"alpha {alpha} is not above 0 and up to 0.5")
     if draws % 2 or alpha * (draws + 1) < 1:
         raise ValueError(f"{draws} draws: must be even, and at least 1/alpha - 1 = {1 / alpha - 1:g}")
-    if rho is not None and not 0 <= rho <= series.MOST:
-        raise ValueError(f"rho {rho} is not from 0 to {series.MOST}")
 
 
 def _standing(blocks: Blocks, count: int) -> str:
-    largest = max(map(abs, blocks))
-    if largest == 0:
+    if not any(blocks):
         return IDENTICAL
-    if max(blocks) - min(blocks) <= STEADY * largest:
+    if steady(blocks):
         return DEGENERATE
     return TESTED if len(blocks) == count else STOPPED
-
-
-def _rho(ideas: Sequence[Blocks], ordered: bool, rho: float | None) -> float:
-    if not ordered or not ideas:
-        return 0.0
-    return series.autocorrelation(ideas) if rho is None else rho
 
 
 def _ideas(ideas: Sequence[Blocks], rho: float) -> list[_Idea]:

@@ -45,6 +45,15 @@ def coordinates(blocks: Sequence[float], rho: float) -> list[float]:
     return [fsum(map(mul, row, blocks)) / size for row, size in zip(rows(count), sizes(count, rho), strict=True)]
 
 
+def used(ideas: Sequence[Sequence[float]], ordered: bool, rho: float | None) -> float:
+    """The rho to reckon with: none without order, the one given, or else an estimate."""
+    if rho is not None and not 0 <= rho <= MOST:
+        raise ValueError(f"rho {rho} is not from 0 to {MOST}")
+    if not ordered or not ideas:
+        return 0.0
+    return autocorrelation(ideas) if rho is None else rho
+
+
 def autocorrelation(ideas: Sequence[Sequence[float]]) -> float:
     """Rho by the lag-1 correlation over all ideas, corrected for its bias and taken a little higher: too low a rho
     promotes noise, too high a one only costs power."""

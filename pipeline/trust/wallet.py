@@ -1,8 +1,8 @@
 """The alpha of a run: what a depth may spend on promoting by mistake.
 
-Each of D depths gets alpha/D.  A depth that promoted an idea, or had nothing to compare, hands all of its level on to
-the next: the error that it could have made was not made, or was a find.  So at most alpha of all runs ever promote
-noise before they promote anything real, and a search that finds something goes on with more power."""
+Each of D depths gets alpha/D.  A depth that filled all its places, or had nothing to compare, hands all of its level on
+to the next: it left no room for noise to be promoted.  One with a place left does not, even if it promoted something:
+the ideas beside had their chance at that level, and would have it once more in every later depth."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 
 def level(alpha: float, depths: int, freed: Sequence[bool]) -> float:
-    """Of the depth after those that `freed` tells of: whether each promoted something or had nothing to compare."""
+    """Of the depth after those that `freed` tells of: whether each filled its places or had nothing to compare."""
     if not 0 <= len(freed) < depths:
         raise ValueError(f"there are {depths} depths, and {len(freed)} of them are over")
     share = carried = alpha / depths

@@ -1,0 +1,1 @@
+"""How often the rule promotes noise, and how often it finds what is there: `python -m benchmarks.trust`."""
