@@ -19,6 +19,10 @@ A kind may decide by what it recorded, for `coppice explain` and `coppice replay
 
     accounting  -> what `Accounting` here says
 
+A kind may hold out a part of what is measured, for `coppice holdout`; it is then in HOLDING:
+
+    holding     -> what `Holding` here says
+
 The modules are imported when they are needed: a build whose plan is frozen reads no YAML."""
 
 from __future__ import annotations
@@ -39,6 +43,7 @@ KINDS = {"steps": "pipeline.steps", "tree": "pipeline.tree"}
 FOLLOWED = {"tree"}
 ADVANCING = {"tree"}
 ACCOUNTING = {"tree"}
+HOLDING = {"tree"}
 
 
 class Spec(Protocol):
@@ -99,6 +104,30 @@ class Accounting(Protocol):
         """One decision, `word` being what was asked for; SpecError when there is none."""
 
     def explain_lines(self, explained: Mapping[str, Any]) -> Sequence[str]:
+        """For people."""
+
+
+class Holding(Protocol):
+    """What is measured once, after the end."""
+
+    RETOLD: Sequence[str]  # targets that have to tell of it too
+
+    def sources(self, spec: Any) -> Sequence[str]:
+        """Runs whose outputs it reads."""
+
+    def question(self, run: str, spec: Any, planned: Sequence[Target]) -> Mapping[str, Any]:
+        """Of what, on what; SpecError when there is nothing to ask."""
+
+    def open_seal(self, run: str, question: Mapping[str, Any], reopen: bool) -> None:
+        """Writes it down before anything is measured; SpecError when it must not be."""
+
+    def targets(self, spec: Any, asked: Mapping[str, Any]) -> Sequence[Target]:
+        """What measures; the last is `holdout`."""
+
+    def told(self, run: str) -> Mapping[str, Any]:
+        """What is recorded of it, for tools."""
+
+    def lines(self, told: Mapping[str, Any]) -> Iterable[str]:
         """For people."""
 
 
@@ -177,6 +206,11 @@ def advancing(kind: str) -> Advancing:
 
 def accounting(kind: str) -> Accounting:
     made: Accounting = _module(kind, "accounting")
+    return made
+
+
+def holding(kind: str) -> Holding:
+    made: Holding = _module(kind, "holding")
     return made
 
 

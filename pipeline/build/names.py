@@ -15,6 +15,7 @@ COMMANDS = {
     "tree": "pipeline.build.tree_command:Tree",
     "explain": "pipeline.build.accounts:Explain",
     "replay": "pipeline.build.accounts:Replay",
+    "holdout": "pipeline.build.holdout:Holdout",
     "init": "pipeline.build.upkeep:Init",
     "gc": "pipeline.build.upkeep:Gc",
 }

@@ -126,4 +126,5 @@ def wanted_of(params: Mapping[str, Any], root: bytes) -> Expected:
 
 def wanted_by(params: Mapping[str, Any], root: Sheet) -> Expected:
     blocks = params["blocks"]["ids"] if params["blocks"] else ()
-    return expected(params["sweep_config_limit"], params["grid"], root, blocks)
+    found = expected(params["sweep_config_limit"], params["grid"], root, blocks)
+    return found.of(params["config_ids"]) if "config_ids" in params else found

@@ -53,23 +53,26 @@ class Blocks(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """`configs`: the values of each config by its id; None when only the command knows them."""
+    """`configs`: the values of each config by its id; None when only the command knows them.  `held`: ids of configs
+    that the search does not see."""
 
     command: Command
     mode: str
     configs: tuple[Mapping[str, Any], ...] | None
     limit: int | None
     blocks: Blocks | None = None
+    held: tuple[int, ...] = ()
 
     @property
     def grid(self) -> int | None:
         return None if self.configs is None else len(self.configs)
 
     @property
-    def ids(self) -> range:
-        """Of the configs that are swept one by one."""
+    def ids(self) -> tuple[int, ...]:
+        """Of the configs that are searched, where the spec says which there are."""
         assert self.configs is not None
-        return range(len(self.configs) if self.limit is None else min(self.limit, len(self.configs)))
+        count = len(self.configs) if self.limit is None else min(self.limit, len(self.configs))
+        return tuple(n for n in range(count) if n not in self.held)
 
 
 class Canary(NamedTuple):
@@ -103,6 +106,16 @@ class Cascade(NamedTuple):
 
     blocks: int
     keep: int
+
+
+class Holdout(NamedTuple):
+    """What the search does not see: ids of blocks, or of configs.  `reads`: what takes the place of ports of the sweep
+    when these are measured."""
+
+    blocks: tuple[str, ...] = ()
+    configs: tuple[int, ...] = ()
+    reads: Mapping[str, tuple[str, ...]] = {}
+    line: int = 0
 
 
 class Loop(NamedTuple):
@@ -152,6 +165,7 @@ class TreeSpec(NamedTuple):
     checks: tuple[CheckCommand, ...] = ()
     protect: Protect = Protect()
     cascade: Cascade | None = None
+    holdout: Holdout | None = None
 
     @property
     def rooms(self) -> dict[str, int]:

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipeline.core.graph import Limits, Target
 from pipeline.tree.draft import Draft, Paths, command_files, command_params
 from pipeline.tree.model import PER_CONFIG, CheckCommand, Command
-from pipeline.tree.positions import FIRST, REST
+from pipeline.tree.positions import FIRST, HOLDOUT, REST
 from pipeline.tree.slots import ROOT, Place, Slot
 
 DRY_CONFIGS, DRY_BLOCKS = 3, 8  # where only the command knows how many there are
 
 
 class Part(NamedTuple):
-    """Of a sweep: the blocks that are measured at once, of the files that a record names.  Without a name it is all."""
+    """Of a sweep: the blocks that are measured at once, of the files that a record names.  Without a name it is all.
+
+    `configs`: their ids, where the spec has them; `limit`: for a command that wants their number; `reads`: what takes
+    the place of ports."""
 
     name: str
     blocks: Sequence[str]
     tree: str
+    configs: Sequence[int] = ()
+    limit: int | None = None
+    reads: Mapping[str, Paths] = {}
 
     @property
     def target(self) -> str:
@@ -31,7 +37,14 @@ class Part(NamedTuple):
         return {"csv": csv, **{port: self.record(draft, where, name) for port, name in names.items()}}
 
     def record(self, draft: Draft, where: Slot | Place, name: str) -> str:
+        if self.name == HOLDOUT:
+            return draft.at.of_holdout(where, name)
         return _record(draft, where, f"{self.name}/{name}" if self.name else name)
+
+    def ports(self, draft: Draft) -> dict[str, Paths]:
+        command = draft.spec.sweep.command
+        sealed = {f"in.{port}": paths for port, paths in self.reads.items()}
+        return {"tree": self.tree, **command_files(command), **sealed, **draft.guarded}
 
 
 def test(draft: Draft, where: Slot | Place, tests: Command) -> Target:
@@ -79,7 +92,7 @@ def sound(draft: Draft, where: Slot | Place) -> Iterator[Target]:
 def measured(draft: Draft, where: Slot | Place, part: Part) -> Iterator[Target]:
     """A sweep is one command, or one for each config."""
     if draft.spec.sweep.mode == PER_CONFIG and not draft.spec.dry_run:
-        rows = [_row(draft, where, part, config) for config in draft.spec.sweep.ids]
+        rows = [_row(draft, where, part, config) for config in part.configs]
         yield from rows
         yield _gather(draft, where, part, rows)
     else:
@@ -87,55 +100,66 @@ def measured(draft: Draft, where: Slot | Place, part: Part) -> Iterator[Target]:
 
 
 def whole(draft: Draft, where: Slot | Place) -> Part:
-    return Part("", block_ids(draft), swept_tree(draft, where))
+    return Part("", block_ids(draft), swept_tree(draft, where), config_ids(draft), _limit(draft))
 
 
 def first(draft: Draft, where: Slot | Place) -> Part:
     assert draft.spec.cascade is not None
-    return Part(FIRST, block_ids(draft)[: draft.spec.cascade.blocks], swept_tree(draft, where))
+    return whole(draft, where)._replace(name=FIRST, blocks=block_ids(draft)[: draft.spec.cascade.blocks])
 
 
 def rest(draft: Draft, where: Slot | Place) -> Part:
     """The baseline is measured by the same two commands as a candidate."""
     assert draft.spec.cascade is not None
     tree = draft.at.of_eval(where, "rest.txt") if isinstance(where, Slot) else swept_tree(draft, where)
-    return Part(REST, block_ids(draft)[draft.spec.cascade.blocks :], tree)
+    return whole(draft, where)._replace(name=REST, blocks=block_ids(draft)[draft.spec.cascade.blocks :], tree=tree)
+
+
+def config_ids(draft: Draft) -> Sequence[int]:
+    return () if draft.spec.sweep.configs is None else draft.spec.sweep.ids
+
+
+def _limit(draft: Draft) -> int | None:
+    sweep = draft.spec.sweep
+    return sweep.grid if sweep.limit is None else sweep.limit
 
 
 def _sweep(draft: Draft, where: Slot | Place, part: Part) -> Target:
     sweep, command = draft.spec.sweep, draft.spec.sweep.command
-    reads = {"tree": part.tree, **command_files(command), **draft.guarded}
     params = command_params(command)
     if "limit" in command.uses:
-        params["limit"] = sweep.grid if sweep.limit is None else sweep.limit
+        params["limit"] = part.limit
     if "blocks" in command.uses:
         params["blocks"] = [*part.blocks]
     if "configs" in command.uses:
-        params["configs"] = [dict(config) for config in (sweep.configs or ())[: sweep.limit]]
+        params["configs"] = [dict((sweep.configs or ())[n]) for n in part.configs]
+        params |= {"config_ids": [*part.configs]} if sweep.held else {}
     if draft.spec.dry_run:
         known = [count for count in (sweep.limit, sweep.grid) if count is not None]
         params = {"dry": {"configs": min(known, default=DRY_CONFIGS), "metrics": _metrics(draft)}}
+        params["dry"] |= {"config_ids": [*part.configs]} if sweep.held else {}
         if sweep.blocks:
             ids = part.blocks or [str(n) for n in range(DRY_BLOCKS)]
             params["dry"] |= {"block": sweep.blocks.column, "blocks": [*ids]}
     params["limits"] = {"keep": draft.spec.keep.failed_artifacts, "keep_checkout": draft.spec.keep.rejected_worktrees}
     limits = _sweeping(draft, where)
     writes = part.files(draft, where)
-    return draft.target(f"{where}.{part.target}", "sweep", reads, writes, params, limits, command.line)
+    name = f"{where}.{part.target}"
+    return draft.target(name, "sweep", part.ports(draft), writes, params, limits, command.line)
 
 
 def _row(draft: Draft, where: Slot | Place, part: Part, config: int) -> Target:
     command, configs = draft.spec.sweep.command, draft.spec.sweep.configs or ()
     names = {"csv": f"rows/{config}.csv", "log": f"rows/{config}.log", "cost": f"rows/{config}.json"}
     writes = {port: part.record(draft, where, name) for port, name in names.items()}
-    reads = {"tree": part.tree, **command_files(command), **draft.guarded}
     params = {**command_params(command), "config_id": config, "values": dict(configs[config])}
     if draft.spec.sweep.blocks:
         params["block"] = draft.spec.sweep.blocks.column
     if "blocks" in command.uses:
         params["blocks"] = [*part.blocks]
     name = ".".join(filter(None, [str(where), part.name, "row", str(config)]))
-    return draft.target(name, "row", reads, writes, params, _sweeping(draft, where), command.line)
+    reads, limits = part.ports(draft), _sweeping(draft, where)
+    return draft.target(name, "row", reads, writes, params, limits, command.line)
 
 
 def _gather(draft: Draft, where: Slot | Place, part: Part, rows: Sequence[Target]) -> Target:

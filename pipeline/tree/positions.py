@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipeline.tree.slots import Place, Slot, parse_place, parse_slot
 
 SCORED = ("score", "settle")  # stages that end an evaluation: by its means alone, or with all of its depth
-FIRST, REST = "first", "rest"  # parts of a sweep: which blocks
+FIRST, REST, HOLDOUT = "first", "rest", "holdout"  # parts of a sweep: which blocks
 
 
 def own_name(target: str) -> str:
@@ -24,8 +24,8 @@ def position(target: str) -> Slot | Place:
 
 
 def part_of(target: str) -> str:
-    """Which part of a sweep it measures, where a cascade divides it."""
-    return next((part for part in own_name(target).split(".") if part in (FIRST, REST)), "")
+    """Which part of a sweep it measures, where it is divided."""
+    return next((part for part in own_name(target).split(".") if part in (FIRST, REST, HOLDOUT)), "")
 
 
 def slot_of(target: str) -> Slot:

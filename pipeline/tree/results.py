@@ -69,6 +69,10 @@ class Expected(NamedTuple):
     def rows(self) -> int:
         return len(self.ids) * len(self.blocks)
 
+    def of(self, ids: Sequence[int]) -> Expected:
+        """Where only these are measured."""
+        return self._replace(ids=tuple(ids), rule=f"the {len(ids)} configs that are asked for", cut=None)
+
     def first(self, blocks: int) -> Expected:
         """Of what was measured on the first of the blocks only; 0: on all."""
         return self._replace(blocks=self.blocks[:blocks]) if blocks else self

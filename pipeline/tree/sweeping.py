@@ -17,7 +17,7 @@ from pipeline.edge.job import Job, Papers, StageFailed
 from pipeline.tree.commands import NOTHING_RAN, Errand, Ran, ran
 from pipeline.tree.gate import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.layout import Layout
-from pipeline.tree.positions import part_of, position
+from pipeline.tree.positions import HOLDOUT, part_of, position
 from pipeline.tree.records import Record, load, read_bytes, read_text, save, write
 from pipeline.tree.results import OK
 from pipeline.tree.slots import Slot
@@ -108,6 +108,8 @@ def _run(job: Job, what: str, values: Mapping[str, str], wants: bool) -> Ran:
     done = ran(job, Errand(where, checkout, output, values, log, wants, _keeps_checkout(job), _configs(job)))
     if not done.ok and not isinstance(where, Slot):
         keep_printed(job, log)
+        if part == HOLDOUT:
+            raise StageFailed(f"the sweep of {where} on what is held out failed: {done.why}", 1)
         raise no_baseline(job.target.run, what, f"failed: {done.why}")
     if not done.ok and not job.target.params.get("limits", {}).get("keep"):
         delete(output)
@@ -144,7 +146,9 @@ def _configs(job: Job) -> bytes:
     if "configs" not in job.target.params:
         return b""
     configs = job.target.params["configs"]
-    return json.dumps([{"config_id": i, **config} for i, config in enumerate(configs)], sort_keys=True).encode()
+    ids = job.target.params.get("config_ids", range(len(configs)))
+    rows = [{"config_id": n, **config} for n, config in zip(ids, configs, strict=True)]
+    return json.dumps(rows, sort_keys=True).encode()
 
 
 def _cost(job: Job, done: Ran) -> None:

@@ -10,7 +10,19 @@ from typing import Any
 from pipeline.edge.files import sha_of
 from pipeline.edge.receipts import Receipts
 from pipeline.tree.event_log import EventLog
-from pipeline.tree.layout import BY_HAND, CANDIDATES, EVENTS, MANIFEST, NODES, SUMMARY, VALIDATION, Layout
+from pipeline.tree.layout import (
+    BY_HAND,
+    CANDIDATES,
+    EVENTS,
+    HELD,
+    MANIFEST,
+    NODES,
+    OPENINGS,
+    SUMMARY,
+    VALIDATION,
+    VERDICT,
+    Layout,
+)
 from pipeline.tree.model import MANUAL, PATCHES, PER_CONFIG
 from pipeline.tree.positions import FIRST, REST
 from pipeline.tree.problem import Check, Fault, check
@@ -18,7 +30,7 @@ from pipeline.tree.scoring import PAIRED
 from pipeline.tree.slots import places_of, slots_of
 
 # Of a run's folder, what no target writes and belongs there all the same.
-OURS = {".coppice", "repo.git", CANDIDATES, BY_HAND, MANIFEST, EVENTS, SUMMARY, VALIDATION}
+OURS = {".coppice", "repo.git", CANDIDATES, BY_HAND, MANIFEST, EVENTS, SUMMARY, VALIDATION, HELD, OPENINGS, VERDICT}
 
 _IDEA = re.compile(r"/(d[0-9]+\.n[0-9]+)/idea_([0-9]+)")
 _DEPTH = re.compile(r"/depths/([0-9]+)")
@@ -54,7 +66,8 @@ def _sweep(where: str, config: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"{where}.sweep", *parts)
     if config["sweep_mode"] == PER_CONFIG and not config["dry_run"]:
         count = min(config["sweep_config_limit"] or config["grid"], config["grid"])
-        yield from (f"{part}.row.{n}" for part in parts or [where] for n in range(count))
+        ids = config.get("config_ids", range(count))
+        yield from (f"{part}.row.{n}" for part in parts or [where] for n in ids)
 
 
 def recorded(run: str, config: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:

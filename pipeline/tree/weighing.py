@@ -41,7 +41,7 @@ def weighed(params: Mapping[str, Any], records: Mapping[str, Record], before: Re
     freed = before["freed"] if before else []
     alpha = level(params, freed)
     among = compared(records)
-    sides = {side: _side(params, among, side, alpha) for side in (PARENT, ROOT)} if among else {}
+    sides = {each: against(params, among, each, alpha) for each in (PARENT, ROOT)} if among else {}
     evidence = {slot: {side: sides[side]["ideas"].pop(slot) for side in sides} for slot in among}
     freed = [*freed, not among or any(found[PARENT]["verdict"] == PROMOTED for found in evidence.values())]
     return {
@@ -62,7 +62,7 @@ def level(params: Mapping[str, Any], freed: Sequence[bool]) -> float:
     return wallet.level(score["alpha"], params["max_depth"], freed) if score["alpha_over"] == RUN else score["alpha"]
 
 
-def _side(params: Mapping[str, Any], records: Mapping[str, Record], side: str, alpha: float) -> Record:
+def against(params: Mapping[str, Any], records: Mapping[str, Record], side: str, alpha: float) -> Record:
     """All ideas against their parents, or against the root."""
     rules = rules_of(params)
     deltas = [of_metric(rules, record["series"], rules.primary, side) for record in records.values()]
