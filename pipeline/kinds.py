@@ -23,6 +23,10 @@ A kind may tell what it would promote by chance, for `coppice calibrate`; it is 
 
     calibrating -> what `Calibrating` here says
 
+A kind may hold out a part of what is measured, for `coppice holdout`; it is then in HOLDING:
+
+    holding     -> what `Holding` here says
+
 The modules are imported when they are needed: a build whose plan is frozen reads no YAML."""
 
 from __future__ import annotations
@@ -44,6 +48,7 @@ FOLLOWED = {"tree"}
 ADVANCING = {"tree"}
 ACCOUNTING = {"tree"}
 CALIBRATING = {"tree"}
+HOLDING = {"tree"}
 
 
 class Spec(Protocol):
@@ -122,6 +127,30 @@ class Calibrating(Protocol):
         """By so many made-up depths, or 0 for as many as are reasonable; as it is printed for tools."""
 
     def lines(self, record: Mapping[str, Any]) -> Sequence[str]:
+        """For people."""
+
+
+class Holding(Protocol):
+    """What is measured once, after the end."""
+
+    RETOLD: Sequence[str]  # targets that have to tell of it too
+
+    def sources(self, spec: Any) -> Sequence[str]:
+        """Runs whose outputs it reads."""
+
+    def question(self, run: str, spec: Any, planned: Sequence[Target]) -> Mapping[str, Any]:
+        """Of what, on what; SpecError when there is nothing to ask."""
+
+    def open_seal(self, run: str, question: Mapping[str, Any], reopen: bool) -> None:
+        """Writes it down before anything is measured; SpecError when it must not be."""
+
+    def targets(self, spec: Any, asked: Mapping[str, Any]) -> Sequence[Target]:
+        """What measures; the last is `holdout`."""
+
+    def told(self, run: str) -> Mapping[str, Any]:
+        """What is recorded of it, for tools."""
+
+    def lines(self, told: Mapping[str, Any]) -> Iterable[str]:
         """For people."""
 
 
@@ -205,6 +234,11 @@ def accounting(kind: str) -> Accounting:
 
 def calibrating(kind: str) -> Calibrating:
     made: Calibrating = _module(kind, "calibrating")
+    return made
+
+
+def holding(kind: str) -> Holding:
+    made: Holding = _module(kind, "holding")
     return made
 
 

@@ -112,6 +112,11 @@ class Search:
         self._kind.summarize(self._plan.run, self._plan.targets, self.done)
         return 0
 
+    def stopped(self) -> bool:
+        """Is there no round left, with all as it should be?"""
+        self.done = self._fresh(0)
+        return self._over()
+
     def standing(self) -> Mapping[str, Any]:
         return self._kind.standing(self._plan.run, self._plan.targets, self.done)
 

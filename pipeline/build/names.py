@@ -16,6 +16,7 @@ COMMANDS = {
     "explain": "pipeline.build.accounts:Explain",
     "replay": "pipeline.build.accounts:Replay",
     "calibrate": "pipeline.build.calibrate:Calibrate",
+    "holdout": "pipeline.build.holdout:Holdout",
     "init": "pipeline.build.upkeep:Init",
     "gc": "pipeline.build.upkeep:Gc",
 }

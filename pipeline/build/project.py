@@ -137,6 +137,15 @@ def _thawed(run: str, sources: Sequence[str], signatures: list[int]) -> RunPlan 
     return RunPlan._make([*head[3], tuple(sources), tuple(signatures), targets])
 
 
+def declared(run: str, spec: str) -> Any:
+    """The spec itself, for what is no part of its plan."""
+    from pipeline import kinds
+    from pipeline.spec import parse
+
+    item = parse(_read(spec), spec)
+    return kinds.read(kinds.kind_of(item), item, run)
+
+
 def _planned(run: str, spec: str, sources: Sequence[str], signatures: list[int], keep: bool) -> RunPlan:
     from pipeline import kinds
     from pipeline.spec import parse  # YAML is needed for this alone

@@ -68,7 +68,8 @@ class Draft:
         """What makes results complete, whatever is then thought of them."""
         sweep, metrics = self.spec.sweep, [{"name": metric.name} for metric in self.spec.rules.metrics]
         blocks = sweep.blocks and {"column": sweep.blocks.column, "ids": sweep.blocks.ids and [*sweep.blocks.ids]}
-        return {"metrics": metrics, "sweep_config_limit": sweep.limit, "grid": sweep.grid, "blocks": blocks}
+        rows = {"metrics": metrics, "sweep_config_limit": sweep.limit, "grid": sweep.grid, "blocks": blocks}
+        return {**rows, "config_ids": [*sweep.ids]} if sweep.held else rows
 
     def measure(self) -> dict[str, Any]:
         rules = self.spec.rules
@@ -105,6 +106,8 @@ class Draft:
             if self.guarded
             else [],
             "sweep_mode": spec.sweep.mode,
+            "cascade": spec.cascade and spec.cascade._asdict(),
+            "holdout": spec.holdout and {"blocks": len(spec.holdout.blocks), "configs": len(spec.holdout.configs)},
             "max_parallel_evals": spec.parallel,
             "max_parallel_per_node": spec.per_node,
             "eval_retries": spec.retries,

@@ -31,7 +31,7 @@ def results(tree: str, asked: Mapping[str, Any]) -> bytes:
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
     table.writerow(["config_id", "status", *([asked["block"]] if "block" in asked else []), *asked["metrics"]])
-    for config, block in product(range(asked["configs"]), asked.get("blocks", [None])):
+    for config, block in product(asked.get("config_ids", range(asked["configs"])), asked.get("blocks", [None])):
         where = [config] if block is None else [config, block]
         numbers = (f"{1 + share(tree, *where, name):.6f}" for name in asked["metrics"])
         table.writerow([config, "ok", *where[1:], *numbers])

@@ -19,11 +19,12 @@ from pipeline.tree.layout import EVENTS, MANIFEST, SUMMARY, Layout
 from pipeline.tree.manifest import folded
 from pipeline.tree.positions import SCORED, depth_of, position
 from pipeline.tree.records import Record, dumped, load, load_if_whole
+from pipeline.tree.sealing import SEARCHING, searched
 from pipeline.tree.slots import Slot, parse_slot
 from pipeline.tree.summary import headline
 
 PAID = ("implement", "test", "checks", "sweep", "row")
-STEPS = (*PAID, "by_hand", "gather", "pair", *SCORED)
+STEPS = (*PAID, "by_hand", "gather", "join", "pair", *SCORED)
 # A manifest costs what it has in it: it waits until so much of that is new, or for the end of the build.
 NEW_PART = 1 / 8
 
@@ -43,12 +44,20 @@ class Follower:
 
     def begin(self) -> None:
         """What a killed build had begun waits again."""
+        self._note_search()
         for name, life in sorted(self.known.items()):
             waits = not os.path.exists(self.at.of_eval(parse_slot(name), "summary.json"))
             if name in self.todo and (events.is_open(life) or (waits and life["task_state"] == events.FAILED)):
                 self._tell(events.REQUEUED, name)
         for depth in range(self.config["max_depth"]):
             self._queue(depth)
+
+    def _note_search(self) -> None:
+        """What is going to be measured, as far as the spec says: to hold it out later would make nothing fresh."""
+        parts = searched(self.config)
+        last = [event for event in self.log.read() if event["event"] == SEARCHING][-1:]
+        if self.todo and parts not in [{name: event[name] for name in parts} for event in last]:
+            self.log.append({"event": SEARCHING, **parts})
 
     def started(self, target: Target, new: bool) -> None:
         slot = _slot(target)

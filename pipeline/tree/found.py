@@ -7,7 +7,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
-from pipeline.tree.judging import sheet, wanted_of
+from pipeline.tree.judging import sheet, stopped_after, wanted_of
 from pipeline.tree.layout import Layout
 from pipeline.tree.records import Record, load_if_whole, read_bytes
 from pipeline.tree.results import Checked, Expected, complete
@@ -23,6 +23,7 @@ class Found:
         self.run, self.at, self.config, self.without = run, Layout(run), config, without
         self._shas: dict[str, str | None] = {}
         self._baselines: dict[Place, Checked | None] = {}
+        self._cascades: dict[int, Record | None] = {}
 
     @property
     def depths(self) -> range:
@@ -44,6 +45,11 @@ class Found:
             if found["stop_reason"]:
                 break
         return done
+
+    def cascade(self, depth: int) -> Record | None:
+        if depth not in self._cascades:
+            self._cascades[depth] = self.config["cascade"] and self.record(self.at.of_depth(depth, "cascade.json"))
+        return self._cascades[depth]
 
     def places(self, depth: int) -> tuple[Place, ...]:
         return places_of(depth, self.config["beam_width"])
@@ -82,8 +88,13 @@ class Found:
 
     def measured(self, where: Place | Slot) -> Checked | None:
         """The rows of a node's or a candidate's CSV."""
-        content = self.content(self.at.csv(where))
-        return complete(sheet(self.config, content), self._wanted) if content and self._wanted else None
+        content, first = self.content(self.at.csv(where)), self.stopped_after(where)
+        return complete(sheet(self.config, content), self.wanted.first(first)) if content and self.wanted else None
+
+    def stopped_after(self, where: Place | Slot) -> int:
+        """The number of blocks of a candidate that the cascade stopped; 0 of any other."""
+        sweep = self.record(self.at.of_eval(where, "sweep.json")) if isinstance(where, Slot) else None
+        return stopped_after(sweep or {})
 
     def baseline(self, place: Place) -> Checked | None:
         """The same of a node, to which many are compared."""
@@ -92,6 +103,6 @@ class Found:
         return self._baselines[place]
 
     @cached_property
-    def _wanted(self) -> Expected | None:
+    def wanted(self) -> Expected | None:
         root = self.content(self.at.csv(ROOT))
         return None if root is None else wanted_of(self.config, root)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from pipeline.tree.results import told
 from pipeline.tree.scoring import MIXED, PRIMARY_REGRESSED, Comparison, Score
 from pipeline.tree.slots import Slot
+from pipeline.trust.verdicts import STOPPED_EARLY
 
 COMPLETED, FAILED, SKIPPED = "completed", "failed", "skipped"
 ENDED = (COMPLETED, FAILED, SKIPPED)
@@ -72,6 +73,8 @@ def _unexplored(parent: Comparison) -> str:
     found, reasons = parent.evidence, ", ".join(parent.reasons)
     if found is None:
         return f"{parent.grade}, not to be explored: {reasons}"
+    if STOPPED_EARLY in parent.reasons:
+        return f"{found['verdict']}: stopped after the first {found['blocks']} blocks, where others were better"
     return f"{found['verdict']}: {reasons} (p {found['p']:.3g}, alpha {found['alpha']:.3g}, {found['blocks']} blocks)"
 
 

@@ -36,7 +36,7 @@ def judge(job: Papers) -> None:
 
 def pair(job: Papers) -> None:
     """What a verdict by blocks is made from, once all of the depth is there."""
-    made, sides = compared(job)
+    made, sides = compared(job, job.target.params.get("first", 0))
     if sides and (seeds := tuple(map(str, other_seeds(sides.own, sides.parent)))):
         made, sides = made._replace(defects=seeds), None
     record = {**summary_of(made), "blocks": [], "series": {}}
@@ -51,9 +51,12 @@ def series_of(sides: Sides, metric: str) -> dict[str, list[float]]:
     return {name: by_block(checked.rows, sides.wanted.blocks, metric) for name, checked in rows.items()}
 
 
-def compared(job: Papers) -> tuple[Evaluation, Sides | None]:
-    """How far the evaluation came; and what it is compared with, if that is complete."""
+def compared(job: Papers, first: int = 0) -> tuple[Evaluation, Sides | None]:
+    """How far the evaluation came; and what it is compared with, if that is complete.
+
+    `first`: on so many of the blocks only; so it is with one that was stopped after them."""
     params, candidate = job.target.params, load(job.reads["candidate"][0])
+    first = first or stopped_after(load(job.reads["sweep"][0]))
     status, why = _status(job, candidate)
     own, parent, root = (read_bytes(job.reads[port][0]) for port in ("csv", "parent", "root"))
     made = Evaluation(
@@ -69,11 +72,17 @@ def compared(job: Papers) -> tuple[Evaluation, Sides | None]:
     if status != COMPLETED or not own or not parent:
         return made, None
     baselines = [_baseline(text, *_columns(params)) for text in (parent, root)]
-    wanted = wanted_by(params, baselines[1])
-    rows = [complete(each, wanted) for each in (sheet(params, own), *baselines)]
-    sides = Sides(rows[0], rows[1], rows[2], wanted)
+    whole = wanted_by(params, baselines[1])
+    wanted = whole.first(first)
+    old = [complete(each, whole).on(wanted.blocks) for each in baselines]  # these were measured on all blocks
+    sides = Sides(complete(sheet(params, own), wanted), old[0], old[1], wanted)
     made = made._replace(defects=tuple(_defects(sides)), rows_used=sides.own.rows_used, rows_expected=wanted.rows)
     return made, None if made.defects else sides
+
+
+def stopped_after(sweep: Mapping[str, Any]) -> int:
+    """How many blocks a candidate was measured on, if it was stopped by the cascade."""
+    return int(sweep.get("stopped_after", 0))
 
 
 def _status(job: Papers, candidate: Mapping[str, Any]) -> tuple[str, str]:
@@ -117,4 +126,5 @@ def wanted_of(params: Mapping[str, Any], root: bytes) -> Expected:
 
 def wanted_by(params: Mapping[str, Any], root: Sheet) -> Expected:
     blocks = params["blocks"]["ids"] if params["blocks"] else ()
-    return expected(params["sweep_config_limit"], params["grid"], root, blocks)
+    found = expected(params["sweep_config_limit"], params["grid"], root, blocks)
+    return found.of(params["config_ids"]) if "config_ids" in params else found

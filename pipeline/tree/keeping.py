@@ -12,6 +12,7 @@ from pipeline.edge.git.refs import pin, pinned, unpin
 from pipeline.edge.git.repository import ROOT as ROOT_REF
 from pipeline.tree.bench import Bench
 from pipeline.tree.layout import CANDIDATES
+from pipeline.tree.sealing import REF
 from pipeline.tree.slots import ROOT, Place, Slot, parse_place, parse_slot
 
 
@@ -19,7 +20,7 @@ def keep(run: str, manifest: Mapping[str, Any]) -> None:
     bench = Bench(run)
     wanted = dict(_wanted(manifest))
     found = pinned(bench.repo, run)
-    for name in sorted(found.keys() - wanted.keys()):
+    for name in sorted(found.keys() - wanted.keys() - {REF}):
         unpin(bench.repo, run, name)
     for name in sorted(wanted):
         if found.get(name) != wanted[name]:

@@ -24,6 +24,9 @@ class Layout(NamedTuple):
     def of_eval(self, slot: Slot, name: str) -> str:
         return f"runs/{self.run}/eval/{slot}/{name}"
 
+    def of_holdout(self, where: Place | Slot, name: str) -> str:
+        return f"runs/{self.run}/{HELD}/{where}/{name}"
+
     def csv(self, where: Place | Slot) -> str:
         return f"runs/{self.run}/artifacts/{where}.csv"
 
@@ -34,6 +37,7 @@ class Layout(NamedTuple):
 
 # Of a run's folder: what is made of all its records.
 MANIFEST, EVENTS = "manifest.json", "events.jsonl"
+HELD, OPENINGS, VERDICT = "holdout", "holdout.jsonl", "holdout.json"
 SUMMARY, VALIDATION = "TREE_SUMMARY.md", "VALIDATION_REPORT.md"
 CALIBRATED = "calibrate"  # what `coppice calibrate` has measured
 # Folders of worktrees.

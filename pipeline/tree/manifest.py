@@ -13,7 +13,8 @@ from pipeline.tree.budget import Ceiling, Ledger, Limits, left, total
 from pipeline.tree.event_log import EventLog
 from pipeline.tree.found import Found
 from pipeline.tree.gate import COMPLETED, FAILED, SKIPPED
-from pipeline.tree.layout import CANDIDATES, EVENTS
+from pipeline.tree.holding_told import told
+from pipeline.tree.layout import CANDIDATES, EVENTS, OPENINGS, Layout
 from pipeline.tree.manifest_evaluations import evaluation
 from pipeline.tree.manifest_nodes import EXPANDED, FRONTIER, created_at, node
 from pipeline.tree.records import Record
@@ -52,6 +53,7 @@ def folded(
         "tasks": [{name: record[name] for name in TASK} for record in evaluations.values()],
         "nodes": nodes,
         "evaluations": evaluations,
+        "holdout": _holdout(run, config),
         "conversations": _conversations(found),
         "events": [*EventLog(found.at.of_run(EVENTS)).read()],
     }
@@ -85,6 +87,12 @@ def _state(found: Found, nodes: Mapping[str, Record], evaluations: Mapping[str, 
         "deferred_cleanup": _left_over(found),
         **_money(found),
     }
+
+
+def _holdout(run: str, config: Mapping[str, Any]) -> Record | None:
+    """Whether the seal was opened, and what that found; None where nothing is held out."""
+    found = told(run) if config["holdout"] or os.path.exists(Layout(run).of_run(OPENINGS)) else None
+    return found and {name: found[name] for name in ("openings", "lacking", "result")}
 
 
 def _progress(found: Found, depth: int, evaluations: Mapping[str, Record]) -> Record:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -15,6 +15,7 @@ from pipeline.tree.gate import FAILED
 from pipeline.tree.ideas import parse
 from pipeline.tree.layout import CANDIDATES
 from pipeline.tree.records import Record
+from pipeline.tree.results import Checked, Row
 from pipeline.tree.slots import Slot
 
 PENDING = "pending"
@@ -139,9 +140,19 @@ class _Evaluation:
             "candidate_rows_used": summary.get("rows_used"),
             "rows_expected": summary.get("rows_expected"),
             "defects": summary.get("defects", []),
+            "stopped_after_blocks": self._stopped_after() or None,
+            "cascade": self._cascade(),
             "scoring_summary": summary.get("scoring_summary"),
             "by_config": self._by_config() if summary.get("scoring_summary") else None,
         }
+
+    def _stopped_after(self) -> int:
+        return self.found.stopped_after(self.slot) if self.summary else 0
+
+    def _cascade(self) -> Record | None:
+        """How it stood on the first blocks among those of its depth."""
+        found = self.found.cascade(self.slot.depth)
+        return found and found["ideas"].get(str(self.slot))
 
     def _by_config(self) -> Record | None:
         """Of one that was scored both sides are complete, if they are what was scored."""
@@ -150,8 +161,13 @@ class _Evaluation:
             return None
         name = self.found.config["primary"]
         better = next(metric["better"] for metric in self.found.config["metrics"] if metric["name"] == name)
-        before = means((row.config_id, row.metrics[name]) for row in parent.rows)
+        before = means((row.config_id, row.metrics[name]) for row in self._beside(parent))
         return by_config(better, before, column(own.decode(errors="replace"), name, before))._asdict()
+
+    def _beside(self, parent: Checked) -> Sequence[Row]:
+        """What of the parent it is compared with."""
+        wanted, stopped = self.found.wanted, self._stopped_after()
+        return parent.on(wanted.first(stopped).blocks).rows if wanted and stopped else parent.rows
 
     def _are_scored(self, own: bytes) -> bool:
         baseline, scored = self.found.sha(self.found.at.csv(self.slot.place)), self.summary or {}

@@ -54,7 +54,7 @@ class Blocks(NamedTuple):
 
 class Sweep(NamedTuple):
     """`configs`: the values of each config by its id; None when only the command knows them.  `seed`: what {seed}
-    stands for; None when the command does not name it."""
+    stands for; None when the command does not name it.  `held`: ids of configs that the search does not see."""
 
     command: Command
     mode: str
@@ -62,16 +62,18 @@ class Sweep(NamedTuple):
     limit: int | None
     blocks: Blocks | None = None
     seed: int | None = None
+    held: tuple[int, ...] = ()
 
     @property
     def grid(self) -> int | None:
         return None if self.configs is None else len(self.configs)
 
     @property
-    def ids(self) -> range:
-        """Of the configs that are swept one by one."""
+    def ids(self) -> tuple[int, ...]:
+        """Of the configs that are searched, where the spec says which there are."""
         assert self.configs is not None
-        return range(len(self.configs) if self.limit is None else min(self.limit, len(self.configs)))
+        count = len(self.configs) if self.limit is None else min(self.limit, len(self.configs))
+        return tuple(n for n in range(count) if n not in self.held)
 
 
 class Canary(NamedTuple):
@@ -98,6 +100,23 @@ class CheckCommand(NamedTuple):
     def runs(self) -> int:
         """How often its command runs."""
         return 1 if self.canary is None else 1 + self.canary.cuts
+
+
+class Cascade(NamedTuple):
+    """All ideas of a depth are measured on the first `blocks`, the `keep` best of them on the others too."""
+
+    blocks: int
+    keep: int
+
+
+class Holdout(NamedTuple):
+    """What the search does not see: ids of blocks, or of configs.  `reads`: what takes the place of ports of the sweep
+    when these are measured."""
+
+    blocks: tuple[str, ...] = ()
+    configs: tuple[int, ...] = ()
+    reads: Mapping[str, tuple[str, ...]] = {}
+    line: int = 0
 
 
 class Loop(NamedTuple):
@@ -146,6 +165,8 @@ class TreeSpec(NamedTuple):
     store: str | None
     checks: tuple[CheckCommand, ...] = ()
     protect: Protect = Protect()
+    cascade: Cascade | None = None
+    holdout: Holdout | None = None
 
     @property
     def rooms(self) -> dict[str, int]:

@@ -14,6 +14,7 @@ from pipeline.tree.gate import Evaluation
 from pipeline.tree.records import Record, load, read_bytes, save, write
 from pipeline.tree.scoring import Comparison
 from pipeline.tree.slots import Slot
+from pipeline.trust.verdicts import STOPPED_EARLY
 
 STOPPED = "the search stopped: "
 
@@ -102,7 +103,7 @@ class NextNodes:
 
     def _tried(self, evaluation: Evaluation, kept: bool) -> Record:
         again = "the same code as another idea here" if evaluation.slot in self.again else ""
-        why = "; ".join(filter(None, [evaluation.why, *evaluation.defects[:1], again]))
+        why = "; ".join(filter(None, [evaluation.why, *evaluation.defects[:1], _stopped(evaluation), again]))
         return {"text": self.depth.ideas[evaluation.slot], "kept": kept, "why": why, "step": _step(evaluation)}
 
 
@@ -110,6 +111,13 @@ def _step(evaluation: Evaluation) -> list[Record]:
     comparison: Comparison | None = evaluation.score.parent if evaluation.score else None
     names = ("name", "better", "baseline", "candidate", "delta")
     return [{name: getattr(detail, name) for name in names} for detail in comparison.metrics] if comparison else []
+
+
+def _stopped(evaluation: Evaluation) -> str:
+    parent = evaluation.score.parent if evaluation.score else None
+    if parent is None or STOPPED_EARLY not in parent.reasons or parent.evidence is None:
+        return ""
+    return f"measured on the first {parent.evidence['blocks']} blocks only, where others were better"
 
 
 def _stat(repo: str, a: str, b: str) -> str:

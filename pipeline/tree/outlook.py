@@ -24,10 +24,20 @@ def outlook(targets: Sequence[Target]) -> Iterator[str]:
     yield f"at most {plural(evaluations, 'evaluation')} ({shape})"
     params = next(target.params for target in targets if target.stage == "report")
     number = evaluations if params["budget"]["evals"] is None else min(evaluations, params["budget"]["evals"])
+    yield from _cascade(params)
     yield from _limits(params["budget"])
     yield f"cost: {_cost(params, number)}"
     yield f"time: {_time(targets, params, number)}"
     yield f"verdicts: {_verdicts(params)}"
+
+
+def _cascade(params: Mapping[str, Any]) -> Iterator[str]:
+    if cascade := params["cascade"]:
+        count = len(params["blocks"]["ids"])
+        yield (
+            f"cascade: all of them on {cascade['blocks']} of {count} blocks, "
+            f"the {cascade['keep']} best of a depth on the others"
+        )
 
 
 def _limits(budget: Mapping[str, Any]) -> Iterator[str]:

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 
 from pipeline.core.graph import Target
 from pipeline.tree.draft import Draft
-from pipeline.tree.model import MANUAL, PATCHES, TreeSpec
+from pipeline.tree.model import MANUAL, PATCHES, Cascade, TreeSpec
+from pipeline.tree.plan_cascade import baseline, cascade, early, late
 from pipeline.tree.plan_depths import node, promote, report, root, start, validate, weigh
 from pipeline.tree.plan_ideas import assign, by_hand, idea, implement, recorded
 from pipeline.tree.plan_protect import protected
-from pipeline.tree.plan_sweeps import measured, scored
+from pipeline.tree.plan_sweeps import measured, scored, sound, whole
 from pipeline.tree.slots import ROOT, Slot
 
 
@@ -22,7 +23,8 @@ def plan(spec: TreeSpec) -> Iterator[Target]:
     yield root(draft)
     if draft.guarded:
         yield protected(draft)
-    yield from measured(draft, ROOT)
+    yield from sound(draft, ROOT)
+    yield from baseline(draft) if spec.cascade else measured(draft, ROOT, whole(draft, ROOT))
     yield start(draft)
     if draft.roles["ideas"]["backend"] == PATCHES:
         yield recorded(draft)
@@ -41,6 +43,8 @@ def _depth(draft: Draft, depth: int) -> Iterator[Target]:
     yield assign(draft, depth)
     for slot in draft.slots(depth):
         yield from _evaluation(draft, slot)
+    if draft.spec.cascade:
+        yield from _cascade(draft, depth, draft.spec.cascade)
     if draft.spec.rules.paired:
         yield weigh(draft, depth)
     yield promote(draft, depth)
@@ -50,5 +54,17 @@ def _evaluation(draft: Draft, slot: Slot) -> Iterator[Target]:
     if draft.roles["coder"]["backend"] == MANUAL:
         yield by_hand(draft, slot)
     yield implement(draft, slot)
-    yield from measured(draft, slot)
-    yield from scored(draft, slot)
+    yield from sound(draft, slot)
+    if draft.spec.cascade:
+        yield from early(draft, slot, draft.spec.cascade)
+    else:
+        yield from measured(draft, slot, whole(draft, slot))
+        yield from scored(draft, slot)
+
+
+def _cascade(draft: Draft, depth: int, keys: Cascade) -> Iterator[Target]:
+    """Who goes on is known once all ideas of the depth were measured on the first blocks."""
+    yield cascade(draft, depth, keys)
+    for slot in draft.slots(depth):
+        yield from late(draft, slot)
+        yield from scored(draft, slot)

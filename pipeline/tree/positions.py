@@ -7,6 +7,7 @@ from pipeline.tree.slots import ROOT, Place, Slot, parse_place, parse_slot
 AGAIN = "calibrate"  # begins the names of targets that measure the root once more
 
 SCORED = ("score", "settle")  # stages that end an evaluation: by its means alone, or with all of its depth
+FIRST, REST, HOLDOUT = "first", "rest", "holdout"  # parts of a sweep: which blocks
 
 
 def own_name(target: str) -> str:
@@ -30,6 +31,11 @@ def again(target: str) -> str:
     """Which measurement of the root beside its baseline, `calibrate.seed.3`; empty for all other targets."""
     name = own_name(target)
     return ".".join(name.split(".")[:3]) if name.startswith(f"{AGAIN}.") else ""
+
+
+def part_of(target: str) -> str:
+    """Which part of a sweep it measures, where it is divided."""
+    return next((part for part in own_name(target).split(".") if part in (FIRST, REST, HOLDOUT)), "")
 
 
 def slot_of(target: str) -> Slot:

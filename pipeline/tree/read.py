@@ -11,7 +11,9 @@ from pipeline.spec import Item
 from pipeline.tree.budget import Ceiling, Limits
 from pipeline.tree.ideas import SCOPES
 from pipeline.tree.model import MANUAL, PATCHES, Keep, Loop, Protect, Shape, TreeSpec
+from pipeline.tree.read_cascade import cascade
 from pipeline.tree.read_checks import checks
+from pipeline.tree.read_holdout import holdout
 from pipeline.tree.read_protect import protect
 from pipeline.tree.read_roles import roles
 from pipeline.tree.read_score import rules
@@ -22,7 +24,7 @@ PACE = ("max_parallel_evals", "max_parallel_per_node", "parallel_backend", "eval
 KEEP = ("keep_rejected_worktrees", "keep_failed_artifacts")
 LOOP = ("roles", "max_review_rounds", "proceed_on_max_review_rounds", "constraints")
 MONEY = ("max_total_idea_evals", "budget")
-MEASURE = ("sweep", "sweep_config_limit", "tests", "checks", "metrics", "score", "protect")
+MEASURE = ("sweep", "sweep_config_limit", "tests", "checks", "metrics", "score", "protect", "cascade", "holdout")
 KEYS = ("kind", "store", "repo", *SHAPE, *LOOP, *MEASURE, *MONEY, *PACE, *KEEP, "dry_run")
 NEEDED = ("kind", "repo", "ideas_per_node", "max_depth", "roles", "sweep", "metrics")
 BACKENDS = ("threads",)
@@ -37,6 +39,10 @@ def read(item: Item, name: str) -> TreeSpec:
     timeout = top["eval_timeout_seconds"].seconds("eval_timeout_seconds") if "eval_timeout_seconds" in top else None
     repo, dry = _repo(top["repo"]), _flag(top, "dry_run", False)
     measured = sweep(top["sweep"], _count(top, "sweep_config_limit", 1), timeout)
+    method = rules(top["metrics"], top.get("score"), measured.blocks is not None)
+    held = None
+    if "holdout" in top:
+        measured, held = holdout(top["holdout"], measured, method.paired is not None)
     if "parallel_backend" in top:
         choice(top["parallel_backend"], "parallel_backend", BACKENDS)
     spec = TreeSpec(
@@ -48,7 +54,7 @@ def read(item: Item, name: str) -> TreeSpec:
         loop=_loop(top),
         tests=tests(top["tests"], timeout) if "tests" in top else None,
         sweep=measured,
-        rules=rules(top["metrics"], top.get("score"), measured.blocks is not None),
+        rules=method,
         budget=_budget(top),
         ceiling=_ceiling(top),
         per_node=_count(top, "max_parallel_per_node", 1),
@@ -59,6 +65,8 @@ def read(item: Item, name: str) -> TreeSpec:
         store=top["store"].text("store") or top["store"].wrong("store: expected a folder") if "store" in top else None,
         checks=checks(top["checks"], timeout) if "checks" in top else (),
         protect=protect(top["protect"]) if "protect" in top else Protect(),
+        cascade=cascade(top["cascade"], measured, method.paired is not None) if "cascade" in top else None,
+        holdout=held,
     )
     _check(spec, top)
     return spec

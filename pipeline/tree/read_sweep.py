@@ -73,7 +73,7 @@ def _check_whole(
 
 
 def read_command(item: Item, keys: dict[str, Item], what: str, names: Iterable[str], timeout: float | None) -> Command:
-    reads = _reads(keys["reads"], f"{what}: reads") if "reads" in keys else {}
+    reads = paths_by_port(keys["reads"], f"{what}: reads") if "reads" in keys else {}
     if taken := {*reads} & {*names}:
         keys["reads"].wrong(f"{what}: reads: {{{min(taken)}}} has a meaning of its own; give the port another name")
     words, parsed = _words(keys["run"], f"{what}: run")
@@ -113,7 +113,7 @@ def _words(run: Item, what: str) -> tuple[dict[str, Any], list[Template]]:
     return {"shell": run.text(what)}, [parsed]
 
 
-def _reads(item: Item, what: str) -> dict[str, tuple[str, ...]]:
+def paths_by_port(item: Item, what: str) -> dict[str, tuple[str, ...]]:
     if item.is_map and not item.is_bare_name:
         return {checked_name(name, value, what): _paths(value, f"{what}: {name}") for name, value in item.pairs(what)}
     return {"in": _paths(item, what)}

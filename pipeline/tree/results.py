@@ -69,6 +69,14 @@ class Expected(NamedTuple):
     def rows(self) -> int:
         return len(self.ids) * len(self.blocks)
 
+    def of(self, ids: Sequence[int]) -> Expected:
+        """Where only these are measured."""
+        return self._replace(ids=tuple(ids), rule=f"the {len(ids)} configs that are asked for", cut=None)
+
+    def first(self, blocks: int) -> Expected:
+        """Of what was measured on the first of the blocks only; 0: on all."""
+        return self._replace(blocks=self.blocks[:blocks]) if blocks else self
+
 
 class Checked(NamedTuple):
     """The rows that count, by config; complete when there are no defects."""
@@ -79,6 +87,9 @@ class Checked(NamedTuple):
     @property
     def rows_used(self) -> int:
         return len(self.rows)
+
+    def on(self, blocks: Collection[str]) -> Checked:
+        return self._replace(rows=tuple(row for row in self.rows if row.block in blocks))
 
 
 def told(defects: Sequence[object]) -> str:

@@ -18,6 +18,7 @@ from pipeline.tree.protected import protect
 from pipeline.tree.reporting import report, validate
 from pipeline.tree.starting import node, root, start
 from pipeline.tree.sweeping import row, sweep, test
+from pipeline.tree.unsealing import unseal
 
 
 def passed(target: Target) -> Sequence[str]:
@@ -62,6 +63,7 @@ _STAGES = {
     "checks": Stage("tree.checks/1", check, passed=passed),
     "sweep": Stage("tree.sweep/1", sweep, passed=passed),
     "row": Stage("tree.row/1", row, passed=passed),
+    "holdout": Stage("tree.holdout/1", unseal),
     "report": Stage("tree.report/1", report),
     "validate": Stage("tree.validate/1", validate),
 }

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.core.words import listed
+from pipeline.tree import holding_told
 from pipeline.tree.ideas import NO_IDEA, NO_NODE
 from pipeline.tree.rounding import relative, significant
 from pipeline.tree.scoring import DEPTH, PAIRED, RUN
@@ -22,6 +23,7 @@ def summary(manifest: Manifest) -> str:
     best = best_path(manifest)
     sections = [
         ("", [*_opening(manifest, best[-1]), "", scored_by(manifest["run_config"])]),
+        ("Held out", _held_out(manifest)),
         ("Best path", path(manifest, best)),
         ("Look twice", [*_remarks(manifest)]),
         ("Beam", beam(manifest)),
@@ -125,7 +127,30 @@ def _depths(manifest: Manifest) -> Iterator[tuple[str, Sequence[str]]]:
             for name, each in manifest["evaluations"].items()
             if each["depth"] == int(depth) and each["empty"] not in EMPTY
         }
-        yield f"Evaluations at depth {depth}", evaluations(manifest, rows) if rows else []
+        lines = [*evaluations(manifest, rows), *_stopped(manifest, rows)] if rows else []
+        yield f"Evaluations at depth {depth}", lines
+
+
+def _held_out(manifest: Manifest) -> list[str]:
+    if (found := manifest["holdout"]) is None:
+        return []
+    sealed = f"Sealed: `coppice holdout {manifest['tree_run_id']}` opens it once, when the search has stopped."
+    return [*holding_told.lines(found)] or [sealed]
+
+
+def _stopped(manifest: Manifest, rows: Manifest) -> Iterator[str]:
+    """What the cascade did, best first."""
+    early = sorted((name for name in rows if rows[name]["cascade"]), key=lambda name: rows[name]["cascade"]["place"])
+    if early:
+        blocks, count = manifest["run_config"]["cascade"]["blocks"], len(manifest["run_config"]["blocks"]["ids"])
+        seen = {name: f"{name} (t {number(rows[name]['cascade']['t'])})" for name in early}
+        on = [seen[name] for name in early if rows[name]["cascade"]["goes_on"]]
+        off = [seen[name] for name in early if not rows[name]["cascade"]["goes_on"]]
+        yield ""
+        yield (
+            f"Cascade: after {blocks} of {count} blocks {listed(on)} went on"
+            f"{f'; {listed(off)} stopped there' if off else ''}."
+        )
 
 
 def _failures(manifest: Manifest) -> Iterator[str]:

@@ -17,7 +17,7 @@ from pipeline.edge.job import Job, Papers, StageFailed
 from pipeline.tree.commands import NOTHING_RAN, Errand, Ran, ran
 from pipeline.tree.gate import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.layout import Layout
-from pipeline.tree.positions import again, position
+from pipeline.tree.positions import HOLDOUT, again, part_of, position
 from pipeline.tree.records import Record, load, read_bytes, read_text, save, write
 from pipeline.tree.results import OK
 from pipeline.tree.slots import Slot
@@ -46,7 +46,7 @@ def sweep(job: Job) -> None:
     else:
         done = _run(job, "sweep", _values(job), wants=True) if tree else NOTHING_RAN
     write(job.writes["csv"][0], done.results)
-    save(job.writes["sweep"][0], _record(tree, done.why, done.results, done.exit))
+    save(job.writes["sweep"][0], swept(tree, done.why, done.results, done.exit))
     _cost(job, done)
 
 
@@ -67,13 +67,17 @@ def gather(job: Papers) -> None:
     void = next(filter(None, map(_void, rows)), "")
     results = _joined(rows, job.target.params["columns"]) if tree and not void else b""
     write(job.writes["csv"][0], results)
-    save(job.writes["sweep"][0], _record(tree, void, results, 0))
+    save(job.writes["sweep"][0], swept(tree, void, results, 0))
     write(job.writes["log"][0], b"".join(map(read_bytes, job.reads["log"])))
-    costs = [load(path) for path in job.reads["cost"]]
+    save(job.writes["cost"][0], costs_of([load(path) for path in job.reads["cost"]]))
+
+
+def costs_of(costs: Sequence[Record]) -> Record:
+    """Of several commands as if they were one."""
     seconds, attempts = sum(cost["seconds"] for cost in costs), max(cost["attempts"] for cost in costs)
     exit_ = next((cost["exit"] for cost in costs if cost["exit"]), 0)
     shield = {name: cost[name] for cost in costs for name in cost if name == "shield"}
-    save(job.writes["cost"][0], {"seconds": round(seconds, 3), "attempts": attempts, "exit": exit_, **shield})
+    return {"seconds": round(seconds, 3), "attempts": attempts, "exit": exit_, **shield}
 
 
 def _void(row: str) -> str:
@@ -86,7 +90,7 @@ def _tree(job: Papers) -> str:
     return read_text(job.reads["tree"][0]).strip()
 
 
-def _record(tree: str, why: str, results: bytes, exit_: int) -> Record:
+def swept(tree: str, why: str, results: bytes, exit_: int) -> Record:
     """What ties code and results together."""
     status = SKIPPED if not tree else FAILED if why else COMPLETED
     why = why if tree else NOTHING_TO_SWEEP
@@ -97,11 +101,15 @@ def _run(job: Job, what: str, values: Mapping[str, str], wants: bool) -> Ran:
     where, log = position(job.target.name), job.writes["log"][0]
     at, what = Layout(job.target.run), ".".join(filter(None, [again(job.target.name), what]))
     folder = at.of_eval(where, "out") if isinstance(where, Slot) else at.of_node(where, "out")
-    output = folder if what == "sweep" else f"{folder}.{what}"
+    part = part_of(job.target.name)  # each has a folder of its own for what it leaves; the checkout is the same
+    names = [*([part] if part else []), *([] if what == "sweep" else [what])]
+    output = ".".join([folder, *names])
     checkout = str(where) if what == "sweep" else f"{where}.{what}"
     done = ran(job, Errand(where, checkout, output, values, log, wants, _keeps_checkout(job), _configs(job)))
     if not done.ok and not isinstance(where, Slot):
         keep_printed(job, log)
+        if part == HOLDOUT:
+            raise StageFailed(f"the sweep of {where} on what is held out failed: {done.why}", 1)
         raise no_baseline(job.target.run, what, f"failed: {done.why}")
     if not done.ok and not job.target.params.get("limits", {}).get("keep"):
         delete(output)
@@ -138,7 +146,9 @@ def _configs(job: Job) -> bytes:
     if "configs" not in job.target.params:
         return b""
     configs = job.target.params["configs"]
-    return json.dumps([{"config_id": i, **config} for i, config in enumerate(configs)], sort_keys=True).encode()
+    ids = job.target.params.get("config_ids", range(len(configs)))
+    rows = [{"config_id": n, **config} for n, config in zip(ids, configs, strict=True)]
+    return json.dumps(rows, sort_keys=True).encode()
 
 
 def _cost(job: Job, done: Ran) -> None:

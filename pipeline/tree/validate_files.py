@@ -10,14 +10,29 @@ from typing import Any
 from pipeline.edge.files import sha_of
 from pipeline.edge.receipts import Receipts
 from pipeline.tree.event_log import EventLog
-from pipeline.tree.layout import BY_HAND, CALIBRATED, CANDIDATES, EVENTS, MANIFEST, NODES, SUMMARY, VALIDATION, Layout
+from pipeline.tree.layout import (
+    BY_HAND,
+    CALIBRATED,
+    CANDIDATES,
+    EVENTS,
+    HELD,
+    MANIFEST,
+    NODES,
+    OPENINGS,
+    SUMMARY,
+    VALIDATION,
+    VERDICT,
+    Layout,
+)
 from pipeline.tree.model import MANUAL, PATCHES, PER_CONFIG
+from pipeline.tree.positions import FIRST, REST
 from pipeline.tree.problem import Check, Fault, check
 from pipeline.tree.scoring import PAIRED
 from pipeline.tree.slots import places_of, slots_of
 
 # Of a run's folder, what no target writes and belongs there all the same.
-OURS = {".coppice", "repo.git", CANDIDATES, BY_HAND, CALIBRATED, MANIFEST, EVENTS, SUMMARY, VALIDATION}
+OURS = {".coppice", "repo.git", MANIFEST, EVENTS, SUMMARY, VALIDATION}
+OURS |= {CANDIDATES, BY_HAND, CALIBRATED, HELD, OPENINGS, VERDICT}
 
 _IDEA = re.compile(r"/(d[0-9]+\.n[0-9]+)/idea_([0-9]+)")
 _DEPTH = re.compile(r"/depths/([0-9]+)")
@@ -34,12 +49,14 @@ def targets(config: Mapping[str, Any]) -> dict[str, list[str]]:
     recorded = config["backends"]["ideas"] == PATCHES
     found = {"d0.assign": ["root", *swept, "d0.n0.node", *(["ideas"] if recorded else [])]}
     for depth in range(config["max_depth"]):
-        names = [f"d{depth}.assign", *([f"d{depth}.weigh"] if paired else []), f"d{depth}.promote"]
+        steps = {"assign": True, "cascade": config["cascade"], "weigh": paired, "promote": True}
+        names = [f"d{depth}.{step}" for step, there in steps.items() if there]
         by_hand = config["backends"]["coder"] == MANUAL
         some = {"idea": not recorded, "change": by_hand, "implement": True, "pairs": paired, **before}
-        steps = [*(step for step, there in some.items() if there), "score"]
+        some |= {"early": config["cascade"], "score": True}
+        of_slot = [step for step, there in some.items() if there]
         for slot in slots_of(depth, *shape):
-            names += [*(f"{slot}.{step}" for step in steps), *_sweep(str(slot), config)]
+            names += [*(f"{slot}.{step}" for step in of_slot), *_sweep(str(slot), config)]
         found[f"d{depth}.promote"] = names
         # nodes are made afterwards: whoever goes a depth at a time may not have them yet
         found[f"d{depth + 1}.assign"] = [f"{place}.node" for place in places_of(depth + 1, config["beam_width"])]
@@ -47,10 +64,12 @@ def targets(config: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def _sweep(where: str, config: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{where}.sweep"
+    parts = [f"{where}.{FIRST}", f"{where}.{REST}"] if config["cascade"] else []
+    yield from (f"{where}.sweep", *parts)
     if config["sweep_mode"] == PER_CONFIG and not config["dry_run"]:
-        grid = config["grid"] or 0
-        yield from (f"{where}.row.{n}" for n in range(min(config["sweep_config_limit"] or grid, grid)))
+        count = min(config["sweep_config_limit"] or config["grid"], config["grid"])
+        ids = config.get("config_ids", range(count))
+        yield from (f"{part}.row.{n}" for part in parts or [where] for n in ids)
 
 
 def recorded(run: str, config: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:

@@ -14,6 +14,7 @@ from pipeline.edge.git.refs import pinned
 from pipeline.edge.git.worktrees import Worktrees
 from pipeline.tree.layout import NODES
 from pipeline.tree.problem import Check, Fault, check, unequal
+from pipeline.tree.sealing import REF
 
 # Position -> commit, tree, parent as they are recorded.
 States = Mapping[str, tuple[str, str, str]]
@@ -66,7 +67,7 @@ def _pinned(manifest: Mapping[str, Any], wanted: States) -> dict[str, str]:
     """Without those of nodes that were only decided on: they may be kept already."""
     run = manifest["tree_run_id"]
     found = pinned(home_of(run), run)
-    return {name: commit for name, commit in found.items() if name in wanted or name not in manifest["nodes"]}
+    return {name: commit for name, commit in found.items() if name in wanted or name not in {REF, *manifest["nodes"]}}
 
 
 def _again(run: str, name: str) -> str:

@@ -15,10 +15,10 @@ from pipeline.tree.scoring import RUN, Score
 from pipeline.tree.slots import NO_SLOT
 from pipeline.tree.verdicts import evaluation_of, rules_of, summary_of
 from pipeline.trust import wallet
-from pipeline.trust.evidence import Evidence
+from pipeline.trust.evidence import Evidence, Weighed
 from pipeline.trust.noninferiority import guard
 from pipeline.trust.rule import weigh as weigh_ideas
-from pipeline.trust.verdicts import PROMOTED, verdict
+from pipeline.trust.verdicts import PROMOTED, REJECTED, STOPPED_EARLY, Verdict, verdict
 
 
 def weigh(job: Papers) -> None:
@@ -40,8 +40,8 @@ def weighed(params: Mapping[str, Any], records: Mapping[str, Record], before: Re
     `freed`: of each depth so far whether its alpha is left for the next."""
     freed = before["freed"] if before else []
     alpha = level(params, freed)
-    among = {slot: record for slot, record in records.items() if record["series"] and comparable(evaluation(record))}
-    sides = {side: _side(params, among, side, alpha) for side in (PARENT, ROOT)} if among else {}
+    among = compared(records)
+    sides = {each: against(params, among, each, alpha) for each in (PARENT, ROOT)} if among else {}
     evidence = {slot: {side: sides[side]["ideas"].pop(slot) for side in sides} for slot in among}
     freed = [*freed, not among or any(found[PARENT]["verdict"] == PROMOTED for found in evidence.values())]
     return {
@@ -52,29 +52,44 @@ def weighed(params: Mapping[str, Any], records: Mapping[str, Record], before: Re
     }
 
 
+def compared(records: Mapping[str, Record]) -> dict[str, Record]:
+    """Those among which luck may choose."""
+    return {slot: record for slot, record in records.items() if record["series"] and comparable(evaluation(record))}
+
+
 def level(params: Mapping[str, Any], freed: Sequence[bool]) -> float:
     score = params["score"]
     return wallet.level(score["alpha"], params["max_depth"], freed) if score["alpha_over"] == RUN else score["alpha"]
 
 
-def _side(params: Mapping[str, Any], records: Mapping[str, Record], side: str, alpha: float) -> Record:
+def against(params: Mapping[str, Any], records: Mapping[str, Record], side: str, alpha: float) -> Record:
     """All ideas against their parents, or against the root."""
     rules = rules_of(params)
     deltas = [of_metric(rules, record["series"], rules.primary, side) for record in records.values()]
-    found = weigh_ideas(deltas, alpha=alpha, seed=_seed(deltas), draws=params["score"]["draws"], **_time(params))
-    guards = _guards(params, records, side)
+    found = tested(params, deltas, alpha, len(params["blocks"]["ids"] or ()) or None)
+    guards: dict[str, list[Record]] = {}
+    for count in {len(record["blocks"]) for record in records.values()}:  # what was stopped has seen fewer
+        guards |= _guards(params, {s: each for s, each in records.items() if len(each["blocks"]) == count}, side)
     ideas = {
-        slot: _idea(params, evidence, alpha, guards[slot]) for slot, evidence in zip(records, found.ideas, strict=True)
+        slot: _idea(params, evidence, found, guards[slot]) for slot, evidence in zip(records, found.ideas, strict=True)
     }
     return {"test": {**found._asdict(), "ideas": len(ideas)}, "ideas": ideas}
 
 
-def _idea(params: Mapping[str, Any], evidence: Evidence, alpha: float, guards: Sequence[Record]) -> Record:
-    decided = ruled(verdict(evidence, alpha, params["score"]["smallest_effect"]), guards)
+def tested(params: Mapping[str, Any], deltas: Sequence[Sequence[float]], alpha: float, blocks: int | None) -> Weighed:
+    """`blocks`: how many there are; an idea with fewer was stopped."""
+    draws = params["score"]["draws"]
+    return weigh_ideas(deltas, alpha=alpha, seed=_seed(deltas), draws=draws, blocks=blocks, **_time(params))
+
+
+def _idea(params: Mapping[str, Any], evidence: Evidence, among: Weighed, guards: Sequence[Record]) -> Record:
+    stopped = evidence.blocks < among.blocks  # whatever was seen till then
+    found = verdict(evidence, among.alpha, params["score"]["smallest_effect"])
+    decided = ruled(Verdict(REJECTED, (STOPPED_EARLY,)) if stopped else found, guards)
     return {
         "verdict": decided.verdict,
         "reasons": [*decided.reasons],
-        "alpha": alpha,
+        "alpha": among.alpha,
         **evidence._asdict(),
         "guards": guards,
     }

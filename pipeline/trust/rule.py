@@ -62,16 +62,18 @@ def weigh(
     ordered: bool = False,
     rho: float | None = None,
     draws: int = 10_000,
+    blocks: int | None = None,
 ) -> Weighed:
-    """`deltas`: of each idea its differences per block, more is better.  An idea with fewer blocks than the others was
-    stopped after the first of them; it counts among the ideas and cannot win.  `ordered`: blocks are in time order,
-    with the autocorrelation `rho` or one that is estimated."""
+    """`deltas`: of each idea its differences per block, more is better.  An idea with fewer blocks than the others, or
+    than there are `blocks`, was stopped after the first of them; it counts among the ideas and cannot win.  `ordered`:
+    blocks are in time order, with the autocorrelation `rho` or one that is estimated."""
     _check(deltas, alpha, draws)
-    count = max(map(len, deltas))
+    count = blocks or max(map(len, deltas))
     standings = [_standing(blocks, count) for blocks in deltas]
     live = [k for k, blocks in enumerate(deltas) if not steady(blocks)]
     full = filled([deltas[k] for k in live], count, seed)
-    used = series.used(full, ordered, rho)
+    whole = [deltas[k] for k in live if standings[k] == TESTED]
+    used = series.used(whole or full, ordered, rho)  # the noise that fills has no autocorrelation
     ideas = _ideas(full, used)
     common = prior([idea.length for idea in ideas], count)
     df = count - 1 + common.df

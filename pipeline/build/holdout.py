@@ -1,0 +1,110 @@
+"""The command `holdout`: opens what a search has held out, once, for the node that it ended with."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from typing import Any
+
+from doit.exceptions import InvalidCommand
+
+from pipeline import kinds
+from pipeline.build import project
+from pipeline.build.accounts import opt_json
+from pipeline.build.advance import PLAIN, Search
+from pipeline.build.command import NewCommand, opt_jobs
+from pipeline.build.exits import refuse
+from pipeline.core.graph import Graph
+from pipeline.edge.lock import locked
+from pipeline.edge.receipts import FORGOTTEN, Receipts, entry
+from pipeline.errors import SpecError
+
+opt_reopen = {
+    "name": "reopen", "long": "reopen", "type": bool, "default": False,
+    "help": "open it once more, for another candidate or other parts; that is written down",
+}  # fmt: skip
+
+
+class Holdout(NewCommand):
+    name = "holdout"
+    doc_usage = "RUN"
+    doc_purpose = "compare what a search has found with its start, on what was held out"
+    doc_description = (
+        "For the final node of a search that has stopped. Each opening is on the disk before anything is measured; the"
+        " same question is answered from the record, another one is refused. Progress goes to standard error."
+    )
+    cmd_options = (opt_jobs, opt_json, opt_reopen)
+
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        if len(args) != 1:
+            raise InvalidCommand(f"holdout: name one run, not {len(args)}")
+        run = args[0]
+        code = _opened(run, params["num_process"], params["reopen"])
+        if code == 0:
+            told = kinds.holding(project.load([run])[run].kind).told(run)
+            print(json.dumps(told, indent=1) if params["json"] else "\n".join(_lines(run, told)))
+        return code
+
+
+def _lines(run: str, told: Mapping[str, Any]) -> Sequence[str]:
+    return [*kinds.holding(project.load([run])[run].kind).lines(told)]
+
+
+def _opened(run: str, jobs: int, reopen: bool) -> int:
+    from pipeline.build.building import Interrupted
+
+    known = project.specs()
+    if run not in known:
+        raise SpecError(f"holdout: '{run}' is no run; name one of: {', '.join(known)}")
+    plan = project.load([run])[run]
+    if plan.kind not in kinds.HOLDING:
+        raise SpecError(f"{plan.spec}:1: kind: {plan.kind} holds nothing out")
+    try:
+        with redirect_stdout(sys.stderr):
+            return _Opening(plan, jobs, reopen).made()
+    except Interrupted as error:
+        return refuse(f"{error}; what was finished is kept, the seal is open", 128 + error.number)
+
+
+class _Opening:
+    def __init__(self, plan: project.RunPlan, jobs: int, reopen: bool) -> None:
+        self.plan, self.reopen = plan, reopen
+        self.how = {**PLAIN, "num_process": jobs}
+        self.kind = kinds.holding(plan.kind)
+        self.spec = project.declared(plan.run, plan.spec)
+
+    def made(self) -> int:
+        from pipeline.build.building import build_locked
+
+        run = self.plan.run
+        plans = project.load([run, *self.kind.sources(self.spec)])
+        with locked([*plans]) as locks:
+            self._check_stopped(plans)
+            asked = self.kind.question(run, self.spec, self.plan.targets)
+            self.kind.open_seal(run, asked, self.reopen)
+            if code := build_locked({**plans, run: self._planned(asked)}, locks, [f"{run}:holdout"], self.how, {}):
+                return code
+            _forget(run, self.kind.RETOLD)
+            return build_locked(plans, locks, [run], self.how, {})
+
+    def _check_stopped(self, plans: Mapping[str, project.RunPlan]) -> None:
+        """Nothing of the search is built here: it must have ended by the spec as it is now."""
+        if not Search(self.plan, plans, 0).stopped():
+            run = self.plan.run
+            what = "the search has not stopped yet by the spec as it is, and what is held out is for its end"
+            raise SpecError(f"{run}: {what}; `coppice {run}` builds it")
+
+    def _planned(self, asked: Mapping[str, Any]) -> project.RunPlan:
+        """Another plan than what was built by last: no signature of its sources says that all was seen."""
+        targets = Graph([*self.plan.targets, *self.kind.targets(self.spec, asked)]).targets
+        return self.plan._replace(targets=targets, signatures=(0,) * len(self.plan.signatures))
+
+
+def _forget(run: str, names: Sequence[str]) -> None:
+    """They are made anew, and tell of what was found."""
+    receipts = Receipts(run)
+    receipts.append([entry(f"{run}:{name}", FORGOTTEN, {}) for name in names])
+    receipts.sync()
+    receipts.close()
