@@ -15,7 +15,7 @@ from pipeline.tree.beam import promote
 from pipeline.tree.explaining import Told, among, gate_told
 from pipeline.tree.gate import CHECKS, Evaluation, gate
 from pipeline.tree.measures import MEASURES
-from pipeline.tree.scoring import Comparison, Detail, Metric, Rules, Score, judged
+from pipeline.tree.scoring import Comparison, Constants, Detail, Metric, Rules, Score, judged, weight
 
 IDEAS = {
     "a-best": "gain=14",
@@ -208,6 +208,7 @@ def test_each_check_of_the_gate_is_told_as_the_gate_has_it(faulty: Evaluation, c
 
 
 METRICS = (Metric("gain"), Metric("loss", "lower", guard=True), Metric("time", "lower"))
+PLAIN = Rules("gain", METRICS)
 NUMBERS = st.integers(-40, 40).map(lambda n: n / 100)
 
 
@@ -216,10 +217,9 @@ def told_of(found: Comparison) -> dict[str, Told]:
     return {each.check: each for each in gate_told(e, Rules("gain", METRICS))}
 
 
-def compared(relatives: list[float]) -> Comparison:
-    rules = Rules("gain", METRICS)
+def compared(relatives: list[float], rules: Rules = PLAIN) -> Comparison:
     rows = zip(METRICS, relatives, strict=True)
-    details = [Detail(m.name, m.better, 1.0, m.guard, 10.0, 10 + r, 10 * r, r) for m, r in rows]
+    details = [Detail(m.name, m.better, weight(rules, m), m.guard, 10.0, 10 + r, 10 * r, r) for m, r in rows]
     return judged(rules, tuple(details), 3)
 
 
@@ -250,6 +250,22 @@ def test_the_score_that_is_told_is_the_least_that_is_recommended(relatives: list
         moved = before._replace(score=total, grade=grade, should_explore=total >= 0.03 and not blocked)
         told = {each.check: each for each in gate_told(GOOD._replace(score=Score(moved, moved)), rules)}
         assert told["recommended"].passed == passes
+
+
+@pytest.mark.parametrize(
+    ("relatives", "needs", "change"),
+    [
+        ([0.3, -0.2, 0.0], "no loss of loss beyond what is allowed, and a score of 0.5", None),
+        ([2.0, -0.2, 0.0], "no loss of loss beyond what is allowed", None),
+        ([0.2, 0.0, 0.0], "a score of 0.5: +0.414286; or 1 of the metrics that are the same better", 0.414285714286),
+    ],
+)
+def test_what_is_worth_exploring_only_from_higher_on(relatives: list[float], needs: str, change: float | None) -> None:
+    """Above `promising` it is not mixed any more."""
+    rules = Rules("gain", METRICS, Constants(explore=0.5))
+    found = compared(relatives, rules)
+    told = {each.check: each for each in gate_told(GOOD._replace(score=Score(found, found)), rules)}
+    assert (told["recommended"].needs, told["recommended"].change) == (needs, change and pytest.approx(change))
 
 
 @given(st.lists(st.sampled_from([0.1, 0.2, 0.3]), min_size=6, max_size=6), st.integers(1, 3))

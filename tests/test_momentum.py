@@ -1,6 +1,7 @@
 """The example to search: its data, its sweep, and that each recorded idea does what is said of it."""
 
 import csv
+import json
 import os
 import re
 import shutil
@@ -13,15 +14,17 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Project
 
 EXAMPLE = ROOT / "examples/momentum"
 IDEAS = sorted(path.name for path in (EXAMPLE / "ideas").iterdir())
-LOOK_AHEAD, FAILS_TESTS, FAILS_CONFIGS = "02-monthly-bars", "04-twice-as-many", "07-position-cap"
-TWINS = ("03-inverse-volatility", "06-inverse-volatility-again")
-HONEST = [idea for idea in IDEAS if idea not in (LOOK_AHEAD, FAILS_TESTS, FAILS_CONFIGS)]
-# What cannot be combined: the twins change the same lines, and so do two that no search would keep.
-CONFLICTS = {frozenset(TWINS), frozenset((FAILS_TESTS, "12-concentrate"))}
+FIRST, SECOND = "01-all-places", "05-equal-parts"  # what the search promotes
+LOOK_AHEAD, FAILS_TESTS, FAILS_CONFIGS, LUCK = "02-monthly-bars", "04-twice-as-many", "07-position-cap", "15-own-luck"
+TWINS = ("03-momentum", "06-momentum-again")
+PLACES = (FIRST, FAILS_TESTS, "12-concentrate")
+HONEST = [idea for idea in IDEAS if idea not in (LOOK_AHEAD, FAILS_TESTS, FAILS_CONFIGS, LUCK)]
+# What cannot be combined: these change the same lines, and two that no search would keep change the same function.
+CONFLICTS = {*map(frozenset, (TWINS, (LOOK_AHEAD, LUCK))), *map(frozenset, combinations(PLACES, 2))}
 PRICES_SHA256 = "5f769c6d7be57f62a4dfd1f553995855462a17c92b21a4af4245439c6115617f"
 
 Ended = subprocess.CompletedProcess[str]
@@ -96,6 +99,7 @@ def swept(run: Run, code: Path, *words: str) -> list[Row]:
 
 
 def sharpe(rows: list[Row]) -> float:
+    """The mean over configs and years."""
     return fmean(float(row["sharpe"]) for row in rows if row["status"] == "ok")
 
 
@@ -142,9 +146,11 @@ def test_every_sweep_writes_the_same_bytes(run: Run, patched: Callable[..., Path
 def test_a_part_of_the_sweep_has_the_rows_of_the_whole(run: Run, patched: Callable[..., Path]) -> None:
     code = patched()
     whole = swept(run, code)
-    assert [(row["config_id"], row["status"]) for row in whole] == [(str(i), "ok") for i in range(24)]
-    assert swept(run, code, "--config-limit", "3") == whole[:3]
-    assert swept(run, code, "--config-id", "17") == [whole[17]]
+    years = [str(year) for year in range(1991, 2023)]
+    expected = [(str(i), year, "ok") for i in range(24) for year in years]
+    assert [(row["config_id"], row["block"], row["status"]) for row in whole] == expected
+    assert swept(run, code, "--config-limit", "3") == whole[: 3 * len(years)]
+    assert swept(run, code, "--config-id", "17") == [row for row in whole if row["config_id"] == "17"]
     assert run(code, "sweep.py", "--config-id", "24").returncode == 2
 
 
@@ -179,7 +185,8 @@ def test_every_idea_applies_after_two_that_a_search_may_keep(patched: Callable[.
 
 
 def test_only_the_idea_that_breaks_the_rules_fails_its_tests(run: Run, patched: Callable[..., Path]) -> None:
-    for ideas in [[], [LOOK_AHEAD], [FAILS_CONFIGS], [idea for idea in HONEST if idea != TWINS[1]]]:
+    together = [idea for idea in HONEST if idea not in (TWINS[1], "12-concentrate")]
+    for ideas in [[], [LOOK_AHEAD], [LUCK], [FIRST, FAILS_CONFIGS], together]:
         assert run(patched(*ideas), "-m", "unittest").returncode == 0, ideas
     failed = run(patched(FAILS_TESTS), "-m", "unittest")
     assert "test_no_more_stocks_are_held_than_asked_for" in failed.stderr
@@ -187,22 +194,16 @@ def test_only_the_idea_that_breaks_the_rules_fails_its_tests(run: Run, patched: 
 
 
 @pytest.mark.parametrize("idea", [None, *HONEST])
-def test_honest_decisions_stay_when_the_future_is_cut_off(
-    run: Run, patched: Callable[..., Path], idea: str | None
-) -> None:
-    canary = run(patched(*[idea] if idea else []), "canary.py")
-    assert (canary.returncode, canary.stdout[:8]) == (0, "0 of 32 "), canary
-
-
-def test_decisions_that_look_ahead_change_when_the_future_is_cut_off(run: Run, patched: Callable[..., Path]) -> None:
-    canary = run(patched(LOOK_AHEAD), "canary.py")
-    assert (canary.returncode, canary.stdout[:9]) == (1, "32 of 32 "), canary
+def test_honest_decisions_go_by_no_number_of_a_config(run: Run, patched: Callable[..., Path], idea: str | None) -> None:
+    code = patched(*[idea] if idea else [])
+    labels = run(code, "labels.py")
+    assert (labels.returncode, labels.stdout[:9]) == (0, "0 of 384 "), labels
 
 
 def test_the_gain_of_the_idea_that_fails_on_some_configs_is_their_absence(
     run: Run, patched: Callable[..., Path]
 ) -> None:
-    parent, child = (swept(run, patched("01-equal-parts", *more)) for more in ([], [FAILS_CONFIGS]))
+    parent, child = (swept(run, patched(FIRST, SECOND, *more)) for more in ([], [FAILS_CONFIGS]))
     failed = [row for row in child if row["status"] == "error"]
     assert {row["params"] for row in failed} == {row["params"] for row in parent if '"top": 3}' in row["params"]}
     assert {row["error"].split(":")[0] for row in failed} == {"ValueError"}
@@ -213,8 +214,72 @@ def test_the_gain_of_the_idea_that_fails_on_some_configs_is_their_absence(
 
 
 def test_the_figures_are_those_of_this_code(run: Run, patched: Callable[..., Path]) -> None:
-    on_the_base = (EXAMPLE / "numbers.md").read_text().partition("## On the base")[2]
-    for idea in (None, "05-momentum"):
-        line = re.search(rf"^\| {idea or 'base'} \|.*$", on_the_base, re.MULTILINE)
+    first = (EXAMPLE / "numbers.md").read_text().partition("## Depth 1")[2]
+    for idea in (None, "03-momentum"):
+        line = re.search(rf"^\| {idea or 'base'} \|.*$", first, re.MULTILINE)
         assert line
-        assert f"{sharpe(swept(run, patched(*[idea] if idea else []))):.3f}" == line[0].split(" | ")[4]
+        assert f"{sharpe(swept(run, patched(*[idea] if idea else []))):.3f}" == line[0].split(" | ")[5]
+
+
+# -- the search of specs/momentum.yaml, as it runs
+
+
+@pytest.fixture(scope="module")
+def searched(prices: Path, environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """With one idea more in its first depth, a cheat; and with the prices and the numpy that there are already."""
+    project = Project(tmp_path_factory.mktemp("search") / "project")
+    shutil.copytree(
+        EXAMPLE, project.root / "examples/momentum", ignore=shutil.ignore_patterns("__pycache__", "results")
+    )
+    ideas = project.root / "examples/momentum/ideas"
+    (ideas / LUCK).rename(ideas / "00-own-luck")
+    spec = (ROOT / "specs/momentum.yaml").read_text()
+    spec = spec.replace("ideas_per_node: 4", "ideas_per_node: 5")
+    spec = spec.replace("{project}/runs/momentum-environment/venv", str(environment))
+    spec = spec.replace("runs/momentum-environment/", "").replace("runs/prices/", "")
+    project.spec("momentum", spec)
+    shutil.copy(prices, project.root / "prices.csv")
+    shutil.copy(environment.with_name("record"), project.root / "python.json")
+    said = project.call("run", "momentum")
+    assert said.code == 0, said
+    return project
+
+
+def judged(searched: Project, depth: int) -> dict[str, tuple[str, str]]:
+    """What became of each idea on the best node of a depth, and why."""
+    manifest = json.loads(searched.read("runs/momentum/manifest.json"))
+    found = [each for each in manifest["evaluations"].values() if each["parent_node_id"] == f"d{depth}.n0"]
+    titles = {re.match(r"IDEA: (.+?)\.?\n", written(idea))[1]: idea for idea in IDEAS}  # type: ignore[index]
+    return {titles[each["idea_title"].rstrip(".")]: _decided(each["decision"]) for each in found}
+
+
+def _decided(decision: dict[str, str | None]) -> tuple[str, str]:
+    return str(decision["promoted_to_node_id"] or decision["failed_check"]), str(decision["why"])
+
+
+def test_an_honest_improvement_is_promoted_and_the_cheats_are_refused(searched: Project) -> None:
+    first = judged(searched, 0)
+    assert first[FIRST][0] == "d1.n0"
+    assert first[LOOK_AHEAD][1].startswith("failed: checks: look-ahead: a decision changes when the data after ")
+    assert first[LOOK_AHEAD][1].endswith("(so with 3 of 3 cuts)")
+    assert first[LUCK] == ("completed", "failed: checks: labels: exit status 1")
+    assert "when it has another number" in searched.read("runs/momentum/eval/d0.n0.i0/checks.log")
+    assert first[TWINS[0]][1].startswith("indecisive: could_be_chance ")
+    assert first[FAILS_TESTS] == ("completed", "failed: tests: exit status 1")
+
+
+def test_depth_after_depth_what_is_real_is_kept(searched: Project) -> None:
+    second = judged(searched, 1)
+    assert second[SECOND][0] == "d2.n0"
+    assert second[TWINS[1]][1].startswith("skipped: the same idea as d0.n0.")
+    assert second[FAILS_CONFIGS][0] == "rows"
+    assert second["08-volatility-target"][0] in ("primary", "recommended")
+    assert second["09-skip-month"][1].startswith("indecisive: could_be_chance ")
+
+
+def test_the_look_ahead_would_have_won_by_far(run: Run, patched: Callable[..., Path]) -> None:
+    before, after = (swept(run, patched(FIRST, *more)) for more in ([], [LOOK_AHEAD]))
+    assert sharpe(after) > sharpe(before) + 1.5
+    for config in range(24):
+        of_it = [[row for row in rows if row["config_id"] == str(config)] for rows in (before, after)]
+        assert sharpe(of_it[1]) > sharpe(of_it[0])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from conftest import Project
-from searches import Search
+from searches import Search, adding
 
 HARNESS = 'echo config_id,status,gain,risk > "$1"; for i in 0 1 2; do echo "$i,ok,$(cat gain),1" >> "$1"; done\n'
 WRITTEN = "void: sweep.sh is protected and was written to while the command ran"
@@ -84,6 +84,15 @@ def test_what_is_not_there_is_refused_before_anything_is_measured(project: Proje
     assert not (project.root / "runs/x/artifacts").exists()
 
 
+def test_a_link_that_is_protected_leads_to_what_is(project: Project) -> None:
+    search = protecting(project, "run", "plus")
+    (project.root / "repo/run").symlink_to("sweep.sh")
+    said = search.build(code=1)
+    assert "protect: run is a symbolic link to sweep.sh, which is not protected; name that too" in said.out + said.err
+    search.spec(protect=["run", "sweep.sh"])
+    search.build()
+
+
 def test_one_path_needs_no_list_and_a_folder_is_all_in_it(project: Project) -> None:
     search = protecting(project)
     search.spec(protect="./plus/")
@@ -99,6 +108,18 @@ def test_without_it_there_is_no_such_target_and_nothing_is_kept_from_the_command
     assert not (project.root / "runs/x/protected.json").exists()
     assert project.read("seen") == "x\n"
     assert "shield" not in search.record("eval/d0.n0.i0/sweep.cost.json")
+
+
+def test_modules_in_a_folder_of_pythonpath_are_looked_at_too(project: Project) -> None:
+    patch = adding("src/csv.py", "x = 1")
+    search = protecting(project, "sweep.py", patch=patch)
+    project.write("repo/sweep.py", "import json\n")
+    env = {"PYTHONPATH": "{tree}/src/:/usr/lib/nothing:{project}/lib:lib/.:"}
+    search.spec(sweep={"run": ["sh", "sweep.sh", "{results}"], "env": env})
+    search.build()
+    assert search.record("protected.json")["looked_in"] == ["lib", "src"]
+    says = "void: src/csv.py takes the place of Python's own module csv for the protected files that are run from there"
+    assert search.why("d0.n0.i0") == f"failed: {says}"
 
 
 def test_what_the_baseline_does_to_it_stops_the_search(project: Project) -> None:

@@ -54,7 +54,7 @@ def bench(tmp_path: Path, processes: Processes) -> Iterator[Bench]:
         os.makedirs("runs/x")
         root = root_of("repo", "x")
         save("runs/x/root.json", {"repo": "repo", "commit": root.commit, "tree": root.tree})
-        params = {"repo": ["sweep.py", "run", "bench/**"], "project": ["data/prices", "data/*.csv"]}
+        params = {"looked_in": [], "repo": ["sweep.py", "run", "bench/**"], "project": ["data/prices", "data/*.csv"]}
         reads = {"root": ["runs/x/root.json"], "protected": ["p"], "in.in": ["data/read.csv", "data/prices"]}
         target = Target("x:protected", "protected", (), (), params)
         job = Job(target, reads, {"protected": ["p"]}, "log", processes, Workers(processes))

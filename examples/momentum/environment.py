@@ -48,7 +48,7 @@ def install(folder: Path) -> None:
         sys.exit(f"{sys.executable} has no pip; put a Python that has one first on PATH (scripts/run does)")
     pip = [sys.executable, "-m", "pip", "--python", str(folder), "--quiet", "--disable-pip-version-check"]
     # only a wheel will do, since anything else would be compiled for minutes
-    what = ["install", "--no-deps", "--only-binary=:all:", "--no-compile", REQUIREMENT]
+    what = ["install", "--no-deps", "--only-binary=:all:", REQUIREMENT]  # compiled now: nobody may write to it later
     if subprocess.run(pip + what, env=os.environ | {"PIP_USER": "0"}, check=False).returncode:
         sys.exit(f"pip could not install {REQUIREMENT} (its message is above)")
 

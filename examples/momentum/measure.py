@@ -1,9 +1,9 @@
-"""What each recorded idea does to the strategy, alone and on top of those a search may keep: numbers.md.
+"""What each recorded idea does to the strategy: as the search of specs/momentum.yaml sees it, and each by itself.
 
 Usage: ENVIRONMENT/bin/python measure.py prices.csv numbers.md
 
-Every cell is measured here: tests, canary and sweep are run as a search would run them. The intervals come from
-histories redrawn in blocks of a year, the same blocks for both sides; configs are averaged, never counted as evidence.
+Every cell is measured here: tests, checks and sweep are run as a search would run them, and Coppice's own rule weighs
+what came of it. Configs are averaged and never count as evidence; years do.
 """
 
 import csv
@@ -12,42 +12,72 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from statistics import fmean
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent.parent))  # the checkout's own coppice
+
+from pipeline.tree.canary import data_of  # noqa: E402
+from pipeline.tree.commands import NOTHING_RAN, Ran  # noqa: E402
+from pipeline.tree.cutting import watched  # noqa: E402
+from pipeline.tree.model import Canary  # noqa: E402
+from pipeline.trust.blocks import differences, reduce  # noqa: E402
+from pipeline.trust.evidence import Evidence, Weighed  # noqa: E402
+from pipeline.trust.rule import weigh  # noqa: E402
+from pipeline.trust.verdicts import verdict  # noqa: E402
+from pipeline.trust.wallet import level  # noqa: E402
+
 IDEAS = sorted(path.name for path in (HERE / "ideas").iterdir())
-KEPT = ("01-equal-parts", "03-inverse-volatility", "05-momentum")  # ideas below which a search may go on
-BLOCK = 12  # months drawn together
-DRAWS = 2000
+# What the search compares with what, going by what it promotes: see specs/momentum.yaml.
+DEPTHS = (((), IDEAS[:4]), (("01-all-places",), [IDEAS[i] for i in (4, 6, 7)]))
+KEPT = ((), ("01-all-places",), ("01-all-places", "05-equal-parts"))  # states of the code for the tables of all ideas
+ALPHA = 0.05  # of the whole search
+CANARY = Canary("prices", "", 5, 1e-9, 0.5)
 METRICS = ("sharpe", "max_drawdown", "turnover", "annual_return")
 HEAD = (
-    "| idea | tests | decisions that look ahead | configs that ran | Sharpe | gain | 95 % interval | configs better "
-    "| drawdown | turnover | return | verdict |\n|---|---|---|---|---:|---:|---|---:|---:|---:|---:|---|"
+    "| idea | tests | cuts that change decisions | decisions go by the config's number | configs that ran | Sharpe "
+    "| gain | SE | T | p | configs better | drawdown | turnover | return | verdict |\n"
+    "|---|---|---|---|---|---:|---:|---:|---:|---:|---|---:|---:|---:|---|"
 )
-BLANKS = " |" * 10  # between the first cell and the last
+Row = dict[str, str]
+Years = dict[str, dict[str, float]]  # of a config: metrics by year
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A state of the code; metrics and returns by config, of those that ran."""
+    """A state of the code; years by config, of those that ran."""
 
     tests_pass: bool
-    canary: str
+    cuts: str
+    labels: bool
     configs: int  # that were to run
-    metrics: dict[str, dict[str, float]]
-    returns: dict[str, Any]
+    years: dict[str, Years]
+
+    def series(self, metric: str) -> list[list[float]]:
+        return [[year[metric] for year in years.values()] for years in self.years.values()]
 
     def mean(self, metric: str) -> float:
-        return float(np.mean([row[metric] for row in self.metrics.values()]))
+        return fmean(reduce(self.series(metric)))
+
+    @property
+    def refused(self) -> str:
+        reasons = (
+            ("refused: fails its tests", not self.tests_pass),
+            ("refused: looks ahead", not self.cuts.startswith("0 ")),
+            ("refused: goes by the config's number", self.labels),
+            ("refused: configs are missing", len(self.years) < self.configs),
+        )
+        return next((words for words, holds in reasons if holds), "")
 
 
-def patched(ideas: list[str], folder: Path) -> bool:
+def patched(ideas: Sequence[str], folder: Path) -> bool:
     """A copy of the code with the ideas in it; False if one does not apply."""
     shutil.copytree(HERE / "repo", folder, ignore=shutil.ignore_patterns("__pycache__", "results"))
     patches = [HERE / "ideas" / idea / "change.patch" for idea in ideas]
@@ -57,119 +87,125 @@ def patched(ideas: list[str], folder: Path) -> bool:
     )
 
 
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as lines:
-        return list(csv.DictReader(lines))
+def runner(code: Path, out: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    env = os.environ | {"AGENTIC_OUTPUT_DIR": str(out), "AGENTIC_RESULTS_CSV": str(out / "results.csv")}
 
-
-def runner(code: Path, out: Path, prices: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    places = {"MOMENTUM_PRICES": prices, "AGENTIC_OUTPUT_DIR": out, "AGENTIC_RESULTS_CSV": out / "results.csv"}
-    env = os.environ | {name: str(place) for name, place in places.items()}
-
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
+    def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, *words]
         return subprocess.run(command, cwd=code, env=env, capture_output=True, text=True, check=False)
 
     return run
 
 
-def measured(ideas: list[str], prices: Path) -> Measured | None:
+def looks_ahead(run: Callable[..., subprocess.CompletedProcess[str]], out: Path, prices: Path) -> str:
+    """How many of the cuts change a decision."""
+    data = data_of(prices.read_text(), CANARY.column)
+    cut, decisions = out / "cut.csv", out / "decisions.csv"
+
+    def decide(until: str) -> Ran:
+        cut.write_text(data.until(until))
+        ended = run("decisions.py", "--prices", cut, "--out", decisions)
+        return NOTHING_RAN._replace(results=decisions.read_bytes(), why=ended.stderr[-200:])
+
+    found = watched(CANARY, data, "", decide).cuts
+    return f"{sum(bool(each.change) for each in found)} of {len(found)}"
+
+
+@cache
+def measured(ideas: tuple[str, ...], prices: Path) -> Measured | None:
     """None if an idea does not apply on top of the others."""
     with TemporaryDirectory() as scratch:
-        code, out = Path(scratch).resolve() / "code", Path(scratch) / "out"
+        code, out = Path(scratch).resolve() / "code", Path(scratch).resolve() / "out"
         if not patched(ideas, code):
             return None
-        run = runner(code, out, prices)
-        tests, canary, sweep = run("-m", "unittest"), run("canary.py"), run("sweep.py")
+        run = runner(code, out)
+        sweep = run("sweep.py", "--prices", prices)
         if sweep.returncode:
             sys.exit(sweep.stderr)
-        changed = canary.stdout.split(" decisions")[0]
-        return told(tests.returncode == 0, changed, rows(out / "results.csv"), rows(out / "returns.csv"))
+        tests, labels = run("-m", "unittest"), run("labels.py", "--prices", prices)
+        cuts = looks_ahead(run, out, prices)
+        with (out / "results.csv").open(newline="") as lines:
+            return told(tests.returncode == 0, cuts, labels.returncode != 0, list(csv.DictReader(lines)))
 
 
-def told(tests_pass: bool, canary: str, table: list[dict[str, str]], monthly: list[dict[str, str]]) -> Measured:
-    ran = {row["config_id"]: row for row in table if row["status"] == "ok"}
-    metrics = {i: {name: float(row[name]) for name in METRICS} for i, row in ran.items()}
-    returns = {i: np.array([float(row["return"]) for row in monthly if row["config_id"] == i]) for i in ran}
-    return Measured(tests_pass, canary, len(table), metrics, returns)
+def told(tests_pass: bool, cuts: str, labels: bool, table: list[Row]) -> Measured:
+    years: dict[str, Years] = {}
+    for row in table:
+        if row["status"] == "ok":
+            years.setdefault(row["config_id"], {})[row["block"]] = {name: float(row[name]) for name in METRICS}
+    return Measured(tests_pass, cuts, labels, len({row["config_id"] for row in table}), years)
 
 
-def mean_sharpe(returns: Any) -> Any:
-    return (returns.mean(axis=1) / returns.std(axis=1, ddof=1) * np.sqrt(12)).mean()
+def deltas(mine: Measured, parent: Measured) -> list[float]:
+    return list(differences(reduce(mine.series("sharpe")), reduce(parent.series("sharpe"))))
 
 
-def interval(mine: Measured, parent: Measured) -> tuple[float, float]:
-    """The middle 95 % of differences between the mean Sharpe ratios of both."""
-    a, b = (np.array([each.returns[i] for i in sorted(parent.returns)]) for each in (mine, parent))
-    rng = np.random.default_rng(1)
-    months = a.shape[1]
-    gains = []
-    for _ in range(DRAWS):
-        starts = rng.integers(0, months, months // BLOCK)
-        picks = ((starts[:, None] + np.arange(BLOCK)) % months).ravel()
-        gains.append(mean_sharpe(a[:, picks]) - mean_sharpe(b[:, picks]))
-    low, high = np.percentile(gains, [2.5, 97.5])
-    return float(low), float(high)
+def weighed(found: Iterable[Measured], parent: Measured, alpha: float) -> Weighed:
+    return weigh([deltas(mine, parent) for mine in found], alpha=alpha, seed=1, ordered=True)
 
 
-def verdict(mine: Measured, low: float, high: float) -> str:
-    reasons = (
-        ("refused: fails its tests", not mine.tests_pass),
-        ("refused: looks ahead", not mine.canary.startswith("0 ")),
-        ("better", low > 0),
-        ("worse", high < 0),
-        ("the same", low == high == 0),
-        ("undecided", True),
-    )
-    return next(words for words, holds in reasons if holds)
-
-
-def comparison(mine: Measured, parent: Measured) -> list[str]:
-    gain = f"{mine.mean('sharpe') - parent.mean('sharpe'):+.3f}"
-    better = sum(row["sharpe"] > parent.metrics[i]["sharpe"] for i, row in mine.metrics.items())
-    if len(mine.metrics) < len(parent.metrics):
-        return [gain, "", str(better), "refused: configs are missing"]
-    low, high = interval(mine, parent)
-    return [gain, f"{low:+.3f} to {high:+.3f}", str(better), verdict(mine, low, high)]
-
-
-def line(name: str, mine: Measured | None, parent: Measured | None) -> str:
+def line(name: str, mine: Measured | None, parent: Measured, evidence: Evidence | None, alpha: float) -> str:
     if mine is None:
-        return f"| {name} |{BLANKS} refused: does not apply |"
-    gain, between, better, words = comparison(mine, parent) if parent else ["", "", "", ""]
-    ran = f"{len(mine.metrics)} of {mine.configs}"
+        return f"| {name} |{' |' * 13} refused: does not apply |"
+    gain = f"{mine.mean('sharpe') - parent.mean('sharpe'):+.3f}" if mine is not parent else ""
+    se, t, p = (f"{evidence.se:.3f}", f"{evidence.t:.2f}", f"{evidence.p:.4f}") if evidence else ("", "", "")
+    words = verdict(evidence, alpha).verdict if evidence else mine.refused
+    better = sum(mean(years) > mean(parent.years[i]) for i, years in mine.years.items()) if mine is not parent else ""
+    passed = f"{'pass' if mine.tests_pass else 'fail'} | {mine.cuts} | {'yes' if mine.labels else 'no'}"
     means = f"{mine.mean('max_drawdown'):.3f} | {mine.mean('turnover'):.2f} | {mine.mean('annual_return'):.1%}"
-    start = f"{name} | {'pass' if mine.tests_pass else 'fail'} | {mine.canary} | {ran} | {mine.mean('sharpe'):.3f}"
-    return f"| {start} | {gain} | {between} | {better} | {means} | {words} |"
+    start = f"{name} | {passed} | {len(mine.years)} of {mine.configs} | {mine.mean('sharpe'):.3f}"
+    return f"| {start} | {gain} | {se} | {t} | {p} | {better} | {means} | {words} |"
 
 
-def table(on: list[str], prices: Path) -> str:
-    parent = measured(on, prices)
-    lines = [line(" + ".join(["base", *on]), parent, None)]
-    lines += [line(idea, measured([*on, idea], prices), parent) for idea in IDEAS if idea not in on]
-    return "\n".join([HEAD, *lines])
+def mean(years: Years) -> float:
+    return fmean(year["sharpe"] for year in years.values())
 
 
-def numbers(prices: Path) -> str:
-    return f"""\
+def depth(number: int, prices: Path, alpha: float) -> str:
+    """All its ideas in one test, as the search does it."""
+    on, ideas = DEPTHS[number]
+    parent, found = measured(on, prices), {idea: measured((*on, idea), prices) for idea in ideas}
+    assert parent is not None
+    compared = {idea: mine for idea, mine in found.items() if mine is not None and not mine.refused}
+    joint = weighed(compared.values(), parent, alpha)
+    evidence = dict(zip(compared, joint.ideas, strict=True))
+    rows = [line(idea, mine, parent, evidence.get(idea), alpha) for idea, mine in found.items()]
+    about = (
+        f"{len(compared)} ideas compared over {joint.blocks} years; alpha {alpha:g}, critical T {joint.critical:.2f}"
+    )
+    title = f"## Depth {number + 1}\n\n{about}.\n\n"
+    return title + "\n".join([HEAD, line(" + ".join(["base", *on]), parent, parent, None, alpha), *rows])
+
+
+def table(on: tuple[str, ...], prices: Path) -> str:
+    """Each idea as if it were the only one."""
+    parent, alpha = measured(on, prices), ALPHA / len(DEPTHS)
+    assert parent is not None
+    rows = [line(" + ".join(["base", *on]), parent, parent, None, alpha)]
+    for idea in IDEAS:
+        mine = measured((*on, idea), prices) if idea not in on else None
+        if idea not in on:
+            whole = mine is not None and not mine.refused
+            evidence = weighed([mine], parent, alpha).ideas[0] if whole and mine else None
+            rows.append(line(idea, mine, parent, evidence, alpha))
+    title = f"## Each by itself, on {' and '.join(on) if on else 'the base'}\n\n"
+    return title + "\n".join([HEAD, *rows])
+
+
+def main(prices: Path, out: Path) -> None:
+    about = f"""\
 # What the recorded ideas do
 
 Made by `measure.py`, with Python {platform.python_version()} and numpy {np.__version__}.
 
-- Metrics are means over the configs that ran. Gain, interval and verdict compare with the first line of a table.
-- The interval is that of the gain in mean Sharpe over {DRAWS} histories redrawn in blocks of {BLOCK} months, the same
-  for both sides. It is not corrected for how many ideas were tried: of forty that change nothing, one seems better.
-- A drawdown is negative: closer to zero is better.
-
-## On the base
-
-{table([], prices)}
+- Metrics are means over configs and calendar years. The Sharpe ratio is that of the twelve months of a year, which is
+  higher on average than that of all years together.
+- Gain, SE, T and p compare with the first line of a table, by Coppice's paired rule: a gain a year, the years in the
+  order of time. T is made smaller where years lean to losses. An idea that is refused before is not compared.
+- A drawdown is that within a year, negative: closer to zero is better.
 """
-
-
-def main(prices: Path, out: Path) -> None:
-    deeper = [f"\n## On top of {idea}\n\n{table([idea], prices)}\n" for idea in KEPT]
-    out.write_text(numbers(prices) + "".join(deeper))
+    depths = [depth(n, prices, level(ALPHA, len(DEPTHS), [True] * n)) for n in range(len(DEPTHS))]
+    out.write_text("\n".join([about, *(f"{each}\n" for each in [*depths, *(table(on, prices) for on in KEPT)])]))
 
 
 if __name__ == "__main__":

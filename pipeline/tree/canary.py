@@ -155,8 +155,9 @@ def _changed(whole: Decisions, old: Row | None, new: Row | None, tolerance: floa
 
 
 def _shown(text: str) -> str:
-    """On one line, however it was written."""
-    return clipped(" ".join(text.split()))
+    """On one line, and nothing that a terminal would do instead of showing it."""
+    plain = (letter if letter.isprintable() else repr(letter)[1:-1] for letter in " ".join(text.split()))
+    return clipped("".join(plain))
 
 
 def _same(old: str, new: str, tolerance: float) -> bool:

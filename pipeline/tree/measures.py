@@ -90,8 +90,9 @@ def _ways(found: Comparison, rules: Rules) -> Iterator[tuple[float | None, str]]
     marks += [c.explore] if not blocks else []
     if above := [mark for mark in marks if mark > total]:
         yield min(above) - total, f"a score of {min(above):g}: {min(above) - total:+.6g}"
-    if blocks and signal:
-        yield None, f"no loss of {', '.join(blocks)} beyond what is allowed"
+    if blocks and (signal or not above):
+        also = "" if signal else f", and a score of {c.explore:g}"
+        yield None, f"no loss of {', '.join(blocks)} beyond what is allowed{also}"
     more = max(c.least_better, found.worse + c.lead) - found.better
     if not blocks and 0 < more <= len(found.metrics) - found.better - found.worse:
         yield None, f"{more} of the metrics that are the same better"

@@ -11,8 +11,9 @@ from pipeline.core.graph import Target
 from pipeline.tree.draft import Draft
 from pipeline.tree.model import MANUAL, PATCHES, Cascade, TreeSpec
 from pipeline.tree.plan_cascade import baseline, cascade, early, late
-from pipeline.tree.plan_depths import node, promote, protected, report, root, start, validate, weigh
+from pipeline.tree.plan_depths import node, promote, report, root, start, validate, weigh
 from pipeline.tree.plan_ideas import assign, by_hand, idea, implement, recorded
+from pipeline.tree.plan_protect import protected
 from pipeline.tree.plan_sweeps import measured, scored, sound, whole
 from pipeline.tree.slots import ROOT, Slot
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pipeline.core.graph import Target
 from pipeline.tree.draft import Draft, Paths
 from pipeline.tree.layout import SUMMARY, VALIDATION
@@ -17,16 +15,6 @@ def root(draft: Draft) -> Target:
     reads: dict[str, Paths] = {"repo": repo} if draft.spec.plain else {}
     params = {"repo": repo} if draft.spec.plain else {"repo": repo, "run": draft.spec.name}
     return draft.target("root", "root", reads, writes, params)
-
-
-def protected(draft: Draft) -> Target:
-    """As it is when a run begins.  Files of the project are no inputs: what is changed there is refused, not redone."""
-    spec = draft.spec
-    reads = {"root": draft.at.of_run("root.json")}
-    params: dict[str, Any] = {"repo": [*spec.protect.repo], "project": [*spec.protect.project]}
-    if spec.protect.project:  # another run begins on another day
-        params["run"] = spec.name
-    return draft.target("protected", "protected", reads, draft.guarded, params, line=spec.protect.line)
 
 
 def start(draft: Draft) -> Target:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import posixpath
 from collections.abc import Iterable
 from typing import Any
 
+from pipeline.core.globs import stands_for
 from pipeline.edge.files import Files
-from pipeline.edge.git.trees import Entry, blobs, changes, entries
+from pipeline.edge.git.trees import LINK, Entry, blobs, changes, entries
 from pipeline.edge.job import Job, StageFailed
 from pipeline.tree.bench import Bench
 from pipeline.tree.positions import position
@@ -21,9 +24,10 @@ _KNOWN = Files()
 
 def protect(job: Job) -> None:
     params, root = job.target.params, load(job.reads["root"][0])
-    repo, files = Bench(job.target.run).repo, Protected(root["tree"], params["repo"])
+    repo, files = Bench(job.target.run).repo, Protected(root["tree"], params["repo"], looked_in=params["looked_in"])
     found = {path: entry for path, entry in entries(repo, root["tree"]).items() if files.covers(path)}
     _check_found(params["repo"], found, root["commit"])
+    _check_links(repo, found)
     made = files._replace(files=found, imports=_imports(repo, found), project=digests(params["project"]))
     save(job.writes[PORT][0], made._asdict())
 
@@ -33,6 +37,18 @@ def _check_found(patterns: Iterable[str], found: Iterable[str], commit: str) -> 
         if not any(Protected("", (pattern,)).covers(path) for path in found):
             what = f"protect: {shown(pattern)} is nothing in commit {commit[:10]}, which the search starts from"
             raise StageFailed(f"{what}; name a file, a folder or a pattern of `repo:`", 2)
+
+
+def _check_links(repo: str, found: dict[str, Entry]) -> None:
+    """What a protected link leads to is what counts, as far as it is in the repo."""
+    links = {path: entry.blob for path, entry in found.items() if entry.mode == LINK}
+    leads_to = blobs(repo, links.values()) if links else {}
+    for path, blob in links.items():
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(path), os.fsdecode(leads_to[blob])))
+        inside = not target.startswith(("/", ".."))
+        if inside and not any(stands_for(target, other) for other in found):
+            what = f"protect: {shown(path)} is a symbolic link to {shown(target)}, which is not protected"
+            raise StageFailed(f"{what}; name that too", 2)
 
 
 def _imports(repo: str, found: dict[str, Entry]) -> dict[str, list[str]]:

@@ -36,12 +36,14 @@ class Protected(NamedTuple):
     """What a search may not change.  `tree`: the root's files.  `patterns`: of paths in it, as the spec has them.
 
     `files`: those that match, by path.  `imports`: of the Python files among them, the modules that they name.
+    `looked_in`: folders where Python finds modules, besides those that a file is in.
     `project`: patterns of paths of the project, and what was found there."""
 
     tree: str
     patterns: Sequence[str] = ()
     files: Mapping[str, Entry] = {}
     imports: Mapping[str, Sequence[str]] = {}
+    looked_in: Sequence[str] = ()
     project: Mapping[str, str] = {}
 
     def covers(self, path: str) -> bool:
@@ -61,7 +63,7 @@ class _Checks:
         self.protected = protected
         self.folders = {folder for path in protected.files for folder in above(path)} - {""}
         self.alike = {_folded(path): path for path in (*protected.files, *self.folders)}
-        self.modules = _modules(protected.imports)
+        self.modules = _modules(protected.imports, protected.looked_in)
 
     def why(self, path: str, before: Entry | None, after: Entry | None) -> str:
         name = shown(path)
@@ -97,7 +99,7 @@ class _Checks:
         if who is not None:
             return f"takes the place of the module {module}, which the protected {shown(who)} imports"
         if module in sys.stdlib_module_names:
-            return f"takes the place of Python's own module {module} for the protected files beside or below it"
+            return f"takes the place of Python's own module {module} for the protected files that are run from there"
         return ""
 
 
@@ -132,11 +134,11 @@ def _module(path: str, is_link: bool) -> str:
     return ".".join(parts) if all(part.isidentifier() for part in parts) else ""
 
 
-def _modules(imports: Mapping[str, Sequence[str]]) -> dict[str, dict[str, str]]:
-    """By each folder beside or above a protected Python file: the modules that such files import, and which does."""
+def _modules(imports: Mapping[str, Sequence[str]], looked_in: Sequence[str]) -> dict[str, dict[str, str]]:
+    """By each folder where a protected Python file finds modules: those that such files import, and which does."""
     found: dict[str, dict[str, str]] = {}
     for path, named in imports.items():
-        for folder in above(path):
+        for folder in (*above(path), *looked_in):
             known = found.setdefault(folder, {})
             for module in named:
                 for whole in _prefixes(module):

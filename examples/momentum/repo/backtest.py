@@ -1,5 +1,6 @@
 """What decisions would have earned: bought at the close they were made on, held for a month, trades paid for."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ class History:
     returns: Array  # a month each, costs paid
     wealth: Array  # a day each, starting at 1
     traded: Array  # a month each: value bought and sold, as a part of the wealth
+    bounds: list[int]  # days on which the months begin, and the last one ends
 
 
 def read_prices(path: Path) -> Prices:
@@ -66,7 +68,8 @@ def backtest(prices: Prices, wanted: Array) -> History:
         traded.append(trade)
         held, now = values[-1] / (values[-1].sum() + 1 - weights.sum()), now * growth[-1]
     months = [prices.days[day][:7] for day in days]
-    return History(months, np.array(returns), np.concatenate(wealth), np.array(traded))
+    bounds = [day - days[0] for day in [*days, len(prices.days) - 1]]
+    return History(months, np.array(returns), np.concatenate(wealth), np.array(traded), bounds)
 
 
 def sharpe(returns: Array) -> float:
@@ -75,10 +78,24 @@ def sharpe(returns: Array) -> float:
 
 
 def metrics(history: History) -> dict[str, float]:
-    peaks = np.maximum.accumulate(history.wealth)
+    peaks, growth = np.maximum.accumulate(history.wealth), history.wealth[-1] / history.wealth[0]
     return {
         "sharpe": sharpe(history.returns),
         "max_drawdown": float((history.wealth / peaks - 1).min()),
         "turnover": float(history.traded.mean() * MONTHS / 2),
-        "annual_return": float(history.wealth[-1] ** (MONTHS / len(history.returns)) - 1),
+        "annual_return": float(growth ** (MONTHS / len(history.returns)) - 1),
     }
+
+
+def years(months: Sequence[str]) -> list[str]:
+    """Those with two months at least: a single one has no deviation."""
+    counts = Counter(month[:4] for month in months)
+    return sorted(year for year, count in counts.items() if count > 1)
+
+
+def part(history: History, year: str) -> History:
+    """A year of it, from the wealth that it began with."""
+    own = [n for n, month in enumerate(history.months) if month[:4] == year]
+    months, bounds = slice(own[0], own[-1] + 1), history.bounds[own[0] : own[-1] + 2]
+    wealth = history.wealth[bounds[0] : bounds[-1] + 1]
+    return History(history.months[months], history.returns[months], wealth, history.traded[months], bounds)

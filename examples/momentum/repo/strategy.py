@@ -1,7 +1,7 @@
 """Which stocks to hold, and how much of each: decided on the first trading day of a month, at its close.
 
 `closes` has a row a day and a column a stock. It is passed whole, as vectorised research code does: nothing here
-keeps a decision from looking past its `day`. `canary.py` finds out whether one does.
+keeps a decision from looking past its `day`. `decisions.py` writes down what is decided, so that others can tell.
 """
 
 # ruff: noqa: ARG001 each part of the decision is given what it might go by
@@ -20,7 +20,7 @@ class Config:
 
     config_id: int
     lookback: int  # days
-    top: int  # stocks held
+    top: int  # stocks held at most
     seed: int
 
 
@@ -48,9 +48,9 @@ def signal(closes: Array, day: int, config: Config) -> Array:
 
 
 def choose(score: Array, top: int) -> Array:
-    """The stocks wanted most; sorting is stable, so ties go to the earlier column."""
+    """The better half of the stocks that there is place for; ties go to the earlier column."""
     order = np.argsort(-score, kind="stable")
-    return order[:top]
+    return order[: (top + 1) // 2]
 
 
 def conviction(count: int) -> Array:

@@ -1,4 +1,4 @@
-"""Backtest the strategy with every config: a row of metrics each, and the monthly returns they come from.
+"""Backtest the strategy with every config: a row of metrics for each of its years, and the monthly returns.
 
 Usage: python sweep.py [--prices FILE] [--config-limit N | --config-id I]
 
@@ -16,14 +16,14 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from backtest import Decide, History, Prices, backtest, decisions, metrics, read_prices
+from backtest import Decide, History, Prices, backtest, decisions, metrics, part, read_prices, trading_days, years
 from strategy import Config, decide
 
 LOOKBACKS = (21, 42, 63, 126, 189, 252)  # days
 TOPS = (3, 5, 8, 10)  # stocks held
 SEED = 1
 METRICS = ("sharpe", "max_drawdown", "turnover", "annual_return")
-COLUMNS = ("config_id", "params", "seed", "status", "error", *METRICS)
+COLUMNS = ("config_id", "block", "params", "seed", "status", "error", *METRICS)
 DIGITS = 6  # sums may differ in their last bits from one processor to another; these do not
 
 
@@ -40,7 +40,8 @@ def grid() -> list[Config]:
 
 
 def checked(history: History) -> History:
-    wrong = [name for name, value in metrics(history).items() if not math.isfinite(value)]
+    found = [metrics(part(history, year)) for year in years(history.months)]
+    wrong = sorted({name for each in found for name, value in each.items() if not math.isfinite(value)})
     if wrong:
         raise ValueError(f"not a finite number: {', '.join(wrong)}")
     return history
@@ -53,13 +54,18 @@ def outcome(prices: Prices, config: Config, decide: Decide) -> Outcome:
         return Outcome(config, None, " ".join(f"{type(error).__name__}: {error}".split()))
 
 
-def cells(outcome: Outcome) -> list[object]:
+def blocks(prices: Prices) -> list[str]:
+    """The years of every config, also of one that failed."""
+    return years([prices.days[day] for day in trading_days(prices.days)])
+
+
+def cells(outcome: Outcome, year: str) -> list[object]:
     config = outcome.config
     params = json.dumps({"lookback": config.lookback, "top": config.top})
     status = "ok" if outcome.history else "error"
-    found = metrics(outcome.history) if outcome.history else {}
+    found = metrics(part(outcome.history, year)) if outcome.history else {}
     numbers = [f"{found[name]:.{DIGITS}f}" if found else "" for name in METRICS]
-    return [config.config_id, params, config.seed, status, outcome.error, *numbers]
+    return [config.config_id, year, params, config.seed, status, outcome.error, *numbers]
 
 
 def write(path: Path, header: Iterable[str], rows: Iterable[Sequence[object]]) -> None:
@@ -86,7 +92,7 @@ def arguments() -> argparse.Namespace:
     part = parser.add_mutually_exclusive_group()
     ids = range(len(grid()))
     part.add_argument("--config-limit", type=int, choices=range(1, len(grid()) + 1), metavar="N", help="the first N")
-    part.add_argument("--config-id", type=int, choices=ids, metavar="I", help="only this row")
+    part.add_argument("--config-id", type=int, choices=ids, metavar="I", help="only this one")
     return parser.parse_args()
 
 
@@ -97,7 +103,7 @@ def main() -> None:
     table = Path(os.environ.get("AGENTIC_RESULTS_CSV", folder / "results.csv"))
     prices = read_prices(asked.prices)
     outcomes = [outcome(prices, config, decide) for config in configs]
-    write(table, COLUMNS, map(cells, outcomes))
+    write(table, COLUMNS, [cells(outcome, year) for outcome in outcomes for year in blocks(prices)])
     write(folder / "returns.csv", ("config_id", "month", "return"), monthly(outcomes))
 
 

@@ -3,7 +3,7 @@
 import unittest
 
 import numpy as np
-from backtest import COST, WARM_UP, Array, Prices, backtest, metrics, month_starts, trading_days
+from backtest import COST, WARM_UP, Array, Prices, backtest, metrics, month_starts, part, trading_days, years
 
 from tests.made_up import prices
 
@@ -47,6 +47,22 @@ class Backtest(unittest.TestCase):
         market = flat()
         market.closes[-20:, 0] = 25
         np.testing.assert_allclose(metrics(backtest(market, all_in(market, 0)))["max_drawdown"], -0.5, atol=0.005)
+
+    def test_years_follow_each_other_without_a_gap(self) -> None:
+        market = prices()
+        history = backtest(market, all_in(market, 4))
+        found = [part(history, year) for year in years(history.months)]
+        assert [len(each.returns) for each in found] == [3, 8]
+        np.testing.assert_array_equal(np.concatenate([each.returns for each in found]), history.returns)
+        growth = np.prod([each.wealth[-1] / each.wealth[0] for each in found])
+        np.testing.assert_allclose(growth, history.wealth[-1])
+
+    def test_a_year_starts_without_the_losses_of_the_one_before(self) -> None:
+        market = flat(600)
+        market.closes[330:, 0] = 25
+        before, after = (part(backtest(market, all_in(market, 0)), year) for year in ("2001", "2002"))
+        np.testing.assert_allclose(metrics(before)["max_drawdown"], -0.5, atol=0.005)
+        assert metrics(after)["max_drawdown"] > -0.005
 
     def test_trading_days_are_firsts_of_months_after_the_warm_up(self) -> None:
         days = prices().days

@@ -26,7 +26,7 @@ class Sweep(unittest.TestCase):
 
     def test_a_failure_is_a_row_with_an_error_and_no_metrics(self) -> None:
         outcomes = [outcome(prices(), config, too_few) for config in grid()[:2]]
-        rows = [dict(zip(COLUMNS, cells(each), strict=True)) for each in outcomes]
+        rows = [dict(zip(COLUMNS, cells(each, "2002"), strict=True)) for each in outcomes]
         assert [row["status"] for row in rows] == ["error", "ok"]
         assert [row["error"] for row in rows] == ["ValueError: three are too few", ""]
         assert [row["sharpe"] == "" for row in rows] == [True, False]
