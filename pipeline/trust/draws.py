@@ -8,7 +8,7 @@ single IEEE operations, which round alike everywhere."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from hashlib import shake_128
 from statistics import NormalDist
@@ -55,12 +55,17 @@ def cosines(ideas: Sequence[Sequence[float]], seed: int, pairs: int) -> Array:
 
     rows = np.array(ideas)
     total, squares = np.zeros((len(ideas), pairs)), np.zeros(pairs)
-    for start in range(0, rows.shape[1], SLAB):
-        part = rows[:, start : start + SLAB]
-        z = normals(seed, f"direction/{start}", part.shape[1] * pairs).reshape(-1, pairs)
-        total += np.einsum("kb,bp->kp", part, z)
+    for start, z in slabs(seed, rows.shape[1], pairs):
+        total += np.einsum("kb,bp->kp", rows[:, start : start + SLAB], z)
         squares += np.einsum("bp,bp->p", z, z)
     return total / (np.sqrt(np.maximum(squares, 1.0)) * UNIT)
+
+
+def slabs(seed: int, blocks: int, pairs: int) -> Iterator[tuple[int, Array]]:
+    """Random directions, a column each, not yet of length 1: from which block on, and so many blocks of them."""
+    for start in range(0, blocks, SLAB):
+        size = min(SLAB, blocks - start)
+        yield start, normals(seed, f"direction/{start}", size * pairs).reshape(size, pairs)
 
 
 def maxima(cosine: Array, prior: Sequence[float], df: float) -> list[float]:

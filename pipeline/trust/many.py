@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.trust import series
-from pipeline.trust.draws import GRID, normals
+from pipeline.trust.draws import GRID, slabs
 from pipeline.trust.moderation import FEWEST, trigamma
 from pipeline.trust.rule import TIE
 from pipeline.trust.skewness import OWN
@@ -45,7 +45,7 @@ def p_values(
 
 @lru_cache(maxsize=128)
 def _directions(seed: int, blocks: int, pairs: int) -> Array:
-    z = np.stack([normals(seed, f"direction/{block}", pairs) for block in range(blocks)]) / GRID
+    z = np.concatenate([slab for _, slab in slabs(seed, blocks, pairs)]) / GRID
     found: Array = z / np.sqrt(np.square(z).sum(axis=0))
     return found
 
