@@ -19,6 +19,10 @@ A kind may decide by what it recorded, for `coppice explain` and `coppice replay
 
     accounting  -> what `Accounting` here says
 
+A kind may tell what it would promote by chance, for `coppice calibrate`; it is then in CALIBRATING:
+
+    calibrating -> what `Calibrating` here says
+
 A kind may hold out a part of what is measured, for `coppice holdout`; it is then in HOLDING:
 
     holding     -> what `Holding` here says
@@ -43,6 +47,7 @@ KINDS = {"steps": "pipeline.steps", "tree": "pipeline.tree"}
 FOLLOWED = {"tree"}
 ADVANCING = {"tree"}
 ACCOUNTING = {"tree"}
+CALIBRATING = {"tree"}
 HOLDING = {"tree"}
 
 
@@ -104,6 +109,24 @@ class Accounting(Protocol):
         """One decision, `word` being what was asked for; SpecError when there is none."""
 
     def explain_lines(self, explained: Mapping[str, Any]) -> Sequence[str]:
+        """For people."""
+
+
+class Calibrating(Protocol):
+    """`again`: targets that no plan has, which measure once more what a search starts from."""
+
+    def seeds(self, run: str, targets: Sequence[Target], count: int) -> list[Target]:
+        """Those, so many times over; none where the measurement takes no seed.  SpecError if it is of no use anyway."""
+
+    def needed(self, run: str, again: Sequence[Target]) -> list[str]:
+        """The targets that must be there."""
+
+    def calibrate(
+        self, run: str, targets: Sequence[Target], again: Sequence[Target], depths: int, seed: int
+    ) -> Mapping[str, Any]:
+        """By so many made-up depths, or 0 for as many as are reasonable; as it is printed for tools."""
+
+    def lines(self, record: Mapping[str, Any]) -> Sequence[str]:
         """For people."""
 
 
@@ -206,6 +229,11 @@ def advancing(kind: str) -> Advancing:
 
 def accounting(kind: str) -> Accounting:
     made: Accounting = _module(kind, "accounting")
+    return made
+
+
+def calibrating(kind: str) -> Calibrating:
+    made: Calibrating = _module(kind, "calibrating")
     return made
 
 

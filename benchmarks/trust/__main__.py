@@ -35,6 +35,8 @@ def arguments() -> argparse.Namespace:
 
 
 def measured(name: str, depths: int, cells: Sequence[Params], jobs: int) -> list[Found]:
+    if jobs == 1:
+        return [cell(name, depths, params) for params in cells]
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         return list(pool.map(cell, [name] * len(cells), [depths] * len(cells), cells))
 

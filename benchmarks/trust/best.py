@@ -36,8 +36,9 @@ def _measure(depths: int, **params: object) -> Found:
     )
     size = 1.5 if params["ideas' noise"] == "half again" else 1.0
     rng, parts = seeded("best", *params.values()), dict[str, list[Share]]()
-    for _ in range(0, depths, CHUNK):
-        parent, ideas = (_measured(rng, k, blocks, spread, s) for k, s in ((1, 1.0), (IDEAS, size)))
+    for start in range(0, depths, CHUNK):
+        sides, count = ((1, 1.0), (IDEAS, size)), min(CHUNK, depths - start)
+        parent, ideas = (_measured(rng, (count, k, CONFIGS, blocks), spread, s) for k, s in sides)
         ideas[:, 0] += effect * ((0.5 + 0.5 / CONFIGS) * (1 + size**2) / 2 / blocks) ** 0.5
         for name, way in {"mean": _mean, "chosen once": _once, "in each block": _each}.items():
             wins = promoted(weighed(way(ideas) - way(parent)))
@@ -45,12 +46,12 @@ def _measure(depths: int, **params: object) -> Found:
     return {name: joined(found) for name, found in parts.items()}
 
 
-def _measured(rng: np.random.Generator, ideas: int, blocks: int, spread: float, size: float) -> Array:
+def _measured(rng: np.random.Generator, shape: tuple[int, ...], spread: float, size: float) -> Array:
     """[depth, idea, config, block].  A config's own level is drawn anew for each side."""
-    shape = (CHUNK, ideas, CONFIGS, blocks)
-    levels = rng.standard_normal((CHUNK, ideas, CONFIGS, 1)) * spread / (2 * blocks) ** 0.5
+    depths, ideas, configs, blocks = shape
+    levels = rng.standard_normal((depths, ideas, configs, 1)) * spread / (2 * blocks) ** 0.5
     levels -= levels.mean(axis=2, keepdims=True)
-    noise = (rng.standard_normal((CHUNK, ideas, 1, blocks)) + rng.standard_normal(shape)) / 2**0.5
+    noise = (rng.standard_normal((depths, ideas, 1, blocks)) + rng.standard_normal(shape)) / 2**0.5
     return levels + size * noise / 2**0.5
 
 

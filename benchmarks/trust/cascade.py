@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.trust.errors import CHUNK, any_of, joined
-from benchmarks.trust.judged import column, first, promoted, weighed
+from benchmarks.trust.judged import ALPHA, DRAWS, column, first, promoted, weighed
 from benchmarks.trust.shares import Share, seeded, share
 from benchmarks.trust.study import Found, Params, Promise, Study
 from benchmarks.trust.worlds import Array, World
@@ -21,8 +21,8 @@ def _grid(quick: bool) -> list[Params]:
 def _measure(depths: int, B: int, first: int, effect: float) -> Found:  # noqa: N803 they are the columns' names
     rng, world = seeded("cascade", B, first, effect), World(IDEAS, B)
     parts: dict[str, list[Share]] = {}
-    for _ in range(0, depths, CHUNK):
-        deltas, error = world.depths(rng, CHUNK)
+    for start in range(0, depths, CHUNK):
+        deltas, error = world.depths(rng, min(CHUNK, depths - start))
         blocks = deltas.mean(axis=2)
         blocks[:, 0] += effect * error[:, :1]
         for name, found in _ways(blocks, first, effect).items():
@@ -50,7 +50,7 @@ def _ways(blocks: Array, stop: int, effect: float) -> dict[str, Share]:
 
 def _weighed(depth: Array, kept: Array, stop: int, seed: int):  # type: ignore[no-untyped-def]
     deltas = [blocks.tolist() if k in kept else blocks[:stop].tolist() for k, blocks in enumerate(depth)]
-    return weigh(deltas, alpha=0.05, seed=seed, draws=2_000)
+    return weigh(deltas, alpha=ALPHA, seed=seed, draws=DRAWS)
 
 
 def _promises(params: Params, found: Found) -> list[Promise]:

@@ -21,7 +21,7 @@ from pipeline.trust.student import quantile
 
 Array = Any
 ALPHA = 0.05
-DRAWS = 2_000  # the test keeps its level at any number of them; the product's 10,000 cost more and say the same
+DRAWS = 1_000  # the test keeps its level at any number of them; the product's 10,000 cost more and find a little more
 RESAMPLES = 1_000
 LEVEL = 1.0  # a baseline's metric, for what reckons relative to it
 

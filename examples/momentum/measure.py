@@ -203,6 +203,8 @@ Made by `measure.py`, with Python {platform.python_version()} and numpy {np.__ve
 - Gain, SE, T and p compare with the first line of a table, by Coppice's paired rule: a gain a year, the years in the
   order of time. T is made smaller where years lean to losses. An idea that is refused before is not compared.
 - A drawdown is that within a year, negative: closer to zero is better.
+- By itself means: as the only idea of its depth, at the alpha of depth 1. That is easier than in the company of others,
+  by which the search has to reckon with the best of several, and knows more of how alike neighbouring years are.
 """
     depths = [depth(n, prices, level(ALPHA, len(DEPTHS), [True] * n)) for n in range(len(DEPTHS))]
     out.write_text("\n".join([about, *(f"{each}\n" for each in [*depths, *(table(on, prices) for on in KEPT)])]))

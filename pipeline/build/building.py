@@ -14,6 +14,7 @@ from pipeline.build.following import followers
 from pipeline.build.project import RunPlan
 from pipeline.build.runner import Interrupted, RoomRunner, Todo
 from pipeline.build.session import Session
+from pipeline.core.graph import Target
 from pipeline.core.rooms import rooms
 from pipeline.core.words import listed
 from pipeline.edge.lock import locked
@@ -35,9 +36,10 @@ def build_locked(
     words: Iterable[str],
     params: Mapping[str, Any],
     reporters: Mapping[str, Any],
+    aside: Sequence[Target] = (),
 ) -> int:
-    """For who has the locks of `plans` already."""
-    session = Session(plans, locks, params["always"])
+    """For who has the locks of `plans` already.  `aside`: targets that no plan has."""
+    session = Session(plans, locks, params["always"], aside)
     try:
         return _built(session, session.select(words), params, reporters)
     finally:

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from pipeline.build.project import RunPlan
 
 OTHER_FILE = "with Coppice in it, `doit` builds specs/ alone; put tasks in another file, for `doit -f FILE`"
-NEW_NAMES = {"why", "plan", "graph", "advance", "tree", "holdout", "explain", "replay", "init", "gc"}
+NEW_NAMES = {
+    "why", "plan", "graph", "advance", "tree", "calibrate", "holdout", "explain", "replay", "init", "gc",
+}  # fmt: skip
 # Options of doit's that have no meaning here: an error, rather than accepted and without effect.
 MEANINGLESS = {
     "par_type", "pdb", "single", "auto_delayed_regex", "failure_verbosity", "verbosity", "private",

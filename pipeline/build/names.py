@@ -15,6 +15,7 @@ COMMANDS = {
     "tree": "pipeline.build.tree_command:Tree",
     "explain": "pipeline.build.accounts:Explain",
     "replay": "pipeline.build.accounts:Replay",
+    "calibrate": "pipeline.build.calibrate:Calibrate",
     "holdout": "pipeline.build.holdout:Holdout",
     "init": "pipeline.build.upkeep:Init",
     "gc": "pipeline.build.upkeep:Gc",
@@ -27,7 +28,7 @@ MEANINGLESS = {
 }
 # Taken from the start, so that no run has to be renamed when they come.
 _LATER = {
-    "bank", "bg", "stats", "mcts", "calibrate", "watch", "dashboard",
+    "bank", "bg", "stats", "mcts", "watch", "dashboard",
 }  # fmt: skip
 # A run of such a name could not be selected.
 RESERVED = frozenset(COMMANDS) | frozenset(MEANINGLESS) | {"tabcompletion"} | _LATER

@@ -90,8 +90,9 @@ def load(runs: Iterable[str], keep: bool = True) -> dict[str, RunPlan]:
     return plans
 
 
-def graph(plans: dict[str, RunPlan]) -> Graph:
-    targets = [t for plan in plans.values() for t in plan.targets]
+def graph(plans: dict[str, RunPlan], aside: Sequence[Target] = ()) -> Graph:
+    """`aside`: targets that no plan has, which read what these make."""
+    targets = [*(t for plan in plans.values() for t in plan.targets), *aside]
     try:
         made = Graph(targets, in_order=len(plans) == 1)
     except CycleError as error:

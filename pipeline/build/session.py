@@ -21,15 +21,25 @@ from pipeline.errors import SpecError, clipped, instead
 
 
 class Session:
-    """Loads what is asked for and no more; everything in here is read-only until `prepare`."""
+    """Loads what is asked for and no more; everything in here is read-only until `prepare`.
 
-    def __init__(self, plans: Mapping[str, project.RunPlan], locks: Sequence[int] = (), always: bool = False) -> None:
+    `aside`: targets that are no part of a build of their run, but made and kept like any when they are asked for."""
+
+    def __init__(
+        self,
+        plans: Mapping[str, project.RunPlan],
+        locks: Sequence[int] = (),
+        always: bool = False,
+        aside: Sequence[Target] = (),
+    ) -> None:
         self.plans = dict(plans)
-        self.graph: Graph = project.graph(self.plans)
+        self.graph: Graph = project.graph(self.plans, aside)
         self.suspects: set[int] = set()
         self.watched: dict[str, list[str]] = {}
         self.listed: dict[str, list[str]] = {}  # files of a run's state that are still the right ones
         self.maker = Maker(self.graph, self._files(), self._receipts(), self._stores(), self._stages(), locks, always)
+        self.aside = {self.graph.index[target.name] for target in aside}
+        self.suspects |= self.aside  # no state tells of them
         if always:
             self.suspects = set(range(len(self.graph.targets)))
 
@@ -174,7 +184,8 @@ class Session:
             plain = [path for path in paths if path not in watched]
             listed = [*dict.fromkeys([*plain, *(w for behind in watched.values() for w in behind)])]
         signatures, contents = self.maker.files.remembered(listed)
-        suspects = [self.graph.targets[i].name for i in sorted(self.suspects) if self.graph.targets[i].run == run]
+        doubted = [self.graph.targets[i] for i in sorted(self.suspects - self.aside)]
+        suspects = [target.name for target in doubted if target.run == run]
         deciding = self._deciding(plan)
         seen = state.Seen(
             state.FORMAT,

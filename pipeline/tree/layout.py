@@ -39,6 +39,7 @@ class Layout(NamedTuple):
 MANIFEST, EVENTS = "manifest.json", "events.jsonl"
 HELD, OPENINGS, VERDICT = "holdout", "holdout.jsonl", "holdout.json"
 SUMMARY, VALIDATION = "TREE_SUMMARY.md", "VALIDATION_REPORT.md"
+CALIBRATED = "calibrate"  # what `coppice calibrate` has measured
 # Folders of worktrees.
 NODES = "wt"
 CANDIDATES = "cand"

@@ -53,14 +53,15 @@ class Blocks(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """`configs`: the values of each config by its id; None when only the command knows them.  `held`: ids of configs
-    that the search does not see."""
+    """`configs`: the values of each config by its id; None when only the command knows them.  `seed`: what {seed}
+    stands for; None when the command does not name it.  `held`: ids of configs that the search does not see."""
 
     command: Command
     mode: str
     configs: tuple[Mapping[str, Any], ...] | None
     limit: int | None
     blocks: Blocks | None = None
+    seed: int | None = None
     held: tuple[int, ...] = ()
 
     @property

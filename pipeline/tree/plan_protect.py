@@ -28,6 +28,7 @@ def _commands(spec: TreeSpec) -> Iterator[Command]:
     yield spec.sweep.command
     if spec.tests:
         yield spec.tests
+    yield from (check.command for check in spec.checks)
 
 
 def _looked_in(env: Mapping[str, str]) -> Iterator[str]:

@@ -130,7 +130,7 @@ def _limit(draft: Draft) -> int | None:
 
 def _sweep(draft: Draft, where: Slot | Place, part: Part) -> Target:
     sweep, command = draft.spec.sweep, draft.spec.sweep.command
-    params = command_params(command)
+    params = {**command_params(command), **_seed(draft)}
     if "limit" in command.uses:
         params["limit"] = part.limit
     if "blocks" in command.uses:
@@ -157,7 +157,7 @@ def _row(draft: Draft, where: Slot | Place, part: Part, config: int) -> Target:
     command, configs = draft.spec.sweep.command, draft.spec.sweep.configs or ()
     names = {"csv": f"rows/{config}.csv", "log": f"rows/{config}.log", "cost": f"rows/{config}.json"}
     writes = {port: part.record(draft, where, name) for port, name in names.items()}
-    params = {**command_params(command), "config_id": config, "values": dict(configs[config])}
+    params = {**command_params(command), **_seed(draft), "config_id": config, "values": dict(configs[config])}
     params |= {"limits": sealed} if (sealed := part.sealed(draft)) else {}
     if draft.spec.sweep.blocks:
         params["block"] = draft.spec.sweep.blocks.column
@@ -199,6 +199,11 @@ def compared(draft: Draft, slot: Slot) -> dict[str, Paths]:
         "parent": at.csv(slot.place),
         "root": at.csv(ROOT),
     }
+
+
+def _seed(draft: Draft) -> dict[str, int]:
+    """Only for a command that names it: others know nothing of seeds."""
+    return {} if draft.spec.sweep.seed is None else {"seed": draft.spec.sweep.seed}
 
 
 def block_ids(draft: Draft) -> list[str]:

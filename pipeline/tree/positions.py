@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pipeline.tree.slots import Place, Slot, parse_place, parse_slot
+from pipeline.tree.slots import ROOT, Place, Slot, parse_place, parse_slot
+
+AGAIN = "calibrate"  # begins the names of targets that measure the root once more
 
 SCORED = ("score", "settle")  # stages that end an evaluation: by its means alone, or with all of its depth
 FIRST, REST, HOLDOUT = "first", "rest", "holdout"  # parts of a sweep: which blocks
@@ -19,8 +21,16 @@ def depth_of(target: str) -> int:
 
 def position(target: str) -> Slot | Place:
     parts = own_name(target).split(".")
+    if parts[0] == AGAIN:
+        return ROOT
     is_slot = parts[2].startswith("i") and parts[2] != "idea"
     return parse_slot(".".join(parts[:3])) if is_slot else parse_place(".".join(parts[:2]))
+
+
+def again(target: str) -> str:
+    """Which measurement of the root beside its baseline, `calibrate.seed.3`; empty for all other targets."""
+    name = own_name(target)
+    return ".".join(name.split(".")[:3]) if name.startswith(f"{AGAIN}.") else ""
 
 
 def part_of(target: str) -> str:

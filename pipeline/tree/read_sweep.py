@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import product
 from typing import Any
 
@@ -16,12 +16,14 @@ from pipeline.tree.model import PER_CONFIG, WHOLE, Command, Sweep
 from pipeline.tree.read_blocks import blocks
 
 COMMAND_KEYS = ("run", "reads", "env", "timeout")
-SWEEP_KEYS = (*COMMAND_KEYS, "mode", "configs", "blocks")
+SWEEP_KEYS = (*COMMAND_KEYS, "mode", "configs", "seed", "blocks")
 # What a command may name in braces besides the files it reads.
 EVERYWHERE = ("project", "tree")
 SWEEPING = ("results", "output", "limit", "configs", "blocks")
 BY_CONFIG = ("results", "output", "config_id", "config", "blocks")
 MOST_CONFIGS = 100_000
+SEED = "seed"  # in braces; or the name of a value in `configs:`, which then is what the word stands for
+MOST_SEED = 2**31 - 1
 
 
 def tests(item: Item, timeout: float | None) -> Command:
@@ -36,13 +38,22 @@ def sweep(item: Item, limit: int | None, timeout: float | None) -> Sweep:
     if mode == PER_CONFIG and configs is None:
         item.wrong("sweep: mode per_config runs a command a config; say in `configs:` which there are")
     values = {name for config in configs or () for name in config} if mode == PER_CONFIG else set()
-    names = (*EVERYWHERE, *(BY_CONFIG if mode == PER_CONFIG else SWEEPING), *sorted(values))
+    names = (*EVERYWHERE, SEED, *(BY_CONFIG if mode == PER_CONFIG else SWEEPING), *sorted(values))
     command = read_command(item, keys, "sweep", names, timeout)
     repeated = blocks(keys["blocks"]) if "blocks" in keys else None
     _check_whole(keys["run"], command, mode, configs, limit)
     if "blocks" in command.uses and (repeated is None or repeated.ids is None):
         keys["run"].wrong("sweep: run: {blocks} stands for the ids of the blocks; say in `blocks:` which there are")
-    return Sweep(command, mode, configs, limit, repeated)
+    return Sweep(command, mode, configs, limit, repeated, _seed(keys, command, values))
+
+
+def _seed(keys: dict[str, Item], command: Command, values: Collection[str]) -> int | None:
+    named = SEED in command.uses and SEED not in values
+    if SEED in keys and not named:
+        keys[SEED].wrong("sweep: seed: the command never names {seed}, which stands for it")
+    if not named:
+        return None
+    return keys[SEED].count("sweep: seed", 0, MOST_SEED) if SEED in keys else 0
 
 
 def _check_whole(

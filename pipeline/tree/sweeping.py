@@ -17,7 +17,7 @@ from pipeline.edge.job import Job, Papers, StageFailed
 from pipeline.tree.commands import NOTHING_RAN, Errand, Ran, ran
 from pipeline.tree.gate import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.layout import Layout
-from pipeline.tree.positions import HOLDOUT, part_of, position
+from pipeline.tree.positions import HOLDOUT, again, part_of, position
 from pipeline.tree.records import Record, load, read_bytes, read_text, save, write
 from pipeline.tree.results import OK
 from pipeline.tree.slots import Slot
@@ -99,7 +99,7 @@ def swept(tree: str, why: str, results: bytes, exit_: int) -> Record:
 
 def _run(job: Job, what: str, values: Mapping[str, str], wants: bool) -> Ran:
     where, log = position(job.target.name), job.writes["log"][0]
-    at = Layout(job.target.run)
+    at, what = Layout(job.target.run), ".".join(filter(None, [again(job.target.name), what]))
     folder = at.of_eval(where, "out") if isinstance(where, Slot) else at.of_node(where, "out")
     part = part_of(job.target.name)  # each has a folder of its own for what it leaves; the checkout is the same
     names = [*([part] if part else []), *([] if what == "sweep" else [what])]
@@ -137,8 +137,8 @@ def _keeps_checkout(job: Job) -> bool:
 
 def _values(job: Job) -> dict[str, str]:
     params = job.target.params
-    limit = {"limit": str(params["limit"])} if "limit" in params else {}
-    return limit | ({"blocks": ",".join(params["blocks"])} if "blocks" in params else {})
+    given = {name: str(params[name]) for name in ("limit", "seed") if name in params}
+    return given | ({"blocks": ",".join(params["blocks"])} if "blocks" in params else {})
 
 
 def _configs(job: Job) -> bytes:

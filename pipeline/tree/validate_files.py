@@ -12,6 +12,7 @@ from pipeline.edge.receipts import Receipts
 from pipeline.tree.event_log import EventLog
 from pipeline.tree.layout import (
     BY_HAND,
+    CALIBRATED,
     CANDIDATES,
     EVENTS,
     HELD,
@@ -30,7 +31,8 @@ from pipeline.tree.scoring import PAIRED
 from pipeline.tree.slots import places_of, slots_of
 
 # Of a run's folder, what no target writes and belongs there all the same.
-OURS = {".coppice", "repo.git", CANDIDATES, BY_HAND, MANIFEST, EVENTS, SUMMARY, VALIDATION, HELD, OPENINGS, VERDICT}
+OURS = {".coppice", "repo.git", MANIFEST, EVENTS, SUMMARY, VALIDATION}
+OURS |= {CANDIDATES, BY_HAND, CALIBRATED, HELD, OPENINGS, VERDICT}
 
 _IDEA = re.compile(r"/(d[0-9]+\.n[0-9]+)/idea_([0-9]+)")
 _DEPTH = re.compile(r"/depths/([0-9]+)")

@@ -8,7 +8,7 @@ single IEEE operations, which round alike everywhere."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from hashlib import shake_128
 from statistics import NormalDist
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 BITS = 14  # of a number that is looked up
 GRID = 2.0**12  # steps in 1 of a normal number: none is beyond 4.02, an integer below 2**15
+SLAB = 64  # blocks at a time, for the sake of memory
 UNIT = 2.0**30  # steps in the length of an idea's coordinates: sums stay below 2**45 * sqrt(blocks)
 
 
@@ -52,14 +53,19 @@ def cosines(ideas: Sequence[Sequence[float]], seed: int, pairs: int) -> Array:
     direction.  The opposite directions have these with the other sign."""
     import numpy as np
 
+    rows = np.array(ideas)
     total, squares = np.zeros((len(ideas), pairs)), np.zeros(pairs)
-    product = np.empty_like(total)
-    for block, column in enumerate(zip(*ideas, strict=True)):
-        z = normals(seed, f"direction/{block}", pairs)
-        np.multiply(np.array(column)[:, None], z, out=product)
-        total += product
-        squares += z * z
+    for start, z in slabs(seed, rows.shape[1], pairs):
+        total += np.einsum("kb,bp->kp", rows[:, start : start + SLAB], z)
+        squares += np.einsum("bp,bp->p", z, z)
     return total / (np.sqrt(np.maximum(squares, 1.0)) * UNIT)
+
+
+def slabs(seed: int, blocks: int, pairs: int) -> Iterator[tuple[int, Array]]:
+    """Random directions, a column each, not yet of length 1: from which block on, and so many blocks of them."""
+    for start in range(0, blocks, SLAB):
+        size = min(SLAB, blocks - start)
+        yield start, normals(seed, f"direction/{start}", size * pairs).reshape(size, pairs)
 
 
 def maxima(cosine: Array, prior: Sequence[float], df: float) -> list[float]:

@@ -70,7 +70,7 @@ def weigh(
     _check(deltas, alpha, draws)
     count = blocks or max(map(len, deltas))
     standings = [_standing(blocks, count) for blocks in deltas]
-    live = [k for k, standing in enumerate(standings) if standing in (TESTED, STOPPED)]
+    live = [k for k, blocks in enumerate(deltas) if not steady(blocks)]
     full = filled([deltas[k] for k in live], count, seed)
     whole = [deltas[k] for k in live if standings[k] == TESTED]
     used = series.used(whole or full, ordered, rho)  # the noise that fills has no autocorrelation
@@ -100,9 +100,9 @@ def _check(deltas: Sequence[Blocks], alpha: float, draws: int) -> None:
 def _standing(blocks: Blocks, count: int) -> str:
     if not any(blocks):
         return IDENTICAL
-    if steady(blocks):
-        return DEGENERATE
-    return TESTED if len(blocks) == count else STOPPED
+    if len(blocks) < count:
+        return STOPPED
+    return DEGENERATE if steady(blocks) else TESTED
 
 
 def _ideas(ideas: Sequence[Blocks], rho: float) -> list[_Idea]:

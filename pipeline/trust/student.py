@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import count
-from math import exp, inf, lgamma, log, log1p
+from math import exp, inf, lgamma, log
 
 DECIMALS = 9
 TINY = 1e-300
@@ -14,7 +14,8 @@ TINY = 1e-300
 
 def cdf(t: float, df: float) -> float:
     """The probability of at most t."""
-    tail = 0.5 * _beta(df / (df + t * t), df / 2, 0.5)
+    square = t * t
+    tail = 0.5 * _beta(df / (df + square), square / (df + square), df / 2, 0.5)
     return 1 - tail if t > 0 else tail
 
 
@@ -34,13 +35,13 @@ def quantile(p: float, df: float) -> float:
     return round((low + high) / 2, DECIMALS) + 0.0
 
 
-def _beta(x: float, a: float, b: float) -> float:
-    """The regularised incomplete beta function."""
-    if x <= 0 or x >= 1:
-        return float(x >= 1)
+def _beta(x: float, rest: float, a: float, b: float) -> float:
+    """The regularised incomplete beta function; `rest` is 1 - x, which may be too small to be seen in x."""
+    if x <= 0 or rest <= 0:
+        return float(rest <= 0)
     if x > (a + 1) / (a + b + 2):  # there the fraction converges slowly
-        return 1 - _beta(1 - x, b, a)
-    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x))
+        return 1 - _beta(rest, x, b, a)
+    front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log(rest))
     return front * _fraction(x, a, b) / a
 
 

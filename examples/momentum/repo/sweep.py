@@ -28,10 +28,11 @@ DIGITS = 6  # sums may differ in their last bits from one processor to another; 
 
 
 class Outcome(NamedTuple):
-    """A config that failed has an error and no history."""
+    """A config that failed has an error and neither history nor years."""
 
     config: Config
     history: History | None
+    years: dict[str, dict[str, float]]  # metrics
     error: str
 
 
@@ -39,19 +40,20 @@ def grid() -> list[Config]:
     return [Config(i, lookback, top, SEED) for i, (lookback, top) in enumerate(product(LOOKBACKS, TOPS))]
 
 
-def checked(history: History) -> History:
-    found = [metrics(part(history, year)) for year in years(history.months)]
-    wrong = sorted({name for each in found for name, value in each.items() if not math.isfinite(value)})
+def by_year(history: History) -> dict[str, dict[str, float]]:
+    found = {year: metrics(part(history, year)) for year in years(history.months)}
+    wrong = sorted({name for each in found.values() for name, value in each.items() if not math.isfinite(value)})
     if wrong:
         raise ValueError(f"not a finite number: {', '.join(wrong)}")
-    return history
+    return found
 
 
 def outcome(prices: Prices, config: Config, decide: Decide) -> Outcome:
     try:
-        return Outcome(config, checked(backtest(prices, decisions(prices, config, decide))), "")
+        history = backtest(prices, decisions(prices, config, decide))
+        return Outcome(config, history, by_year(history), "")
     except Exception as error:  # noqa: BLE001 whatever a strategy does wrong with this config, the others are tried
-        return Outcome(config, None, " ".join(f"{type(error).__name__}: {error}".split()))
+        return Outcome(config, None, {}, " ".join(f"{type(error).__name__}: {error}".split()))
 
 
 def blocks(prices: Prices) -> list[str]:
@@ -63,7 +65,7 @@ def cells(outcome: Outcome, year: str) -> list[object]:
     config = outcome.config
     params = json.dumps({"lookback": config.lookback, "top": config.top})
     status = "ok" if outcome.history else "error"
-    found = metrics(part(outcome.history, year)) if outcome.history else {}
+    found = outcome.years.get(year, {})
     numbers = [f"{found[name]:.{DIGITS}f}" if found else "" for name in METRICS]
     return [config.config_id, year, params, config.seed, status, outcome.error, *numbers]
 

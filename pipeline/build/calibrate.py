@@ -1,0 +1,86 @@
+"""The command `calibrate`: the baseline of a search against itself, before money is spent."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import redirect_stdout
+from typing import Any, ClassVar
+
+from doit.exceptions import InvalidCommand
+
+from pipeline import kinds
+from pipeline.build.advance import PLAIN
+from pipeline.build.asked import plans_for
+from pipeline.build.command import NewCommand, opt_jobs
+from pipeline.build.exits import refuse
+from pipeline.build.project import RunPlan
+from pipeline.core.graph import Target
+from pipeline.edge.lock import locked
+from pipeline.errors import SpecError
+
+SEEDS = 5
+LEAST_DEPTHS, MOST_DEPTHS, MOST_SEEDS = 100, 100_000, 1000
+
+
+def _number(name: str, default: int, metavar: str, text: str) -> dict[str, Any]:
+    return {"name": name, "long": name, "type": int, "default": default, "metavar": metavar, "help": text}
+
+
+class Calibrate(NewCommand):
+    name = "calibrate"
+    doc_usage = "RUN"
+    doc_purpose = "hold the baseline of a search against itself: what would be promoted by chance, and what found"
+    doc_description = (
+        "Measures the root, and where its sweep names {seed} the root with other seeds; nothing else is run and nobody"
+        " is asked. From how these differ it makes depths of ideas without effect, and tells how many promote one; then"
+        " with an effect planted in one of them, how many find it; the same with twice and four times the blocks."
+        " Progress goes to standard error."
+    )
+    cmd_options = (
+        opt_jobs,
+        _number("depths", 0, "N", "so many made-up depths for each line [default: 2000, fewer where ideas are many]"),
+        _number("seeds", SEEDS, "N", f"measure the root with so many other seeds; 0: none [default: {SEEDS}]"),
+        _number("seed", 0, "N", "another number makes up others"),
+        {"name": "json", "long": "json", "type": bool, "default": False, "help": "print JSON, for tools"},
+    )
+
+    defaults: ClassVar = {option["name"]: option["default"] for option in cmd_options}
+
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        if len(args) != 1:
+            raise InvalidCommand(f"calibrate: name one run, not {len(args)}")
+        for option, least, most in (
+            ("depths", LEAST_DEPTHS, MOST_DEPTHS),
+            ("seeds", 0, MOST_SEEDS),
+            ("seed", 0, 2**31),
+        ):
+            if params[option] != self.defaults[option] and not least <= params[option] <= most:
+                raise InvalidCommand(f"calibrate: --{option} {params[option]}: give a number from {least} to {most}")
+        return calibrate(args[0], params)
+
+
+def calibrate(run: str, params: Any) -> int:
+    plans = plans_for([run])
+    if run not in plans:
+        raise SpecError(f"calibrate: '{run}' is no run; name one of: {', '.join(plans)}")
+    plan = plans[run]
+    if plan.kind not in kinds.CALIBRATING:
+        raise SpecError(f"{plan.spec}:1: kind: {plan.kind} promotes nothing that could be promoted by chance")
+    kind = kinds.calibrating(plan.kind)
+    again = kind.seeds(run, plan.targets, params["seeds"])
+    if code := _measured(plans, kind.needed(run, again), again, params["num_process"]):
+        return code
+    found = kind.calibrate(run, plan.targets, again, params["depths"], params["seed"])
+    print(json.dumps(found, indent=1) if params["json"] else "\n".join(kind.lines(found)))
+    return 0
+
+
+def _measured(plans: dict[str, RunPlan], words: list[str], again: list[Target], jobs: int) -> int:
+    from pipeline.build.building import Interrupted, build_locked
+
+    with locked([*plans]) as locks, redirect_stdout(sys.stderr):
+        try:
+            return build_locked(plans, locks, words, {**PLAIN, "num_process": jobs}, {}, again)
+        except Interrupted as error:
+            return refuse(f"{error}; what was finished is kept", 128 + error.number)
