@@ -247,14 +247,27 @@ def test_sums_over_blocks_are_exact() -> None:
             assert found[i] == product / (sqrt(squares) * 2.0**30)
 
 
+def leaning_to_losses(ideas: int, blocks: int) -> Deltas:
+    """Made without the C library's functions, which differ by a last bit."""
+    rng = random.Random(8)
+    common = [rng.random() for _ in range(blocks)]
+    return [[x + rng.random() - rng.random() ** 2 * 2 for x in common] for _ in range(ideas)]
+
+
+def golden() -> list[Weighed]:
+    deltas = leaning_to_losses(7, 12)
+    deltas[5] = deltas[5][:6]
+    deltas[2] = [x + 0.4 for x in deltas[2]]
+    return [judged(deltas, draws=10_000), judged(deltas, ordered=True), judged(deltas[:1], 0.01)]
+
+
 def test_the_same_numbers_come_out_everywhere() -> None:
     """On any machine, with any Python and numpy that are supported."""
-    gains = [[x + 0.6 * (k == 2) for x in blocks] for k, blocks in enumerate(in_time(7, 12, 0.3, 8))]
-    gains[5] = gains[5][:6]
-    found = [judged(gains, draws=10_000), judged(gains, ordered=True), judged(gains[:1], 0.01)]
+    found = golden()
+    assert found[0].ideas[2].t < found[0].ideas[2].mean / found[0].ideas[2].se  # the skew guard is at work
     assert [depth.ideas[0].p for depth in found] == GOLDEN_P
     assert sha256(repr(found).encode()).hexdigest() == GOLDEN
 
 
-GOLDEN_P = [0.0557944205579, 0.433783108446, 0.0274862568716]
-GOLDEN = "97dfdddcfc6e2468a117c3a75349e8be22878a0038230d6c219623cbe077ce25"
+GOLDEN_P = [0.985301469853, 0.985007496252, 0.513243378311]
+GOLDEN = "082df16995f8111599b42c5a5870d7d17f8fc0a156965828499cee72bbf8d0c4"
