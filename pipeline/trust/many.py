@@ -14,7 +14,6 @@ from pipeline.trust import series
 from pipeline.trust.draws import GRID, directions
 from pipeline.trust.moderation import FEWEST, trigamma
 from pipeline.trust.rule import TIE
-from pipeline.trust.skewness import OWN
 
 if TYPE_CHECKING:
     from pipeline.trust.draws import Array
@@ -108,11 +107,12 @@ def _observed(depths: Array, lengths: Array, prior_df: Array, variance: Array) -
 
 
 def _leanings(depths: Array) -> Array:
+    """Of each depth, for all of its ideas."""
     blocks = depths.shape[2]
     off = depths - depths.mean(axis=2, keepdims=True)
     second, third = np.square(off).mean(axis=2), (off * off * off).mean(axis=2)
     own = third / second**1.5 * np.sqrt(blocks * (blocks - 1)) / max(blocks - 2, 1)
-    found: Array = np.minimum(0.0, OWN * own + (1 - OWN) * own.mean(axis=1, keepdims=True))
+    found: Array = np.minimum(0.0, own.mean(axis=1, keepdims=True))
     return found
 
 
