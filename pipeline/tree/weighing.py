@@ -18,7 +18,7 @@ from pipeline.trust import wallet
 from pipeline.trust.evidence import Evidence, Weighed
 from pipeline.trust.noninferiority import guard
 from pipeline.trust.rule import weigh as weigh_ideas
-from pipeline.trust.verdicts import PROMOTED, REJECTED, STOPPED_EARLY, Verdict, verdict
+from pipeline.trust.verdicts import PROMOTED, verdict
 
 
 def weigh(job: Papers) -> None:
@@ -83,9 +83,7 @@ def tested(params: Mapping[str, Any], deltas: Sequence[Sequence[float]], alpha: 
 
 
 def _idea(params: Mapping[str, Any], evidence: Evidence, among: Weighed, guards: Sequence[Record]) -> Record:
-    stopped = evidence.blocks < among.blocks  # whatever was seen till then
-    found = verdict(evidence, among.alpha, params["score"]["smallest_effect"])
-    decided = ruled(Verdict(REJECTED, (STOPPED_EARLY,)) if stopped else found, guards)
+    decided = ruled(verdict(evidence, among.alpha, params["score"]["smallest_effect"]), guards)
     return {
         "verdict": decided.verdict,
         "reasons": [*decided.reasons],
