@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.trust import series
-from pipeline.trust.draws import GRID, normals
+from pipeline.trust.draws import GRID, directions
 from pipeline.trust.moderation import FEWEST, trigamma
 from pipeline.trust.rule import TIE
 from pipeline.trust.skewness import OWN
@@ -45,7 +45,7 @@ def p_values(
 
 @lru_cache(maxsize=128)
 def _directions(seed: int, blocks: int, pairs: int) -> Array:
-    z = np.stack([normals(seed, f"direction/{block}", pairs) for block in range(blocks)]) / GRID
+    z = np.concatenate([slab for _, slab in directions(seed, blocks, pairs)]) / GRID
     found: Array = z / np.sqrt(np.square(z).sum(axis=0))
     return found
 
@@ -120,7 +120,7 @@ def _guarded(t: Array, lean: Array, blocks: int) -> Array:
     """As `skewness.guarded`."""
     heeded = (t > 0) & (lean < 0)
     a = np.where(heeded, lean, -1.0) / (3 * np.sqrt(blocks))
-    found: Array = np.where(heeded, ((1 + a * t) ** 3 - 1) / (3 * a) + a / 2, t)
+    found: Array = np.where(heeded, np.minimum(t, t + a * (t * t + 0.5) + a * a * t * t * t / 3), t)
     return found
 
 
