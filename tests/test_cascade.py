@@ -91,7 +91,8 @@ def test_a_search_with_a_cascade_can_be_checked_and_is_told_of(project: Project)
     assert "Cascade: after 4 of 12 blocks d0.n0.i0" in found.project.read("runs/x/TREE_SUMMARY.md")
     replayed = found.project.call("replay", "x")
     assert replayed.code == 0, replayed
-    assert "stopped" in found.project.call("explain", "x:d0.n0.i1").out
+    told = found.project.call("explain", "x:d0.n0.i1").out
+    assert "not tested: stopped; needs a better place on the first blocks" in told
     manifest = found.record("manifest.json")
     assert [each["stopped_after_blocks"] for each in manifest["evaluations"].values()] == [None, 4, 4]
     assert manifest["evaluations"]["d0.n0.i1"]["cascade"]["goes_on"] is False

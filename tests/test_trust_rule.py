@@ -127,7 +127,14 @@ def test_a_stopped_idea_counts_and_cannot_win() -> None:
     assert (found.ideas[0].standing, found.ideas[0].p, found.ideas[0].blocks) == (STOPPED, 1, 6)
     assert [idea.standing for idea in found.ideas[1:]] == [TESTED] * 3
     assert found.critical > judged(deltas[1:]).critical
-    assert judged([[1.0] * 6, *deltas[1:]]).ideas[0].standing == STOPPED
+    for steady in (0.0, 1.0):
+        assert judged([[steady] * 6, *deltas[1:]]).ideas[0].standing == STOPPED
+
+
+def test_in_time_order_what_fills_a_stopped_idea_does_not_tell_how_alike_neighbours_are() -> None:
+    deltas = in_time(4, 20, 0.7, 5)
+    stopped, whole = [blocks[:6] for blocks in deltas[:2]], deltas[2:]
+    assert 0.3 < judged(whole, ordered=True).rho == judged([*stopped, *whole], ordered=True).rho
 
 
 def test_the_blocks_that_a_stopped_idea_misses_are_noise_of_its_size() -> None:

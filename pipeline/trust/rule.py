@@ -109,10 +109,10 @@ def _check(deltas: Sequence[Blocks], alpha: float, draws: int) -> None:
 
 
 def _standing(blocks: Blocks, count: int) -> str:
-    if not any(blocks):
-        return IDENTICAL
     if len(blocks) < count:
         return STOPPED
+    if not any(blocks):
+        return IDENTICAL
     return DEGENERATE if steady(blocks) else TESTED
 
 
