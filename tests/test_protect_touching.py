@@ -38,7 +38,7 @@ VOID = {
     "upper case": (added("SWEEP.py"), "SWEEP.py is at the protected sweep.py where upper and lower case are one"),
     "upper case folder": (added("Tests", LINK), "Tests is at the protected tests where upper and lower case are one"),
     "in upper case": (added("Tests/x"), "Tests/x is at the protected tests where upper and lower case are one"),
-    "with an accent of its own": (added("Cafe\u0301.py"), "is at the protected caf\u00e9.py where upper and lower case"),
+    "with an accent of its own": (added("Cafe\u0301.py"), "is at the protected caf\u00e9.py where"),
     "site": (added("sitecustomize.py"), "sitecustomize.py was added: Python runs it before any program"),
     "user site": (added("lib/usercustomize.py"), "lib/usercustomize.py was added"),
     "conftest": (changed("plus/conftest.py"), "plus/conftest.py was changed: pytest runs it before any test"),
