@@ -11,9 +11,9 @@ A, B = "a" * 40, "b" * 40
 HARNESS = b"import csv\nfrom bench import load\nimport backtest, numpy.linalg\ndef f():\n    from ..up import x\n"
 PROTECTED = Protected(
     "t" * 40,
-    ("sweep.py", "bench/**", "tests", "caf\\u00e9.py", "tools/run.py"),
+    ("sweep.py", "bench/**", "tests", "caf\u00e9.py", "tools/run.py"),
     dict.fromkeys(
-        ("caf\\u00e9.py", "sweep.py", "tools/run.py", "bench/deep/load.py", "tests/test_a.py", "tests/data.csv"),
+        ("caf\u00e9.py", "sweep.py", "tools/run.py", "bench/deep/load.py", "tests/test_a.py", "tests/data.csv"),
         (FILE, A),
     ),
     {"sweep.py": imported(HARNESS), "bench/deep/load.py": ["json"], "tests/test_a.py": [], "tools/run.py": []},
