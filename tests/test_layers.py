@@ -51,7 +51,9 @@ PURE = [
     "errors",
     "trust",
     *(f"tree.{name}" for name in ("beam", "budget", "gate", "ideas", "literal_keys", "prompting", "results")),
-    *(f"tree.{name}" for name in ("touching", "summary_holdout")),
+    *(f"tree.{name}" for name in ("paired", "pairs", "touching", "summary_holdout")),
+    *(f"tree.{name}" for name in ("draft", "layout", "model", "outlook", "plan", "positions", "shown")),
+    *(f"tree.plan_{part}" for part in ("cascade", "depths", "holdout", "ideas", "protect", "sweeps")),
     *(f"tree.{name}" for name in ("differing", "explaining", "measures", "measures_paired")),
     *(f"tree.{name}" for name in ("by_config", "rounding", "scoring", "slots", "summary", "summary_tables", "tables")),
 ]

@@ -20,9 +20,8 @@ _SUFFIX = re.compile(rf"(?:{_WORD})?\.(?:gz|bz2|xz|zst|lz4|br|Z)$|{_WORD}$")
 
 # X.Y: a patch release changes no result, and a store is shared by machines that differ in it.
 PYTHON = f"{sys.implementation.name}-{sys.version_info[0]}.{sys.version_info[1]}"
-
-
-_BY = {"stage": "", "python": ""}
+# Of a recipe, what a spec has no say in.
+_BY = ("stage", "python")
 
 
 def recipe(target: Target, code: str) -> dict[str, Any]:
@@ -44,7 +43,11 @@ def _reads(target: Target) -> list[Any]:
 
 def alike(then: Mapping[str, Any], now: Mapping[str, Any] | None) -> bool:
     """Does a spec ask for the same, whatever code and Python it is done by?"""
-    return now is not None and compact({**then, **_BY}) == compact({**now, **_BY})
+    return now is not None and compact(_asked(then)) == compact(_asked(now))
+
+
+def _asked(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: part for name, part in recipe.items() if name not in _BY}
 
 
 def reads_of(recipe: Mapping[str, Any], inputs: Sequence[str]) -> Ports:
