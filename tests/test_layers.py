@@ -55,7 +55,10 @@ PURE = [
     *(f"tree.{name}" for name in ("draft", "layout", "model", "outlook", "plan", "positions", "shown")),
     *(f"tree.plan_{part}" for part in ("cascade", "depths", "holdout", "ideas", "protect", "sweeps")),
     *(f"tree.{name}" for name in ("differing", "explaining", "measures", "measures_paired")),
-    *(f"tree.{name}" for name in ("by_config", "rounding", "scoring", "slots", "summary", "summary_tables", "tables")),
+    *(
+        f"tree.{name}"
+        for name in ("by_config", "rounding", "scoring", "sheet", "slots", "summary", "summary_tables", "tables")
+    ),
 ]
 # Only they may import these from outside the standard library.
 OUTSIDE = {

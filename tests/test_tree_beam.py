@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from pipeline.tree.beam import RANK, SAME_CODE, Progress, Promotion, promote, rank, stop_reason
 from pipeline.tree.gate import CHECKS, COMPLETED, FAILED, SKIPPED, Evaluation, comparable, gate
-from pipeline.tree.results import complete, expected, read
+from pipeline.tree.results import complete, expected
 from pipeline.tree.scoring import Comparison, Metric, Rules, Score, score
+from pipeline.tree.sheet import read
 from pipeline.tree.slots import Place, Slot, slots_of
 
 SLOTS = slots_of(1, 2, 3)

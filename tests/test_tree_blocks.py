@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.tree.pairs import by_block, other_seeds
-from pipeline.tree.results import Checked, complete, expected, in_order, read
+from pipeline.tree.results import Checked, complete, expected, in_order
+from pipeline.tree.sheet import read
 
 HEADER = "config_id,fold,status,seed,error,gain"
 CONFIGS, FOLDS = range(3), ("a", "b")

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.tree.results import Checked, Expected, Sheet, complete, expected, read
+from pipeline.tree.results import Checked, Expected, complete, expected
+from pipeline.tree.sheet import Sheet, read
 
 HEADER = "config_id,params,seed,status,error,sharpe,cost"
 GOOD = ['0,"{""a"": 1}",7,ok,,0.5,10', "1,{},7,ok,,0.25,20", "2,{},7,ok,,-1e-3,30"]

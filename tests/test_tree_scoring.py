@@ -9,9 +9,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pipeline.tree.results import Checked, Defect, Row
+from pipeline.tree.results import Checked
 from pipeline.tree.rounding import relative, significant
 from pipeline.tree.scoring import LOWER, Comparison, Constants, Metric, Rules, mistakes, score, weighted_means
+from pipeline.tree.sheet import Defect, Row
 
 SHARPE, RETURNS, VOLATILITY = Metric("sharpe"), Metric("returns"), Metric("volatility", LOWER)
 DRAWDOWN = Metric("drawdown", guard=True)

@@ -12,8 +12,9 @@ import numpy as np
 
 from benchmarks.trust.worlds import CONFIGS
 from pipeline.tree.gate import COMPLETED, Evaluation, gate
-from pipeline.tree.results import Checked, Row
+from pipeline.tree.results import Checked
 from pipeline.tree.scoring import Metric, Rules, score
+from pipeline.tree.sheet import Row
 from pipeline.tree.slots import Slot
 from pipeline.trust.evidence import Weighed
 from pipeline.trust.rule import weigh

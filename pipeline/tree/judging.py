@@ -10,8 +10,9 @@ from pipeline.edge.job import Papers
 from pipeline.tree.gate import COMPLETED, FAILED, Evaluation
 from pipeline.tree.pairs import by_block, other_seeds
 from pipeline.tree.records import load, name_of, read_bytes, save
-from pipeline.tree.results import Checked, Expected, Sheet, complete, expected, read
+from pipeline.tree.results import Checked, Expected, complete, expected
 from pipeline.tree.scoring import score
+from pipeline.tree.sheet import Sheet, read
 from pipeline.tree.slots import NO_SLOT
 from pipeline.tree.touching import VOID
 from pipeline.tree.verdicts import rules_of, summary_of

@@ -15,7 +15,8 @@ from pipeline.tree.gate import FAILED
 from pipeline.tree.ideas import parse
 from pipeline.tree.layout import CANDIDATES
 from pipeline.tree.records import Record
-from pipeline.tree.results import Checked, Row
+from pipeline.tree.results import Checked
+from pipeline.tree.sheet import Row
 from pipeline.tree.slots import Slot
 
 PENDING = "pending"

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipeline.tree.results import Checked, Defect, Row
+from pipeline.tree.results import Checked
+from pipeline.tree.sheet import Defect, Row
 from pipeline.trust.blocks import reduce
 
 

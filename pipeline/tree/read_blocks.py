@@ -7,7 +7,7 @@ import re
 from pipeline.declared import choice, number
 from pipeline.spec import Item
 from pipeline.tree.model import Blocks
-from pipeline.tree.results import NEEDED
+from pipeline.tree.sheet import NEEDED
 
 BLOCKS_KEYS = ("ids", "column", "order", "rho")
 NO_ORDER, TIME = "none", "time"

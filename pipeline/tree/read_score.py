@@ -10,7 +10,6 @@ from typing import Any
 
 from pipeline.declared import choice, flag, number
 from pipeline.spec import Item
-from pipeline.tree.results import NEEDED
 from pipeline.tree.scoring import (
     DEPTH,
     HIGHER,
@@ -24,6 +23,7 @@ from pipeline.tree.scoring import (
     Rules,
     mistakes,
 )
+from pipeline.tree.sheet import NEEDED
 
 METHODS = (WEIGHTED_MEANS, PAIRED)
 METRIC_KEYS = ("primary", "better", "weight", "guard", "margin")

@@ -19,7 +19,7 @@ from pipeline.tree.gate import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.layout import Layout
 from pipeline.tree.positions import HOLDOUT, again, part_of, position
 from pipeline.tree.records import Record, load, read_bytes, read_text, save, write
-from pipeline.tree.results import OK
+from pipeline.tree.sheet import OK
 from pipeline.tree.slots import Slot
 from pipeline.tree.touching import VOID
 

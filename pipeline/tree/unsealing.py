@@ -10,8 +10,9 @@ from pipeline.tree.judging import Sides, series_of, sheet, wanted_by
 from pipeline.tree.paired import ROOT, comparison
 from pipeline.tree.pairs import other_seeds
 from pipeline.tree.records import read_bytes, save
-from pipeline.tree.results import Checked, Expected, Sheet, complete, told
+from pipeline.tree.results import Checked, Expected, complete, told
 from pipeline.tree.scoring import PAIRED, Comparison, weighted_means
+from pipeline.tree.sheet import Sheet
 from pipeline.tree.verdicts import recommendation, rules_of
 from pipeline.tree.weighing import against
 
