@@ -11,9 +11,9 @@ A, B = "a" * 40, "b" * 40
 HARNESS = b"import csv\nfrom bench import load\nimport backtest, numpy.linalg\ndef f():\n    from ..up import x\n"
 PROTECTED = Protected(
     "t" * 40,
-    ("sweep.py", "bench/**", "tests"),
-    dict.fromkeys(("sweep.py", "bench/deep/load.py", "tests/test_a.py", "tests/data.csv"), (FILE, A)),
-    {"sweep.py": imported(HARNESS), "bench/deep/load.py": ["json"], "tests/test_a.py": []},
+    ("sweep.py", "bench/**", "tests", "tools/run.py"),
+    dict.fromkeys(("sweep.py", "tools/run.py", "bench/deep/load.py", "tests/test_a.py", "tests/data.csv"), (FILE, A)),
+    {"sweep.py": imported(HARNESS), "bench/deep/load.py": ["json"], "tests/test_a.py": [], "tools/run.py": []},
 )
 
 
@@ -60,6 +60,17 @@ VOID = {
     "binary": (added("backtest.cpython-311-x86_64-linux-gnu.so"), "takes the place of the module backtest"),
     "submodule": (added("numpy/linalg.py"), "takes the place of the module numpy.linalg"),
     "imported name": (added("bench.py"), "bench.py takes the place of the module bench"),
+    "package over what is protected": (
+        added("sweep/__init__.py"),
+        "sweep/__init__.py takes the place of the module sweep, which the protected sweep.py is part of",
+    ),
+    "binary over what is protected": (added("sweep.abi3.so"), "takes the place of the module sweep, which"),
+    "package around what is protected": (
+        added("tools/__init__.py"),
+        "takes the place of the module tools, which the protected tools/run.py is part of",
+    ),
+    "module around what is protected": (added("tools.py"), "takes the place of the module tools, which"),
+    "package in that": (added("tools/run/__init__.py"), "takes the place of the module tools.run, which"),
     "relative": (added("up.py"), "up.py takes the place of the module up"),
 }
 FINE = {
@@ -73,6 +84,8 @@ FINE = {
     "a file without suffix": added("random"),
     "removed": ("conftest.py", (FILE, A), None),
     "longer name": added("sweep.py.txt"),
+    "a folder that is no package, which loses against a file": added("sweep/more.py"),
+    "beside what is protected": added("tools/more.py"),
     "beside a pattern": added("bench2/x.txt"),
     "two dots": added("csv.old.py"),
 }

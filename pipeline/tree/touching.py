@@ -88,16 +88,15 @@ class _Checks:
 
     def _shadow(self, path: str, name: str, is_link: bool) -> str:
         for folder in self.modules:
-            below = f"{folder}/" if folder else ""
-            module = _module(path.removeprefix(below), is_link) if path.startswith(below) else ""
+            module = _named_in(path, folder, is_link)
             if module and (why := self._taken(folder, module)):
                 return f"{name} {why}"
         return ""
 
     def _taken(self, folder: str, module: str) -> str:
-        who = self.modules[folder].get(module)
-        if who is not None:
-            return f"takes the place of the module {module}, which the protected {shown(who)} imports"
+        whose = self.modules[folder].get(module)
+        if whose is not None:
+            return f"takes the place of the module {module}, which the protected {whose}"
         if module in sys.stdlib_module_names:
             return f"takes the place of Python's own module {module} for the protected files that are run from there"
         return ""
@@ -135,15 +134,25 @@ def _module(path: str, is_link: bool) -> str:
 
 
 def _modules(imports: Mapping[str, Sequence[str]], looked_in: Sequence[str]) -> dict[str, dict[str, str]]:
-    """By each folder where a protected Python file finds modules: those that such files import, and which does."""
+    """By each folder where a protected Python file finds modules, or is found: those that such files import or are
+    part of, and which does or is."""
     found: dict[str, dict[str, str]] = {}
     for path, named in imports.items():
         for folder in (*above(path), *looked_in):
             known = found.setdefault(folder, {})
+            # `python -m` runs a package rather than a file of its name
+            for module in _prefixes(_named_in(path, folder)):
+                known.setdefault(module, f"{shown(path)} is part of")
             for module in named:
                 for whole in _prefixes(module):
-                    known.setdefault(whole, path)
+                    known.setdefault(whole, f"{shown(path)} imports")
     return found
+
+
+def _named_in(path: str, folder: str, is_link: bool = False) -> str:
+    """The module that a file is for who looks for it in a folder; empty when it is not found there."""
+    below = f"{folder}/" if folder else ""
+    return _module(path.removeprefix(below), is_link) if path.startswith(below) else ""
 
 
 def above(path: str) -> Iterator[str]:
@@ -154,7 +163,7 @@ def above(path: str) -> Iterator[str]:
 
 
 def _prefixes(module: str) -> Iterator[str]:
-    parts = module.split(".")
+    parts = module.split(".") if module else []
     yield from (".".join(parts[: i + 1]) for i in range(len(parts)))
 
 
