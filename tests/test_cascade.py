@@ -14,7 +14,8 @@ from pipeline.tree.cascading import picked
 SWEEP = """\
 results=$1 blocks=$2
 gain=0 noise=1 seed=1 quit=
-echo "$(basename "$PWD") $blocks" >> "$LIST"
+where=$(basename "$PWD" | sed -E 's/[.](first|rest|holdout)//')
+echo "$where $blocks" >> "$LIST"
 for idea in plus/*; do . "./$idea"; done
 [ -e "$LIST.hook" ] && . "$LIST.hook"
 case ",$blocks," in *",$quit,"*) exit 3 ;; esac
@@ -90,7 +91,8 @@ def test_a_search_with_a_cascade_can_be_checked_and_is_told_of(project: Project)
     assert "Cascade: after 4 of 12 blocks d0.n0.i0" in found.project.read("runs/x/TREE_SUMMARY.md")
     replayed = found.project.call("replay", "x")
     assert replayed.code == 0, replayed
-    assert "stopped" in found.project.call("explain", "x:d0.n0.i1").out
+    told = found.project.call("explain", "x:d0.n0.i1").out
+    assert "not tested: stopped; needs a better place on the first blocks" in told
     manifest = found.record("manifest.json")
     assert [each["stopped_after_blocks"] for each in manifest["evaluations"].values()] == [None, 4, 4]
     assert manifest["evaluations"]["d0.n0.i1"]["cascade"]["goes_on"] is False
@@ -114,7 +116,7 @@ def test_keeping_more_measures_only_what_was_left_out(project: Project) -> None:
 def test_a_kill_loses_nothing_that_was_measured(project: Project, last: str) -> None:
     """It comes while `last` is measured: what went before is not measured again."""
     found = search(project)
-    hook = f'[ "$(basename "$PWD") $blocks" != "{last}" ] || {{ touch "$LIST.born"; sleep 300; }}\n'
+    hook = f'[ "$where $blocks" != "{last}" ] || {{ touch "$LIST.born"; sleep 300; }}\n'
     project.write("list.hook", hook)
     build = project.popen("run")
     until((found.root / "list.born").exists)
@@ -148,7 +150,8 @@ def test_what_is_not_complete_on_the_first_blocks_does_not_go_on(project: Projec
 def test_a_sweep_by_config_has_its_rows_in_two_parts(project: Project) -> None:
     row = """\
 results=$1 id=$2 blocks=$4 gain=0
-echo "$(basename "$PWD") $id $blocks" >> "$LIST"
+where=$(basename "$PWD" | sed -E 's/[.](first|rest|holdout)//')
+echo "$where $id $blocks" >> "$LIST"
 for idea in plus/*; do . "./$idea"; done
 echo "$blocks" | tr , '\\n' | awk -v gain="$gain" -v id="$id" '
 BEGIN { print "block,gain" } { printf "%s,%.4f\\n", $1, id + gain * (1 + sin($1) / 4) }' > "$results"

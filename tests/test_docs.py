@@ -16,7 +16,7 @@ from pipeline.core.outcome import FRESH, Outcome
 from pipeline.edge.process import ALLOWED, MARK
 from pipeline.steps.read import KEYS, MAX_TARGETS, STEP_KEYS
 from pipeline.tree import read as tree_read
-from pipeline.tree import read_blocks, read_cascade, read_checks, read_score, read_sweep
+from pipeline.tree import read_blocks, read_cascade, read_checks, read_holdout, read_score, read_sweep
 from pipeline.tree.beam import EMPTY_FRONTIER, MAX_DEPTH, STRICT_FAILURE
 from pipeline.tree.budget import REACHED
 from pipeline.tree.scoring import Constants, Paired
@@ -159,6 +159,7 @@ TREE = (ROOT / "docs/tree.md").read_text()
         ("## Keys of `tests` and `sweep`", read_sweep.SWEEP_KEYS),
         ("## Keys of `blocks`", read_blocks.BLOCKS_KEYS),
         ("## Keys of `cascade`", read_cascade.CASCADE_KEYS),
+        ("## Keys of `holdout`", read_holdout.HOLDOUT_KEYS),
         ("## Keys of a check", read_checks.CANARY_KEYS),
         ("## Keys of a metric", read_score.METRIC_KEYS),
         ("## Keys of `score`", ("method", *Paired._fields, *Constants._fields)),

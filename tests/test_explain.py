@@ -15,6 +15,7 @@ from pipeline.tree.beam import promote
 from pipeline.tree.explaining import Told, among, gate_told
 from pipeline.tree.gate import CHECKS, Evaluation, gate
 from pipeline.tree.measures import MEASURES
+from pipeline.tree.measures_paired import UNTESTED
 from pipeline.tree.scoring import Comparison, Constants, Detail, Metric, Rules, Score, judged, weight
 
 IDEAS = {
@@ -185,6 +186,14 @@ def test_a_verdict_by_blocks_is_told_with_its_evidence(project: Project) -> None
     said = found.project.call("explain", "x:d0.n0.i1").out
     assert "20 blocks; an effect of " in said
     assert "against an alpha of 0.05" in said
+
+
+@pytest.mark.parametrize(("idea", "what"), [("gain=0", "identical"), ("gain=2", "degenerate")])
+def test_what_could_not_be_tested_is_told_with_what_it_lacks(project: Project, idea: str, what: str) -> None:
+    found = search_by_blocks(project, {"a": idea})
+    found.build()
+    chance = failed(explained(found, "d0.n0.i0"))["chance"]
+    assert (chance["what"], chance["needs"]) == (f"not tested: {what}", UNTESTED[what])
 
 
 def test_too_few_blocks_and_too_small_an_effect_are_told(project: Project) -> None:

@@ -1,16 +1,21 @@
 """What is held out: nobody sees it before the search has stopped; then it is opened once, and every opening is told."""
 
 import json
+import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Project, Said
-from searches import Search, by_config, command
+from searches import Search, agent, by_config, command
 from test_cascade import IDEAS, SWEEP, until
+
+from pipeline.edge.confine import abi
+from pipeline.tree.sealed import armed, sprung
 
 HELD = [str(n) for n in range(6, 14)]
 SEARCHED = "0,1,2,3,4,5"
-MEASURED = f"d0.n0.holdout {','.join(HELD)}"
 
 
 def search(project: Project, ideas: dict[str, str] = IDEAS, **keys: Any) -> Search:
@@ -145,7 +150,7 @@ def test_a_kill_while_it_is_measured_is_no_second_opening(project: Project) -> N
     found = search(project)
     found.build()
     found.executed()
-    hook = '[ "$(basename "$PWD")" != d1.n0 ] || { touch "$LIST.born"; sleep 300; }\n'
+    hook = '[ "$where" != d1.n0 ] || { touch "$LIST.born"; sleep 300; }\n'
     project.write("list.hook", hook)
     build = project.popen("holdout", "x")
     until((found.root / "list.born").exists)
@@ -184,7 +189,8 @@ def test_removing_the_copy_too_is_still_noticed(project: Project) -> None:
 def test_configs_keep_their_numbers(project: Project) -> None:
     row = """\
 results=$1 id=$2 gain=0
-echo "$(basename "$PWD") $id" >> "$LIST"
+where=$(basename "$PWD" | sed -E 's/[.](first|rest|holdout)//')
+echo "$where $id" >> "$LIST"
 for idea in plus/*; do . "./$idea"; done
 for b in 0 1 2 3 4 5; do echo "$b"; done | awk -v gain="$gain" -v id="$id" '
 BEGIN { print "block,gain" } { printf "%s,%.4f\\n", $1, id + gain * (1 + sin($1) / 4) }' > "$results"
@@ -257,6 +263,82 @@ def test_a_cascade_and_a_holdout_go_together(project: Project) -> None:
     assert not [line for line in found.executed() if "6" in line.split()[1].split(",")]
     told(found)
     assert found.executed() == [f"d0.n0 {','.join(HELD)}", f"d1.n0 {','.join(HELD)}"]
+
+
+SEALED = {"blocks": HELD, "reads": {"data": "sealed.txt"}}
+
+
+def with_sealed_data(project: Project, ideas: dict[str, str], **keys: Any) -> Search:
+    """Who sees what is held out takes its gain from there."""
+    found = search(project, ideas)
+    project.write("open.txt", "0\n")
+    project.write("sealed.txt", "gain=9\n")
+    sweep = command("sh {code} {results} {blocks}", {"code": "blocks.sh", "data": "open.txt"}, blocks=14)
+    found.spec(sweep=sweep, holdout=SEALED, **keys)
+    return found
+
+
+THIEF = 'gain=2 noise=1.5; . "$(dirname "$LIST")/sealed.txt"'
+
+
+@pytest.mark.skipif(not abi(), reason="this kernel has no Landlock")
+@pytest.mark.parametrize("tests", [None, command(". ./plus/a; : {in}", "row.sh")], ids=["sweep", "tests"])
+def test_a_candidate_cannot_open_what_is_sealed(project: Project, tests: Any) -> None:
+    found = with_sealed_data(project, {"a": THIEF, "b": "gain=2 noise=1.5"}, tests=tests)
+    if tests:
+        project.write("repo/plus/a", "")
+        project.write("repo/plus/start", ":\n")
+        project.write("ideas/a/change.patch", "--- a/plus/a\n+++ b/plus/a\n@@ -0,0 +1 @@\n+" + THIEF + "\n")
+    found.build()
+    assert found.summary("d0.n0.i0")["status"] == "failed"
+    assert "denied" in found.project.read(f"runs/x/eval/d0.n0.i0/{'test' if tests else 'sweep'}.log")
+    assert found.why("d0.n0.i1") == "d1.n0"
+    assert told(found)["result"]["comparison"]["evidence"]["verdict"] == "promoted"
+
+
+@pytest.mark.skipif(not abi(), reason="this kernel has no Landlock")
+def test_an_agent_cannot_open_what_is_sealed(project: Project) -> None:
+    found = with_sealed_data(project, {"a": "gain=2 noise=1.5"})
+    project.write(
+        "agent.coder", 'cat "$project/sealed.txt" 2> "$project/said" > "$project/stolen"; echo "gain=2" > plus/a\n'
+    )
+    found.spec(roles={**found.keys["roles"], "coder": agent("coder")})
+    found.build()
+    assert "denied" in project.read("said")
+    assert project.read("stolen") == ""
+
+
+def test_whoever_touches_what_is_sealed_is_void(project: Project) -> None:
+    """It need not have been able to read it."""
+    found = with_sealed_data(
+        project, {"a": 'gain=2; touch -a "$(dirname "$LIST")/sealed.txt"', "b": "gain=2 noise=1.5"}
+    )
+    found.build()
+    assert (
+        found.why("d0.n0.i0")
+        == f"failed: void: the sealed holdout was {'touched' if abi() else 'read'} while it ran (sealed.txt)"
+    )
+    assert found.why("d0.n0.i1") == "d1.n0"
+
+
+def read(path: Path) -> None:
+    path.read_text()
+
+
+def read_and_hide(path: Path) -> None:
+    path.read_text()
+    os.utime(path, ns=(0, path.stat().st_mtime_ns))
+
+
+@pytest.mark.parametrize("how", [read, read_and_hide, Path.unlink])
+def test_the_tripwire_sees_who_reads_though_nothing_hides_the_file(tmp_path: Path, how: Callable[[Path], None]) -> None:
+    path = tmp_path / "sealed.txt"
+    path.write_text("secret\n")
+    wire = armed([str(path)], hidden=False)
+    assert sprung(wire, hidden=False) == ""
+    assert sprung(armed([str(path)], hidden=False), hidden=False) == "", "it is not tripped by being set"
+    how(path)
+    assert sprung(wire, hidden=False).startswith("void: the sealed holdout was read")
 
 
 WHOLE = command("sh {in} {results} {limit}", "blocks.sh", configs=4)

@@ -51,7 +51,7 @@ PURE = [
     "errors",
     "trust",
     *(f"tree.{name}" for name in ("beam", "budget", "gate", "ideas", "literal_keys", "prompting", "results")),
-    "tree.touching",
+    *(f"tree.{name}" for name in ("touching", "summary_holdout")),
     *(f"tree.{name}" for name in ("differing", "explaining", "measures", "measures_paired")),
     *(f"tree.{name}" for name in ("by_config", "rounding", "scoring", "slots", "summary", "summary_tables", "tables")),
 ]

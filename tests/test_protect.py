@@ -35,8 +35,19 @@ def test_a_candidate_that_edits_it_is_void(project: Project) -> None:
     patch = f"--- a/sweep.sh\n+++ b/sweep.sh\n@@ -1 +1 @@\n-{HARNESS}+{HARNESS.replace('ok,', 'ok,9')}"
     search = protecting(project, patch=patch)
     search.build()
-    assert search.why("d0.n0.i0") == "failed: void: sweep.sh is protected and was changed"
+    why = "void: sweep.sh is protected and was changed"
+    assert search.why("d0.n0.i0") == f"failed: {why}"
     assert search.summary("d0.n0.i0")["status"] == "failed"
+    assert search.record("eval/d0.n0.i0/checks.json")["why"] == why
+    assert search.record("eval/d0.n0.i0/sweep.json")["status"] == "skipped"
+
+
+def test_a_void_candidate_is_not_run_at_all_not_even_by_the_tests(project: Project) -> None:
+    search = protecting(project, patch=adding("conftest.py", "x = 1"), tests={"run": ["echo", "ran"]})
+    search.build()
+    assert "conftest.py was added" in search.record("eval/d0.n0.i0/test.json")["why"]
+    assert project.read("runs/x/nodes/d0.n0/test.log") == "ran\n"
+    assert project.read("runs/x/eval/d0.n0.i0/test.log") == ""
 
 
 ERRORS = {

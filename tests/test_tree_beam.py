@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.tree.beam import RANK, SAME_CODE, Progress, Promotion, promote, rank, stop_reason
-from pipeline.tree.gate import CHECKS, COMPLETED, FAILED, SKIPPED, Evaluation, gate
+from pipeline.tree.gate import CHECKS, COMPLETED, FAILED, SKIPPED, Evaluation, comparable, gate
 from pipeline.tree.results import complete, expected, read
 from pipeline.tree.scoring import Comparison, Metric, Rules, Score, score
 from pipeline.tree.slots import Place, Slot, slots_of
@@ -91,6 +91,12 @@ def test_each_check_of_the_gate_says_what_is_wrong(faulty: Evaluation, check: st
     found = promoted(depth(faulty))
     assert found.empty
     assert found.decisions[0][1:] == (None, check, why)
+
+
+@pytest.mark.parametrize(("faulty", "check"), [fault[:2] for fault in FAULTS])
+def test_luck_chooses_among_all_that_lack_nothing_but_a_score(faulty: Evaluation, check: str) -> None:
+    assert comparable(faulty) == (check in ("primary", "recommended"))
+    assert comparable(GOOD)
 
 
 def test_the_checks_are_made_in_order_and_each_has_a_fault_here() -> None:

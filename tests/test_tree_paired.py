@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from conftest import Project
-from searches import Search, command, files, told
+from searches import Search, adding, command, files, idea, told
 
 # A row a (config, block); the noise of a block is shared by all configs and ideas, that of an idea is its own.
 SWEEP = """\
@@ -106,6 +106,39 @@ def test_alpha_is_for_the_run_and_goes_on_to_the_next_depth_after_a_promotion(pr
     found.spec(score={"alpha_over": "depth"})
     found.build()
     assert {found.record(f"depths/{depth}/weighed.json")["alpha"] for depth in range(4)} == {0.05}
+
+
+@pytest.mark.parametrize(
+    ("ideas", "freed"),
+    [
+        ({"1": "gain=2 noise=1"}, False),
+        ({"1": "gain=2 noise=1", "2": "gain=2 noise=1"}, False),
+        ({"1": "gain=2 noise=1", "2": "gain=3 noise=1"}, True),
+    ],
+    ids=["one of two places", "the same code twice", "both places"],
+)
+def test_alpha_goes_on_only_where_no_place_was_left_for_noise(
+    project: Project, ideas: dict[str, str], freed: bool
+) -> None:
+    found = search(project, {}, ideas_per_node=2, beam_width=2, max_depth=2)
+    for name, shell in ideas.items():
+        found.project.write(f"ideas/{name}/idea.md", idea(name))
+        found.project.write(f"ideas/{name}/change.patch", adding("plus/it", shell))
+    found.build()
+    assert len([each for each in verdicts(found).values() if each[0] == "promoted"]) == len(ideas)
+    assert [found.record(f"depths/{depth}/weighed.json")["alpha"] for depth in range(2)] == [0.025, 0.025 * (1 + freed)]
+
+
+def test_the_order_of_ideas_decides_nothing(project: Project) -> None:
+    found = search(project)
+    found.build()
+    weighed = found.record("depths/0/weighed.json")["evidence"]
+    for name in reversed(IDEAS):
+        (found.root / f"ideas/{name}").rename(found.root / f"ideas/{9 - len(name)}{name}")
+    found.build()
+    again = found.record("depths/0/weighed.json")["evidence"]
+    assert sorted(map(str, weighed.values())) == sorted(map(str, again.values()))
+    assert weighed != again
 
 
 def test_the_beam_is_ranked_by_what_is_gained_on_the_root(project: Project) -> None:

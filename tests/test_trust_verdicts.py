@@ -98,6 +98,13 @@ def test_a_guard_without_noise_goes_by_what_is_there() -> None:
     assert guard([[-9.0] * 4], 0)[0].verdict == UNDECIDED
 
 
+def test_a_guard_has_failed_only_where_a_loss_within_its_margin_is_excluded() -> None:
+    losses = [-0.9, -1.9, -0.8, -1.7, -1.0, -1.8]  # a mean of -1.35, and -0.93 at best
+    assert [guard([losses], margin)[0].verdict for margin in (0.85, 1.3, 1.4, 2.5)] == [
+        FAILED, UNDECIDED, UNDECIDED, PASSED,
+    ]  # fmt: skip
+
+
 def test_a_guard_in_time_order_asks_for_more() -> None:
     trend = [x / 10 for x in (0, 1, 2, 3, 2, 1, 0, -1, -2, -3, -2, -1)] * 2
     (apart,), (ordered,), (known,) = (

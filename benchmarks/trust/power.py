@@ -32,18 +32,15 @@ def _measure(depths: int, spread: float, K: int, B: int, effect: float) -> Found
         t = blocks.mean(axis=2) / error
         oracles.append(share(first(t, t >= oracle_critical(K))))
     one, other = joined(ours), joined(oracles)
-    return {"coppice": one, "oracle": other, "% of the oracle": _ratio(one, other)}
-
-
-def _ratio(one: Share, other: Share) -> float:
-    return round(100 * one.hits / max(1, other.hits), 1)
+    return {"coppice": one, "oracle": other, "% of the oracle": Share(min(one.hits, other.hits), other.hits)}
 
 
 def _promises(params: Params, found: Found) -> list[Promise]:
     if params["effect"] != PROMISED or params["B"] < FROM[params["K"]]:
         return []
     ratio = found["% of the oracle"]
-    return [Promise(ratio >= ENOUGH, f"at {PROMISED} SE at least {ENOUGH:.0f} % of the oracle's power: {ratio} %")]
+    reached = ratio.interval[1] >= ENOUGH
+    return [Promise(reached, f"at {PROMISED} SE at least {ENOUGH:.0f} % of the oracle's power: {ratio}")]
 
 
 POWER = Study(

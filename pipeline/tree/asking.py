@@ -16,6 +16,7 @@ from pipeline.tree.default_prompts import path_of
 from pipeline.tree.positions import own_name
 from pipeline.tree.prompting import mistakes, rendered
 from pipeline.tree.records import read_bytes, read_text
+from pipeline.tree.sealed import sealed_of
 
 
 class Asking(NamedTuple):
@@ -71,7 +72,7 @@ class Asking(NamedTuple):
         backend = self.roles[question.role]
         while True:
             try:
-                return ask(backend, question, Desk(self.job.processes, self.job.target.run))
+                return ask(backend, question, self._desk())
             except Unavailable as problem:
                 raise StageFailed(str(problem), 1) from problem
             except Failed as failure:
@@ -79,6 +80,9 @@ class Asking(NamedTuple):
                 if not self._tries_left(question.role, question.prompt) or self.job.processes.stopping:
                     raise
                 again()
+
+    def _desk(self) -> Desk:
+        return Desk(self.job.processes, self.job.target.run, tuple(sealed_of(self.job)))
 
     def recorded(self) -> bytes:
         return read_bytes(self.calls.path) if os.path.exists(self.calls.path) else b""

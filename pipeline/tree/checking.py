@@ -114,7 +114,8 @@ def _of_check(job: Job, number: int) -> Job:
     own = f"in.{check['name']}."
     reads = {f"in.{port.removeprefix(own)}": paths for port, paths in job.reads.items() if port.startswith(own)}
     reads |= {port: job.reads[port] for port in ("tree", PORT) if port in job.reads}
-    target = job.target._replace(params=check, limits=job.target.limits._replace(timeout=timeout))
+    sealed = {"limits": {"sealed": job.target.params["limits"].get("sealed", [])}}
+    target = job.target._replace(params={**check, **sealed}, limits=job.target.limits._replace(timeout=timeout))
     return job._replace(target=target, reads=reads)
 
 

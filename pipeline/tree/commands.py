@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipeline.core.templates import argv, shell_line
-from pipeline.edge.confine import Confined
+from pipeline.edge.confine import Confined, abi
 from pipeline.edge.ended import unstarted, verdict
 from pipeline.edge.git.folders import delete, open_folders
 from pipeline.edge.git.objects import tree_hash
@@ -19,6 +19,7 @@ from pipeline.edge.process import Exit
 from pipeline.tree.bench import Bench
 from pipeline.tree.protected import void
 from pipeline.tree.records import read_text, write
+from pipeline.tree.sealed import armed, hiding, sealed_of, sprung
 from pipeline.tree.slots import Place, Slot
 from pipeline.tree.touching import VOID
 from pipeline.tree.watching import shielded, tampered, watch
@@ -106,10 +107,12 @@ def _once(job: Job, errand: Errand, worktree: Worktree) -> Ran:
     fixed = {name: " ".join(argv([text], names)) for name, text in job.target.params["env"].items()}
     fixed |= {"AGENTIC_OUTPUT_DIR": output, "AGENTIC_RESULTS_CSV": results}
     env, secrets = job.processes.environment(job.target.run, fixed, job.target.params["pass"])
-    watched = watch(job, worktree.repo, folder)
-    with shielded(watched, folder, output, env) as confined:
-        exit_, why = _started(job, _words(job.target.params, names), env, secrets, folder, errand.log, confined)
-    found, foul = b"", tampered(watched) if watched else ""
+    watched, sealed = watch(job, worktree.repo, folder), sealed_of(job)
+    wire = armed(sealed, hidden=bool(abi()))
+    with shielded(watched, folder, output, env) as shield:
+        confined, words = hiding(shield, sealed), _words(job.target.params, names)
+        exit_, why = _started(job, words, env, secrets, folder, errand.log, confined)
+    found, foul = b"", sprung(wire, hidden=bool(abi())) or (tampered(watched) if watched else "")
     why = foul or why
     if errand.wants and not foul:
         found, lacking = collected(results)

@@ -61,6 +61,13 @@ class Draft:
     def slots(self, depth: int) -> tuple[Slot, ...]:
         return slots_of(depth, self.spec.shape.beam_width, self.spec.shape.ideas_per_node)
 
+    @property
+    def sealed(self) -> dict[str, list[str]]:
+        """Among the limits of whatever runs while the search goes on: files that hold what is held out."""
+        reads = self.spec.holdout.reads if self.spec.holdout else {}
+        plain = [path for paths in reads.values() for path in paths if not path.startswith("runs/")]
+        return {"sealed": plain} if plain else {}
+
     def money(self) -> dict[str, Any]:
         return {"budget": self.spec.budget._asdict(), "ceiling": self.spec.ceiling._asdict()}
 

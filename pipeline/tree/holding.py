@@ -9,12 +9,13 @@ from pipeline.core.graph import Target
 from pipeline.errors import SpecError
 from pipeline.tree.draft import Draft
 from pipeline.tree.found import Found
-from pipeline.tree.holding_told import lines, told
+from pipeline.tree.holding_told import told
 from pipeline.tree.model import Holdout, TreeSpec
 from pipeline.tree.plan_holdout import Final, holdout
 from pipeline.tree.records import Record, load
 from pipeline.tree.sealing import open_seal
 from pipeline.tree.slots import Place, parse_place, parse_slot
+from pipeline.tree.summary_holdout import lines
 
 __all__ = ["RETOLD", "lines", "open_seal", "question", "sources", "targets", "told"]
 

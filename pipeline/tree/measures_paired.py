@@ -7,9 +7,17 @@ from typing import Any
 
 from pipeline.tree.measures import Line, Measured
 from pipeline.tree.scoring import Comparison, Rules
-from pipeline.trust.evidence import TESTED
+from pipeline.trust.evidence import DEGENERATE, IDENTICAL, STOPPED, TESTED
 from pipeline.trust.noninferiority import PASSED
 from pipeline.trust.verdicts import FEWEST_BLOCKS
+
+
+# Of what was not tested: what it lacks.
+UNTESTED = {
+    IDENTICAL: "a difference from the parent in some block",
+    DEGENERATE: "differences that are not all alike",
+    STOPPED: "a better place on the first blocks, to be measured on the others",
+}
 
 
 def weighed(found: Comparison, rules: Rules) -> Iterator[Line]:
@@ -34,7 +42,7 @@ def _blocks(it: Mapping[str, Any]) -> Measured:
 def _chance(name: str, it: Mapping[str, Any]) -> Measured:
     """The mean that would have done is the critical value times the standard error: the bound is the mean less that."""
     if it["standing"] != TESTED:
-        return Measured(f"not tested: {it['standing']}", needs="differences that are not all alike")
+        return Measured(f"not tested: {it['standing']}", needs=UNTESTED[it["standing"]])
     mean, lower = it["mean"], it["lower"]
     what = f"{name} {mean:+.6g}, SE {it['se']:.4g}, estimate {it['estimate']:+.6g}, bound {lower:+.6g}"
     what += f"; p {it['p']:.4g} against an alpha of {it['alpha']:.4g}"

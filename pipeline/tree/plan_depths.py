@@ -39,6 +39,7 @@ def weigh(draft: Draft, depth: int) -> Target:
         "before": [at.of_depth(depth - 1, "weighed.json")] if depth else [],
     }
     params = {**draft.weighing(), "depth": depth, "slots": [str(slot) for slot in draft.slots(depth)]}
+    params["beam_width"] = draft.spec.shape.beam_width  # what a depth that filled it need not spend goes to the next
     return draft.target(f"d{depth}.weigh", "weigh", reads, {"weighed": at.of_depth(depth, "weighed.json")}, params)
 
 

@@ -24,7 +24,7 @@ def idea(draft: Draft, slot: Slot) -> Target:
     if asked:
         reads["before"] = [draft.at.idea(slot._replace(idea=i), "md") for i in range(slot.idea)]
         writes["calls"] = draft.at.idea(slot, "calls.jsonl")
-    params: dict[str, Any] = {"role": _lasting(role), "limits": {"ideas": _aside(role)}}
+    params: dict[str, Any] = {"role": _lasting(role), "limits": {"ideas": _aside(role), **draft.sealed}}
     if asked:
         params["constraints"] = draft.spec.loop.constraints
     elif role["backend"] == MANUAL:
@@ -88,7 +88,7 @@ def implement(draft: Draft, slot: Slot) -> Target:
         writes["reviews"] = [at.of_eval(slot, f"review_round_{n}.md") for n in rounds]
     params: dict[str, Any] = {
         "roles": {name: _lasting(role) for name, role in asked.items()},
-        "limits": {name: _aside(role) for name, role in asked.items()},
+        "limits": {**{name: _aside(role) for name, role in asked.items()}, **draft.sealed},
         "max_review_rounds": loop.max_review_rounds,
         "proceed_on_max_review_rounds": loop.proceed_on_max_review_rounds,
     }

@@ -41,6 +41,9 @@ class Part(NamedTuple):
             return draft.at.of_holdout(where, name)
         return _record(draft, where, f"{self.name}/{name}" if self.name else name)
 
+    def sealed(self, draft: Draft) -> dict[str, list[str]]:
+        return {} if self.name == HOLDOUT else draft.sealed
+
     def ports(self, draft: Draft) -> dict[str, Paths]:
         command = draft.spec.sweep.command
         sealed = {f"in.{port}": paths for port, paths in self.reads.items()}
@@ -52,8 +55,9 @@ def test(draft: Draft, where: Slot | Place, tests: Command) -> Target:
     names = {"test": "test.json", "tree": "tested.txt", "log": "test.log", "cost": "test.cost.json"}
     writes = {port: _record(draft, where, name) for port, name in names.items()}
     reads = {"tree": _record(draft, where, "tree.txt"), **command_files(tests), **draft.guarded}
+    params = command_params(tests) | ({"limits": draft.sealed} if draft.sealed else {})
     limits = draft.limits(_place(where), tests.timeout)
-    return draft.target(f"{where}.test", "test", reads, writes, command_params(tests), limits, tests.line)
+    return draft.target(f"{where}.test", "test", reads, writes, params, limits, tests.line)
 
 
 def check(draft: Draft, where: Slot | Place) -> Target:
@@ -68,7 +72,7 @@ def check(draft: Draft, where: Slot | Place) -> Target:
     params = {
         "checks": [_checked(each) for each in draft.checks],
         "pass": sorted({name for each in draft.checks for name in each.command.passed}),
-        "limits": {"timeouts": timeouts},
+        "limits": {"timeouts": timeouts, **draft.sealed},
     }
     longest = [limit * each.runs for limit, each in zip(timeouts, draft.checks, strict=True) if limit is not None]
     limits = draft.limits(_place(where), sum(longest) if None not in timeouts else None)
@@ -141,7 +145,8 @@ def _sweep(draft: Draft, where: Slot | Place, part: Part) -> Target:
         if sweep.blocks:
             ids = part.blocks or [str(n) for n in range(DRY_BLOCKS)]
             params["dry"] |= {"block": sweep.blocks.column, "blocks": [*ids]}
-    params["limits"] = {"keep": draft.spec.keep.failed_artifacts, "keep_checkout": draft.spec.keep.rejected_worktrees}
+    keep = draft.spec.keep
+    params["limits"] = {"keep": keep.failed_artifacts, "keep_checkout": keep.rejected_worktrees, **part.sealed(draft)}
     limits = _sweeping(draft, where)
     writes = part.files(draft, where)
     name = f"{where}.{part.target}"
@@ -153,6 +158,7 @@ def _row(draft: Draft, where: Slot | Place, part: Part, config: int) -> Target:
     names = {"csv": f"rows/{config}.csv", "log": f"rows/{config}.log", "cost": f"rows/{config}.json"}
     writes = {port: part.record(draft, where, name) for port, name in names.items()}
     params = {**command_params(command), **_seed(draft), "config_id": config, "values": dict(configs[config])}
+    params |= {"limits": sealed} if (sealed := part.sealed(draft)) else {}
     if draft.spec.sweep.blocks:
         params["block"] = draft.spec.sweep.blocks.column
     if "blocks" in command.uses:

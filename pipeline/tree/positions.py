@@ -28,9 +28,10 @@ def position(target: str) -> Slot | Place:
 
 
 def again(target: str) -> str:
-    """Which measurement of the root beside its baseline, `calibrate.seed.3`; empty for all other targets."""
+    """Of a target that measures the root once more, `calibrate.seed.3.row.1`, so that none is in the way of another;
+    empty for all others."""
     name = own_name(target)
-    return ".".join(name.split(".")[:3]) if name.startswith(f"{AGAIN}.") else ""
+    return name if name.startswith(f"{AGAIN}.") else ""
 
 
 def part_of(target: str) -> str:

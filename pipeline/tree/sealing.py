@@ -68,7 +68,8 @@ def open_seal(run: str, question: Mapping[str, Any], reopen: bool) -> None:
         _check_fresh(run, question, found, reopen)
     at = round(time.time(), 3)
     lines: list[Record] = [{"event": RESTORED, "at": at, "lines": found.lacking}] if found.lacking else []
-    lines += [] if same else [{"event": OPENED, "at": at, **question, "reopened": reopen}]
+    when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(at))
+    lines += [] if same else [{"event": OPENED, "at": at, "when": when, **question, "reopened": reopen}]
     if lines:
         _append(found, lines)
     keep_copy(home_of(run), run, REF, _text([*found.lines, *lines]))

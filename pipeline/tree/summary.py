@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.core.words import listed
-from pipeline.tree import holding_told
+from pipeline.tree import summary_holdout
 from pipeline.tree.ideas import NO_IDEA, NO_NODE
 from pipeline.tree.rounding import relative, significant
 from pipeline.tree.scoring import DEPTH, PAIRED, RUN
@@ -135,7 +135,7 @@ def _held_out(manifest: Manifest) -> list[str]:
     if (found := manifest["holdout"]) is None:
         return []
     sealed = f"Sealed: `coppice holdout {manifest['tree_run_id']}` opens it once, when the search has stopped."
-    return [*holding_told.lines(found)] or [sealed]
+    return [*summary_holdout.lines(found)] or [sealed]
 
 
 def _stopped(manifest: Manifest, rows: Manifest) -> Iterator[str]:

@@ -101,10 +101,9 @@ def _run(job: Job, what: str, values: Mapping[str, str], wants: bool) -> Ran:
     where, log = position(job.target.name), job.writes["log"][0]
     at, what = Layout(job.target.run), ".".join(filter(None, [again(job.target.name), what]))
     folder = at.of_eval(where, "out") if isinstance(where, Slot) else at.of_node(where, "out")
-    part = part_of(job.target.name)  # each has a folder of its own for what it leaves; the checkout is the same
+    part = part_of(job.target.name)  # those of the root may be at work side by side
     names = [*([part] if part else []), *([] if what == "sweep" else [what])]
-    output = ".".join([folder, *names])
-    checkout = str(where) if what == "sweep" else f"{where}.{what}"
+    output, checkout = (".".join([each, *names]) for each in (folder, str(where)))
     done = ran(job, Errand(where, checkout, output, values, log, wants, _keeps_checkout(job), _configs(job)))
     if not done.ok and not isinstance(where, Slot):
         keep_printed(job, log)

@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from pipeline.edge.job import Papers
+from pipeline.tree.beam import code_of
 from pipeline.tree.gate import Evaluation, comparable
 from pipeline.tree.paired import PARENT, ROOT, comparison, of_metric, ruled
 from pipeline.tree.records import Record, load, save
@@ -18,7 +19,7 @@ from pipeline.trust import wallet
 from pipeline.trust.evidence import Evidence, Weighed
 from pipeline.trust.noninferiority import guard
 from pipeline.trust.rule import weigh as weigh_ideas
-from pipeline.trust.verdicts import PROMOTED, REJECTED, STOPPED_EARLY, Verdict, verdict
+from pipeline.trust.verdicts import PROMOTED, verdict
 
 
 def weigh(job: Papers) -> None:
@@ -43,13 +44,18 @@ def weighed(params: Mapping[str, Any], records: Mapping[str, Record], before: Re
     among = compared(records)
     sides = {each: against(params, among, each, alpha) for each in (PARENT, ROOT)} if among else {}
     evidence = {slot: {side: sides[side]["ideas"].pop(slot) for side in sides} for slot in among}
-    freed = [*freed, not among or any(found[PARENT]["verdict"] == PROMOTED for found in evidence.values())]
     return {
         "alpha": alpha,
-        "freed": freed,
+        "freed": [*freed, not among or _fills(params["beam_width"], among, evidence)],
         "tests": {side: sides[side]["test"] for side in sides},
         "evidence": evidence,
     }
+
+
+def _fills(places: int, records: Mapping[str, Record], evidence: Mapping[str, Record]) -> bool:
+    """The same code twice takes one place."""
+    won = {code_of(evaluation(records[slot])) for slot, it in evidence.items() if it[PARENT]["verdict"] == PROMOTED}
+    return len(won) >= places
 
 
 def compared(records: Mapping[str, Record]) -> dict[str, Record]:
@@ -83,9 +89,7 @@ def tested(params: Mapping[str, Any], deltas: Sequence[Sequence[float]], alpha: 
 
 
 def _idea(params: Mapping[str, Any], evidence: Evidence, among: Weighed, guards: Sequence[Record]) -> Record:
-    stopped = evidence.blocks < among.blocks  # whatever was seen till then
-    found = verdict(evidence, among.alpha, params["score"]["smallest_effect"])
-    decided = ruled(Verdict(REJECTED, (STOPPED_EARLY,)) if stopped else found, guards)
+    decided = ruled(verdict(evidence, among.alpha, params["score"]["smallest_effect"]), guards)
     return {
         "verdict": decided.verdict,
         "reasons": [*decided.reasons],

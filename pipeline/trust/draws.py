@@ -8,7 +8,7 @@ single IEEE operations, which round alike everywhere."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from hashlib import shake_128
 from statistics import NormalDist
@@ -48,6 +48,13 @@ def whole(coordinates: Sequence[float], length: float) -> list[float]:
     return [float(round(y / length * UNIT)) for y in coordinates]
 
 
+def directions(seed: int, blocks: int, pairs: int) -> Iterator[tuple[int, Array]]:
+    """Random directions, a column each, some blocks of all at a time: the first block, and numbers from there on."""
+    for start in range(0, blocks, SLAB):
+        some = min(SLAB, blocks - start)
+        yield start, normals(seed, f"direction/{start}", some * pairs).reshape(some, pairs)
+
+
 def cosines(ideas: Sequence[Sequence[float]], seed: int, pairs: int) -> Array:
     """Of the angles between each idea's coordinates (`whole`) and random directions: a row an idea, a column a
     direction.  The opposite directions have these with the other sign."""
@@ -55,10 +62,8 @@ def cosines(ideas: Sequence[Sequence[float]], seed: int, pairs: int) -> Array:
 
     rows = np.array(ideas)
     total, squares = np.zeros((len(ideas), pairs)), np.zeros(pairs)
-    for start in range(0, rows.shape[1], SLAB):
-        part = rows[:, start : start + SLAB]
-        z = normals(seed, f"direction/{start}", part.shape[1] * pairs).reshape(-1, pairs)
-        total += np.einsum("kb,bp->kp", part, z)
+    for start, z in directions(seed, rows.shape[1], pairs):
+        total += np.einsum("kb,bp->kp", rows[:, start : start + SLAB], z)
         squares += np.einsum("bp,bp->p", z, z)
     return total / (np.sqrt(np.maximum(squares, 1.0)) * UNIT)
 

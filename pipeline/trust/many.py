@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pipeline.trust import series
-from pipeline.trust.draws import GRID, normals
+from pipeline.trust.draws import GRID, directions
 from pipeline.trust.moderation import FEWEST, trigamma
 from pipeline.trust.rule import TIE
-from pipeline.trust.skewness import OWN
 
 if TYPE_CHECKING:
     from pipeline.trust.draws import Array
@@ -45,7 +44,7 @@ def p_values(
 
 @lru_cache(maxsize=128)
 def _directions(seed: int, blocks: int, pairs: int) -> Array:
-    z = np.stack([normals(seed, f"direction/{block}", pairs) for block in range(blocks)]) / GRID
+    z = np.concatenate([slab for _, slab in directions(seed, blocks, pairs)]) / GRID
     found: Array = z / np.sqrt(np.square(z).sum(axis=0))
     return found
 
@@ -108,11 +107,12 @@ def _observed(depths: Array, lengths: Array, prior_df: Array, variance: Array) -
 
 
 def _leanings(depths: Array) -> Array:
+    """Of each depth, for all of its ideas."""
     blocks = depths.shape[2]
     off = depths - depths.mean(axis=2, keepdims=True)
     second, third = np.square(off).mean(axis=2), (off * off * off).mean(axis=2)
     own = third / second**1.5 * np.sqrt(blocks * (blocks - 1)) / max(blocks - 2, 1)
-    found: Array = np.minimum(0.0, OWN * own + (1 - OWN) * own.mean(axis=1, keepdims=True))
+    found: Array = np.minimum(0.0, own.mean(axis=1, keepdims=True))
     return found
 
 
@@ -120,7 +120,7 @@ def _guarded(t: Array, lean: Array, blocks: int) -> Array:
     """As `skewness.guarded`."""
     heeded = (t > 0) & (lean < 0)
     a = np.where(heeded, lean, -1.0) / (3 * np.sqrt(blocks))
-    found: Array = np.where(heeded, ((1 + a * t) ** 3 - 1) / (3 * a) + a / 2, t)
+    found: Array = np.where(heeded, np.minimum(t, t + a * (t * t + 0.5) + a * a * t * t * t / 3), t)
     return found
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pipeline.trust import series
 from pipeline.trust.rounding import significant, steady
-from pipeline.trust.skewness import guarded, leanings, unguarded
+from pipeline.trust.skewness import guarded, leaning, unguarded
 from pipeline.trust.student import quantile
 from pipeline.trust.verdicts import FEWEST_BLOCKS
 
@@ -44,10 +44,9 @@ def guard(
     live = [k for k, blocks in enumerate(ideas) if not steady(blocks)]
     noisy = [ideas[k] for k in live]
     used = series.used([*noisy], ordered, rho)
-    lean = dict(zip(live, leanings(noisy), strict=True))
+    lean = leaning(noisy)
     return tuple(
-        _noisy(blocks, margin, used, lean[k]) if k in lean else _steady(blocks, margin)
-        for k, blocks in enumerate(ideas)
+        _noisy(blocks, margin, used, lean) if k in live else _steady(blocks, margin) for k, blocks in enumerate(ideas)
     )
 
 

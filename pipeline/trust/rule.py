@@ -19,7 +19,7 @@ from pipeline.trust.draws import cosines, maxima, whole
 from pipeline.trust.evidence import DEGENERATE, IDENTICAL, STOPPED, TESTED, Evidence, Weighed
 from pipeline.trust.moderation import Prior, prior
 from pipeline.trust.rounding import significant, steady
-from pipeline.trust.skewness import guarded, leanings, unguarded
+from pipeline.trust.skewness import guarded, leaning, unguarded
 from pipeline.trust.student import quantile
 
 POWER = 0.8  # with which a detectable effect is found
@@ -35,7 +35,18 @@ class _Idea(NamedTuple):
     mean: float
     rows: Sequence[float]
     length: float
+
+
+class _Noise(NamedTuple):
+    """What the ideas have in common."""
+
+    blocks: int
+    prior: Prior
     lean: float
+
+    @property
+    def df(self) -> float:
+        return self.blocks - 1 + self.prior.df
 
 
 class _Chance(NamedTuple):
@@ -75,15 +86,15 @@ def weigh(
     whole = [deltas[k] for k in live if standings[k] == TESTED]
     used = series.used(whole or full, ordered, rho)  # the noise that fills has no autocorrelation
     ideas = _ideas(full, used)
-    common = prior([idea.length for idea in ideas], count)
-    df = count - 1 + common.df
-    chance = _chance(ideas, common, df, alpha, seed, draws)
+    noise = _Noise(count, prior([idea.length for idea in ideas], count), leaning(full))
+    chance = _chance(ideas, noise, alpha, seed, draws)
     tested = {k: idea for k, idea in zip(live, ideas, strict=True) if standings[k] == TESTED}
-    found = _tested(tested, common, df, chance, count)
+    found = _tested(tested, noise, chance)
     rest = {k: _untested(standings[k], deltas[k]) for k in range(len(deltas)) if k not in tested}
     evidence = tuple(({**found, **rest})[k] for k in range(len(deltas)))
     critical = significant(chance.critical) if ideas else 0.0
-    return Weighed(evidence, count, alpha, critical, df, common.df, significant(sqrt(common.variance)), used, draws)
+    sd = significant(sqrt(noise.prior.variance))
+    return Weighed(evidence, count, alpha, critical, noise.df, noise.prior.df, sd, used, draws)
 
 
 def _check(deltas: Sequence[Blocks], alpha: float, draws: int) -> None:
@@ -98,10 +109,10 @@ def _check(deltas: Sequence[Blocks], alpha: float, draws: int) -> None:
 
 
 def _standing(blocks: Blocks, count: int) -> str:
-    if not any(blocks):
-        return IDENTICAL
     if len(blocks) < count:
         return STOPPED
+    if not any(blocks):
+        return IDENTICAL
     return DEGENERATE if steady(blocks) else TESTED
 
 
@@ -116,26 +127,26 @@ def _ideas(ideas: Sequence[Blocks], rho: float) -> list[_Idea]:
     else:
         rows = list(zip(*by_size, strict=True))
     lengths = [fsum(y * y for y in row) for row in rows]
-    return [_Idea(*idea) for idea in zip(means, rows, lengths, leanings(ideas), strict=True)]
+    return [_Idea(*idea) for idea in zip(means, rows, lengths, strict=True)]
 
 
-def _chance(ideas: Sequence[_Idea], common: Prior, df: float, alpha: float, seed: int, draws: int) -> _Chance:
+def _chance(ideas: Sequence[_Idea], noise: _Noise, alpha: float, seed: int, draws: int) -> _Chance:
     if not ideas:
         return _Chance((), alpha)
     angles = cosines([whole(idea.rows, sqrt(idea.length)) for idea in ideas], seed, draws // 2)
-    return _Chance(maxima(angles, [common.squares / idea.length for idea in ideas], df), alpha)
+    return _Chance(maxima(angles, [noise.prior.squares / idea.length for idea in ideas], noise.df), alpha)
 
 
-def _tested(ideas: dict[int, _Idea], common: Prior, df: float, chance: _Chance, count: int) -> dict[int, Evidence]:
-    errors = {k: _error(idea, common, df, count) for k, idea in ideas.items()}
+def _tested(ideas: dict[int, _Idea], noise: _Noise, chance: _Chance) -> dict[int, Evidence]:
+    errors = {k: _error(idea, noise) for k, idea in ideas.items()}
     shrink = _shrink([idea.mean for idea in ideas.values()], [*errors.values()])
-    return {k: _evidence(idea, errors[k], shrink, df, chance, count) for k, idea in ideas.items()}
+    return {k: _evidence(idea, errors[k], shrink, noise, chance) for k, idea in ideas.items()}
 
 
-def _error(idea: _Idea, common: Prior, df: float, count: int) -> float:
+def _error(idea: _Idea, noise: _Noise) -> float:
     """The standard error of the mean: from what is left of the squares, and the common noise."""
-    rest = max(0.0, idea.length - count * idea.mean**2)
-    return sqrt((rest + common.squares) / df / count)
+    rest = max(0.0, idea.length - noise.blocks * idea.mean**2)
+    return sqrt((rest + noise.prior.squares) / noise.df / noise.blocks)
 
 
 def _shrink(means: Sequence[float], errors: Sequence[float]) -> float:
@@ -147,20 +158,20 @@ def _shrink(means: Sequence[float], errors: Sequence[float]) -> float:
     return effect / (effect + luck)
 
 
-def _evidence(idea: _Idea, error: float, shrink: float, df: float, chance: _Chance, count: int) -> Evidence:
-    t = significant(guarded(idea.mean / error, idea.lean, count))
-    reach = unguarded(chance.critical, idea.lean, count)
+def _evidence(idea: _Idea, error: float, shrink: float, noise: _Noise, chance: _Chance) -> Evidence:
+    t = significant(guarded(idea.mean / error, noise.lean, noise.blocks))
+    reach = unguarded(chance.critical, noise.lean, noise.blocks)
     numbers = (
         idea.mean,
         error,
         t,
         chance.p(t),
         idea.mean - reach * error,
-        idea.mean + quantile(CONFIDENCE, df) * error,
+        idea.mean + quantile(CONFIDENCE, noise.df) * error,
         idea.mean * shrink,
-        (reach + quantile(POWER, df)) * error,
+        (reach + quantile(POWER, noise.df)) * error,
     )
-    return Evidence(TESTED, count, *map(significant, numbers))
+    return Evidence(TESTED, noise.blocks, *map(significant, numbers))
 
 
 def _untested(standing: str, blocks: Blocks) -> Evidence:

@@ -1,15 +1,13 @@
 """The skew guard: blocks that lean to rare large losses make a mean look better than it is.
 
-Hall's transformation takes that out of a t.  It is used one way only: leaning to gains promotes nobody.  A skewness
-seen in few blocks is mostly noise, and it is least seen where luck was best: so it is taken from all ideas of the depth
-for the most part.  To take half of it from the idea itself promotes more noise that leans to losses, and finds less."""
+Hall's transformation takes that out of a t.  It is used one way only: leaning to gains promotes nobody.  The skewness
+is the mean of all ideas'.  Its own would say little of an idea: in few blocks it is mostly noise, and it is least seen
+where luck was best.  To go by it, wholly or in part, promotes more noise that leans to losses, and finds less."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import cbrt, fsum, sqrt
-
-OWN = 0.25  # the part of a skewness that is an idea's own
 
 
 def skewness(blocks: Sequence[float]) -> float:
@@ -23,11 +21,9 @@ def skewness(blocks: Sequence[float]) -> float:
     return third / (second * sqrt(second)) * sqrt(count * (count - 1)) / max(count - 2, 1)
 
 
-def leanings(ideas: Sequence[Sequence[float]]) -> list[float]:
-    """Of each idea, how much it leans to losses: 0 or less."""
-    own = [skewness(blocks) for blocks in ideas]
-    common = fsum(own) / len(own) if own else 0.0
-    return [min(0.0, OWN * skew + (1 - OWN) * common) for skew in own]
+def leaning(ideas: Sequence[Sequence[float]]) -> float:
+    """How much they lean to losses: 0 or less."""
+    return min(0.0, fsum(map(skewness, ideas)) / len(ideas)) if ideas else 0.0
 
 
 def guarded(t: float, lean: float, blocks: int) -> float:

@@ -10,6 +10,7 @@ from string import Formatter
 from tempfile import TemporaryDirectory
 from typing import IO, Any, NamedTuple
 
+from pipeline.edge.confine import Confined, abi
 from pipeline.edge.ended import NOT_EXECUTABLE, NOT_FOUND, verdict
 from pipeline.edge.files import write_all
 from pipeline.edge.process import Exit, Stopping
@@ -65,8 +66,10 @@ def _ended(
         stdin = closed.enter_context(open(os.devnull if "prompt_file" in _names(backend) else prompt, "rb"))
         out = closed.enter_context(unnamed())
         try:
+            streams: dict[str, Any] = {"stdin": stdin, "stdout": out}
+            confined = Confined(unreadable=desk.hidden) if desk.hidden and abi() else None
             ended = desk.processes.run(
-                argv, env, question.log, timeout, secrets, cwd=question.folder, stdin=stdin, stdout=out
+                argv, env, question.log, timeout, secrets, cwd=question.folder, confined=confined, **streams
             )
         except OSError as error:
             if error.filename != argv[0]:

@@ -61,6 +61,7 @@ class Desk(NamedTuple):
 
     processes: Processes
     run: str
+    hidden: tuple[str, ...] = ()  # files that a backend must not be able to read, where the kernel sees to that
 
 
 Backend = Callable[[Mapping[str, Any], Question, Desk], Answer]
