@@ -6,6 +6,8 @@ import pytest
 from conftest import Project
 from searches import Search, adding
 
+from pipeline.edge.confine import shields
+
 HARNESS = 'echo config_id,status,gain,risk > "$1"; for i in 0 1 2; do echo "$i,ok,$(cat gain),1" >> "$1"; done\n'
 WRITTEN = "void: sweep.sh is protected and was written to while the command ran"
 GAIN = "--- a/gain\n+++ b/gain\n@@ -1 +1 @@\n-10\n+12\n"
@@ -24,9 +26,12 @@ def protecting(project: Project, *paths: str, patch: str = GAIN, **spec: Any) ->
 
 
 def test_a_candidate_that_leaves_it_alone_is_promoted(project: Project) -> None:
-    search = protecting(project, "sweep.sh", "plus/**")
+    ways = {"tests": {"run": ["true"]}, "checks": {"one": {"run": ["true"]}, "two": {"run": ["true"]}}}
+    search = protecting(project, "sweep.sh", "plus/**", **ways)
     search.build()
     assert search.why("d0.n0.i0") == "d1.n0"
+    kept = {search.record(f"eval/d0.n0.i0/{what}.cost.json")["shield"] for what in ("test", "checks", "sweep")}
+    assert kept == {shields(".")}
     record = search.record("protected.json")
     assert {*record["files"]} == {"sweep.sh", "plus/start"}
 
