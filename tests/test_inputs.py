@@ -71,6 +71,20 @@ def test_without_a_copy_in_the_store_it_is_refused_and_the_next_build_makes_it_a
     assert project.read("ran").split() == ["maker", "forger", "maker", "reader"]
 
 
+def test_what_the_store_has_by_now_does_not_take_its_place_if_it_is_not_the_same(project: Project) -> None:
+    """A command that comes out anew each time; another run has made it again, under the same key."""
+    random = SPEC.replace("seq 600", "date +%s%N")
+    forged(project, ":", random).call("run", "-n", "1")
+    project.spec("y", random.partition("  forger")[0].replace("runs/x", "runs/y"))
+    assert project.call("run", "y").code == 0
+    assert project.read("runs/y/made.txt") == project.read("runs/x/made.txt")
+    project.call("forget", "y:maker")
+    assert project.call("run", "y").code == 0
+    assert project.read("runs/y/made.txt") != project.read("runs/x/made.txt")
+    said = forged(project, "echo 9 > runs/x/made.txt", random).call("run", "x", "-n", "1")
+    assert "runs/x/made.txt was changed by something else after x:maker made it" in said.out + said.err
+
+
 def test_of_several_outputs_only_the_one_that_was_changed_is_written(project: Project) -> None:
     two = SPEC.replace("seq 600 > {out}", "echo a > {a}; echo b > {b}")
     two = two.replace("writes: made.txt", "writes: {a: a, b: b}").replace(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import redirect_stdout
 from typing import Any, ClassVar
@@ -10,6 +9,7 @@ from typing import Any, ClassVar
 from doit.exceptions import InvalidCommand
 
 from pipeline import kinds
+from pipeline.build.accounts import opt_json, show
 from pipeline.build.advance import PLAIN
 from pipeline.build.asked import plans_for
 from pipeline.build.command import NewCommand, opt_jobs
@@ -42,7 +42,7 @@ class Calibrate(NewCommand):
         _number("depths", 0, "N", "so many made-up depths for each line [default: 2000, fewer where ideas are many]"),
         _number("seeds", SEEDS, "N", f"measure the root with so many other seeds; 0: none [default: {SEEDS}]"),
         _number("seed", 0, "N", "another number makes up others"),
-        {"name": "json", "long": "json", "type": bool, "default": False, "help": "print JSON, for tools"},
+        opt_json,
     )
 
     defaults: ClassVar = {option["name"]: option["default"] for option in cmd_options}
@@ -72,7 +72,7 @@ def calibrate(run: str, params: Any) -> int:
     if code := _measured(plans, kind.needed(run, again), again, params["num_process"]):
         return code
     found = kind.calibrate(run, plan.targets, again, params["depths"], params["seed"])
-    print(json.dumps(found, indent=1) if params["json"] else "\n".join(kind.lines(found)))
+    show(found, kind.lines(found), params["json"])
     return 0
 
 
