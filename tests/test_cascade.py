@@ -144,6 +144,7 @@ def test_what_is_not_complete_on_the_first_blocks_does_not_go_on(project: Projec
     found.build()
     assert [line for line in found.executed() if line.endswith(REST)] == [f"d0.n0 {REST}", f"d0.n0.i2 {REST}"]
     assert "seed" in found.why("d0.n0.i0")
+    assert found.record("eval/d0.n0.i0/pairs.json")["series"] == {}
     assert found.why("d0.n0.i1").startswith("failed: sweep: ")
 
 

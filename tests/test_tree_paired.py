@@ -141,6 +141,14 @@ def test_the_order_of_ideas_decides_nothing(project: Project) -> None:
     assert weighed != again
 
 
+def test_only_an_alpha_that_is_divided_needs_draws_for_each_depth(project: Project) -> None:
+    found = search(project, max_depth=51, score={"draws": 1000, "alpha_over": "depth"})
+    assert found.project.call("plan", "--graph-only", "x").code == 0
+    found.spec(score={"draws": 1000})
+    said = found.project.call("plan", "--graph-only", "x")
+    assert "alpha of 0.05 over 51 depths needs more draws than 1000" in said.err
+
+
 def test_the_beam_is_ranked_by_what_is_gained_on_the_root(project: Project) -> None:
     found = search(project, {"1": "gain=2 noise=1", "2": "gain=3 noise=1"}, beam_width=2)
     found.build()

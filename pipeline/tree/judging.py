@@ -75,7 +75,7 @@ def compared(job: Papers, first: int = 0) -> tuple[Evaluation, Sides | None]:
     baselines = [_baseline(text, *_columns(params)) for text in (parent, root)]
     whole = wanted_by(params, baselines[1])
     wanted = whole.first(first)
-    old = [complete(each, whole).on(wanted.blocks) for each in baselines]  # these were measured on all blocks
+    old = [complete(each, whole) for each in baselines]  # these were measured on all blocks
     sides = Sides(complete(sheet(params, own), wanted), old[0], old[1], wanted)
     made = made._replace(defects=tuple(_defects(sides)), rows_used=sides.own.rows_used, rows_expected=wanted.rows)
     return made, None if made.defects else sides

@@ -17,7 +17,7 @@ def by_block(rows: Sequence[Row], blocks: Sequence[str], metric: str) -> list[fl
 
 
 def by_config(rows: Sequence[Row], blocks: Sequence[str], metric: str) -> list[list[float]]:
-    """A row a config, a column a block."""
+    """A row a config, a column a block of those that are asked for."""
     found: dict[int, dict[str, float]] = {}
     for row in rows:
         found.setdefault(row.config_id, {})[row.block] = row.metrics[metric]

@@ -18,6 +18,7 @@ from pipeline.tree.read_protect import protect
 from pipeline.tree.read_roles import roles
 from pipeline.tree.read_score import rules
 from pipeline.tree.read_sweep import sweep, tests
+from pipeline.tree.scoring import RUN
 
 SHAPE = ("ideas_per_node", "beam_width", "max_depth", "dedupe_scope", "stop_on_empty_frontier", "strict_fail")
 PACE = ("max_parallel_evals", "max_parallel_per_node", "parallel_backend", "eval_retries", "eval_timeout_seconds")
@@ -158,7 +159,7 @@ def _check(spec: TreeSpec, top: Keys) -> None:
     if backends["coder"] == PATCHES and backends["ideas"] != PATCHES:
         top["roles"].wrong("roles: coder: patches applies the recorded changes of `ideas: {backend: patches, …}`")
     paired = spec.rules.paired
-    if paired and paired.alpha * (paired.draws + 1) < shape.max_depth:
+    if paired and paired.alpha_over == RUN and paired.alpha * (paired.draws + 1) < shape.max_depth:
         top.get("score", top["max_depth"]).wrong(
             f"score: alpha of {paired.alpha:g} over {shape.max_depth} depths needs more draws than {paired.draws}"
         )

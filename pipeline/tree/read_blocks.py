@@ -8,6 +8,7 @@ from pipeline.declared import choice, number
 from pipeline.spec import Item
 from pipeline.tree.model import Blocks
 from pipeline.tree.sheet import NEEDED
+from pipeline.trust.series import MOST
 
 BLOCKS_KEYS = ("ids", "column", "order", "rho")
 NO_ORDER, TIME = "none", "time"
@@ -54,6 +55,6 @@ def _column(item: Item) -> str:
 
 def _rho(item: Item) -> float:
     rho = number(item, "sweep: blocks: rho", 0)
-    if rho > 0.9:
-        item.wrong("sweep: blocks: rho: must be from 0 to 0.9; blocks that are more alike are one: make them longer")
+    if rho > MOST:
+        item.wrong(f"sweep: blocks: rho: must be from 0 to {MOST}; blocks more alike are one: make them longer")
     return rho
