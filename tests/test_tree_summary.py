@@ -79,6 +79,15 @@ def test_the_best_node_need_not_be_the_deepest(manifest: dict[str, Any]) -> None
     assert best_path(changed) == ["d0.n0", "d1.n0"]
 
 
+def test_by_blocks_the_best_node_has_the_largest_gain_whatever_was_shrunk(manifest: dict[str, Any]) -> None:
+    changed = deepcopy(manifest)
+    for name, each in changed["evaluations"].items():
+        if each["scoring_summary"]:
+            numbers = {"score": 0.5, "primary_delta": 2.0} if name[1] == "0" else {"score": 0.9, "primary_delta": 1.0}
+            each["scoring_summary"]["root_recommendation"] |= {**numbers, "evidence": {"estimate": numbers["score"]}}
+    assert best_path(changed) == ["d0.n0", "d1.n0"]
+
+
 def test_a_tie_goes_to_the_earlier_node(manifest: dict[str, Any]) -> None:
     changed = deepcopy(manifest)
     for each in changed["evaluations"].values():
