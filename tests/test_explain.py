@@ -209,7 +209,8 @@ def test_what_could_not_be_tested_is_told_with_what_it_lacks(project: Project, i
 def test_too_few_blocks_and_too_small_an_effect_are_told(project: Project) -> None:
     found = search_by_blocks(project, blocks=4)
     found.build()
-    assert failed(explained(found, "d0.n0.i0"))["blocks"]["needs"] == "1 more"
+    few = failed(explained(found, "d0.n0.i0"))["blocks"]
+    assert (few["number"], few["threshold"], few["change"], few["needs"]) == (4, 5, 1, "1 more")
     found = search_by_blocks(Project(project.root / "other"), score={"smallest_effect": 1.9})
     found.build()
     assert failed(explained(found, "d0.n0.i0"))["effect"]["change"] == pytest.approx(1.9 - 1.8557, abs=1e-3)

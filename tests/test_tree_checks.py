@@ -143,6 +143,15 @@ def test_data_that_cannot_be_cut_is_nobodys_result(project: Project, data: str, 
     assert not (search.root / "runs/x/nodes/d0.n0/checks.json").exists()
 
 
+def test_a_folder_cannot_be_cut(project: Project) -> None:
+    search = searched(project, {"good": "gain=20"})
+    project.write("days/prices.csv", PRICES)
+    reads = {"code": "decide.sh", "prices": "days"}
+    search.spec(checks={"look-ahead": {**canary(), "reads": reads}})
+    said = search.build(code=1)
+    assert "checks: look-ahead: cut: prices is no single file; name one CSV" in said.out + said.err
+
+
 def test_an_edit_of_a_check_redoes_checks_and_no_sweep_of_what_passes_still(project: Project) -> None:
     search = searched(project, {"good": "gain=20", "tab": "gain=30 # tab"}, checks={"lint": {"run": LINT}}, **TESTED)
     search.build()
