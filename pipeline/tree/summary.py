@@ -98,7 +98,9 @@ def _best(manifest: Manifest, best: str) -> str:
     if found["parent_node_id"] is None:
         return f"Best: **{best}**, the start: {primary} {_mean(found, primary)}. Nothing was found that ranks above it."
     change = moved(start["metrics"][primary], found["metrics"][primary])
-    return f"Best: **{best}**, {primary} {change}, score {score(standing(manifest, best)[0])} against the root."
+    root = manifest["evaluations"][found["artifacts"]["promoted_from_eval_id"]]["scoring_summary"]["root_recommendation"]
+    what = "estimate" if root["evidence"] else "score"  # one is in units of the metric, one is not
+    return f"Best: **{best}**, {primary} {change}, {what} {score(root['score'])} against the root."
 
 
 def _mean(node: Mapping[str, Any], primary: str) -> str:
