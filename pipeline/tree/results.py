@@ -9,6 +9,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 OK = "ok"
@@ -18,6 +19,7 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 # Sums and quotients of what is nearer to zero, or further from it, would leave the range of floats.
 LARGEST, SMALLEST = 1e100, 1e-100
 SHOWN, NAMED = 60, 3
+MOST = 1000  # defects that are recorded of a comparison: a candidate's program may write any number of rows
 
 
 class Defect(NamedTuple):
@@ -90,6 +92,14 @@ class Checked(NamedTuple):
 
     def on(self, blocks: Collection[str]) -> Checked:
         return self._replace(rows=tuple(row for row in self.rows if row.block in blocks))
+
+
+def few(defects: Iterable[str]) -> tuple[str, ...]:
+    """As many as are worth a record; if there are more, how many comes first."""
+    found = iter(defects)
+    kept = tuple(islice(found, MOST))
+    others = sum(1 for _ in found)
+    return (f"{len(kept) + others} defects", *kept) if others else kept
 
 
 def told(defects: Sequence[object]) -> str:
@@ -239,4 +249,6 @@ def _few(names: Sequence[str]) -> str:
 
 
 def _clip(text: str) -> str:
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
+    """On one line, and nothing that a terminal would do instead of showing it."""
+    plain = text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:SHOWN])
+    return plain if len(plain) <= SHOWN else f"{plain[: SHOWN - 1]}…"
