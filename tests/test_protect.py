@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from conftest import Project
-from searches import Search, adding
+from searches import Search, adding, told
 
 HARNESS = 'echo config_id,status,gain,risk > "$1"; for i in 0 1 2; do echo "$i,ok,$(cat gain),1" >> "$1"; done\n'
 WRITTEN = "void: sweep.sh is protected and was written to while the command ran"
@@ -29,6 +29,13 @@ def test_a_candidate_that_leaves_it_alone_is_promoted(project: Project) -> None:
     assert search.why("d0.n0.i0") == "d1.n0"
     record = search.record("protected.json")
     assert {*record["files"]} == {"sweep.sh", "plus/start"}
+
+
+def test_in_which_order_it_is_named_does_not_matter(project: Project) -> None:
+    search = protecting(project, "sweep.sh", "plus/**")
+    search.build()
+    search.spec(protect=["plus/**", "sweep.sh", "sweep.sh"])
+    assert told(search.build(), "built") == []
 
 
 def test_a_candidate_that_edits_it_is_void(project: Project) -> None:

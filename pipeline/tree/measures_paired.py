@@ -11,7 +11,6 @@ from pipeline.trust.evidence import DEGENERATE, IDENTICAL, STOPPED, TESTED
 from pipeline.trust.noninferiority import PASSED
 from pipeline.trust.verdicts import FEWEST_BLOCKS
 
-
 # Of what was not tested: what it lacks.
 UNTESTED = {
     IDENTICAL: "a difference from the parent in some block",
