@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 
 from pipeline.edge.files import write_whole
@@ -60,6 +61,12 @@ def _write(path: str, text: bytes) -> None:
 def _read(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
+
+
+def lender(repo: str) -> str:
+    """The folder of objects that it borrows; empty when it has all of its own."""
+    line = _read(f"{repo}/objects/info/alternates").rstrip(b"\n")[1:-1]
+    return os.fsdecode(re.sub(rb"\\(.)", lambda found: b"\n" if found[1] == b"n" else found[1], line))
 
 
 def _quoted(path: str) -> bytes:
