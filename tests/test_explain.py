@@ -140,6 +140,15 @@ def test_a_decision_is_explained_by_the_spec_it_was_made_by(project: Project) ->
     )
 
 
+def test_scores_that_are_newer_than_the_decision_are_not_explained_by_it(project: Project) -> None:
+    found = Search(project, {"a": "gain=12"})
+    found.build()
+    found.spec(score={"explore": 0.9, "promising": 0.9, "strong": 0.9, "mixed": 0.8})
+    found.build("x:d0.n0.i0.score")
+    told = explained(found, "d0.n0.i0")
+    assert (told["promoted_to"], told["why"]) == (None, "not decided yet by these scores")
+
+
 def test_code_that_the_reviewer_did_not_approve_is_told(project: Project) -> None:
     project.write("agent.reviewer", "echo 'VERDICT: REJECT'\n")
     found = Search(project, {"a": "gain=12"})
@@ -192,8 +201,9 @@ def test_a_verdict_by_blocks_is_told_with_its_evidence(project: Project) -> None
 def test_what_could_not_be_tested_is_told_with_what_it_lacks(project: Project, idea: str, what: str) -> None:
     found = search_by_blocks(project, {"a": idea})
     found.build()
-    chance = failed(explained(found, "d0.n0.i0"))["chance"]
-    assert (chance["what"], chance["needs"]) == (f"not tested: {what}", UNTESTED[what])
+    refused = failed(explained(found, "d0.n0.i0"))
+    assert (refused["chance"]["what"], refused["chance"]["needs"]) == (f"not tested: {what}", UNTESTED[what])
+    assert ("effect" in refused) == (what == "identical")
 
 
 def test_too_few_blocks_and_too_small_an_effect_are_told(project: Project) -> None:
@@ -290,6 +300,16 @@ def test_ranks_are_told_as_they_were_decided(roots: list[float], width: int) -> 
             others = [raised if other.slot == e.slot else other for other in evaluations]
             again = promote(others, width, SLOTS)
             assert next(d for d in again.decisions if d.slot == e.slot).promoted_to is not None
+
+
+@pytest.mark.parametrize(("place", "tie"), [(0, "at least"), (1, "more than")])
+def test_where_scores_are_alike_the_primary_metric_is_told(place: int, tie: str) -> None:
+    better, worse = good(SLOTS[1 - place], 0.1), good(SLOTS[place], 0.1)
+    assert worse.score
+    worse = worse._replace(score=worse.score._replace(root=worse.score.root._replace(primary_delta=0.04)))
+    told = {each.check: each for each in among(worse, [better, worse], 1)}["rank"]
+    assert told.change == 0
+    assert told.needs == f"{tie} 0.06 more of the primary metric against the root, as {better.slot} has"
 
 
 def test_of_one_that_failed_the_gate_it_is_told_where_it_would_have_come() -> None:

@@ -11,7 +11,7 @@ A, B = "a" * 40, "b" * 40
 HARNESS = b"import csv\nfrom bench import load\nimport backtest, numpy.linalg\ndef f():\n    from ..up import x\n"
 PROTECTED = Protected(
     "t" * 40,
-    ("sweep.py", "bench/**", "tests", "tools/run.py", "caf\u00e9.py"),
+    ("sweep.py", "bench/**", "tests", "caf\u00e9.py", "tools/run.py"),
     dict.fromkeys(
         ("caf\u00e9.py", "sweep.py", "tools/run.py", "bench/deep/load.py", "tests/test_a.py", "tests/data.csv"),
         (FILE, A),
@@ -41,10 +41,7 @@ VOID = {
     "upper case": (added("SWEEP.py"), "SWEEP.py is at the protected sweep.py where upper and lower case are one"),
     "upper case folder": (added("Tests", LINK), "Tests is at the protected tests where upper and lower case are one"),
     "in upper case": (added("Tests/x"), "Tests/x is at the protected tests where upper and lower case are one"),
-    "with an accent of its own": (
-        added("Cafe\u0301.py"),
-        "is at the protected caf\u00e9.py where upper and lower case",
-    ),
+    "with an accent of its own": (added("Cafe\u0301.py"), "is at the protected caf\u00e9.py where upper and"),
     "site": (added("sitecustomize.py"), "sitecustomize.py was added: Python runs it before any program"),
     "user site": (added("lib/usercustomize.py"), "lib/usercustomize.py was added"),
     "conftest": (changed("plus/conftest.py"), "plus/conftest.py was changed: pytest runs it before any test"),

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import chdir
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from test_tree_paired import search as search_by_blocks
 from tree_runs import forge, searched, small_search
 
 from pipeline.build.project import load
+from pipeline.core.freshness import Receipt
 from pipeline.core.recipe import reads_of, recipe, writes_of
 from pipeline.edge.receipts import Receipts, done
 from pipeline.tree.differing import Place, first_difference
@@ -104,12 +106,15 @@ def reformatted(search: Project) -> None:
 
 
 def receipt_forged(search: Project) -> None:
+    rewrite(search, "x:d0.n0.i0.score", lambda receipt: {"outputs": dict.fromkeys(receipt.outputs, "0" * 64)})
+
+
+def rewrite(search: Project, target: str, change: Callable[[Receipt], dict[str, Any]]) -> None:
     with chdir(search.root):
         receipts = Receipts("x")
-        receipt = receipts.receipt("x:d0.n0.i0.score")
+        receipt = receipts.receipt(target)
         assert receipt
-        outputs = dict.fromkeys(receipt.outputs, "0" * 64)
-        receipts.append([done("x:d0.n0.i0.score", receipt._replace(outputs=outputs))])
+        receipts.append([done(target, receipt._replace(**change(receipt)))])
         receipts.close()
 
 
@@ -166,6 +171,37 @@ def test_what_was_decided_by_a_record_that_was_changed_cannot_be_made_again(sear
     assert "not to be rebuilt: runs/x/artifacts/d0.n0.i1.csv is missing, which it read" in lines(search)[0]
 
 
+def test_what_was_written_to_while_it_was_read_cannot_be_made_again(search: Project) -> None:
+    path = "runs/x/eval/d0.n0.i0/sweep.json"
+    rewrite(search, "x:d0.n0.i0.score", lambda _: {"unsettled": (path,)})
+    assert outcomes(replay(search, code=1)) == {"x:d0.n0.i0.score": LOST}
+    assert f"x:d0.n0.i0.score: not to be rebuilt: {path} was written to while it was read" in lines(search)
+
+
+@pytest.mark.parametrize("nonsense", ["[]", "{}", '{"status": null}', '{"status": "failed", "why": null}', "{", "\0"])
+def test_by_nonsense_with_a_forged_receipt_nothing_can_be_decided(search: Project, nonsense: str) -> None:
+    path = "runs/x/eval/d0.n0.i0/candidate.json"
+    search.write(path, nonsense)
+    forged = sha256(nonsense.encode()).hexdigest()
+    rewrite(search, "x:d0.n0.i0.score", lambda receipt: {"inputs": {**receipt.inputs, path: forged}})
+    assert outcomes(replay(search, code=1))["x:d0.n0.i0.score"] == LOST
+    assert "x:d0.n0.i0.score: not to be rebuilt: nothing can be decided by what it read: " in lines(search)[0]
+
+
+def test_series_of_nothing_decide_nothing(project: Project) -> None:
+    search_by_blocks(project, {"a": "gain=2 noise=1"}).build()
+    path = "runs/x/eval/d0.n0.i0/pairs.json"
+    record = json.loads(project.read(path))
+    record["series"] = {name: {side: [] for side in sides} for name, sides in record["series"].items()}
+    record["rows_used"] = record["rows_expected"]
+    project.write(path, json.dumps(record))
+    forged = sha256(project.read(path).encode()).hexdigest()
+    for target in ("x:d0.weigh", "x:d0.n0.i0.score"):
+        rewrite(project, target, lambda receipt: {"inputs": {**receipt.inputs, path: forged}})
+    found = outcomes(replay(project, code=1), DIFFERENT)
+    assert found == {"x:d0.weigh": LOST, "x:d0.n0.i0.score": LOST}
+
+
 def test_what_was_made_anew_since_is_stale_and_no_difference(search: Project) -> None:
     score_forged(search)
     assert outcomes(replay(search, code=1), DIFFERENT) == {"x:d0.promote": STALE}
@@ -187,15 +223,11 @@ def test_a_spec_that_was_edited_since_is_no_difference(search: Project) -> None:
 
 
 def test_what_an_earlier_version_decided_is_stale(search: Project) -> None:
-    with chdir(search.root):
-        receipts = Receipts("x")
-        receipt = receipts.receipt("x:d1.promote")
-        assert receipt
-        older = {**receipt.recipe, "stage": "tree.promote/0"}
-        receipts.append([done("x:d1.promote", receipt._replace(recipe=older))])
-        receipts.close()
+    older = {"stage": "tree.promote/0", "python": "cpython-3.8"}
+    rewrite(search, "x:d1.promote", lambda receipt: {"recipe": {**receipt.recipe, **older}})
     found = replay(search)
     assert outcomes(found) == {"x:d1.promote": STALE}
+    assert found["edited"] == 0
     assert "it was decided by tree.promote/0, this Coppice has tree.promote/1" in lines(search)[0]
 
 

@@ -55,7 +55,7 @@ class Memory:
     def _finished(self, world: World, line: Line, states: list[dict[str, Truth]]) -> None:
         world.counts["recalls"] += line.fields["how"] == "recalled"
         identities = _identities(line, states)
-        kept = Kept(line.fields["key"], tuple(line.fields["outputs"].values()))
+        kept = Kept(line.fields["key"], tuple(dict(line.fields["outputs"]).values()))
         if not identities and len(states) == 1:  # else some of what it saw was old and some new
             world.find("receipt", f"{line.target}: inputs or outputs that it never had: {line.fields}")
         if len(identities) == 1:  # else it was edited meanwhile, and which of the two it saw cannot be told
@@ -100,7 +100,7 @@ class Memory:
 
 def _identities(line: Line, states: list[dict[str, Truth]]) -> set[str]:
     """What the receipt may speak of: the results whose inputs and outputs it has."""
-    inputs, outputs = dict(line.fields["inputs"]), line.fields["outputs"]
+    inputs, outputs = dict(line.fields["inputs"]), dict(line.fields["outputs"])
     return {
         truth.identity
         for state in states

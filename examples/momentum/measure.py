@@ -206,7 +206,8 @@ Made by `measure.py`, with Python {platform.python_version()} and numpy {np.__ve
 - By itself means: as the only idea of its depth, at the alpha of depth 1. That is easier than in the company of others,
   by which the search has to reckon with the best of several, and knows more of how alike neighbouring years are.
 """
-    depths = [depth(n, prices, level(ALPHA, len(DEPTHS), [True] * n)) for n in range(len(DEPTHS))]
+    spent = [False] * len(DEPTHS)  # each depth fills one of the two places of the beam
+    depths = [depth(n, prices, level(ALPHA, len(DEPTHS), spent[:n])) for n in range(len(DEPTHS))]
     out.write_text("\n".join([about, *(f"{each}\n" for each in [*depths, *(table(on, prices) for on in KEPT)])]))
 
 

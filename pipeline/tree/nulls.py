@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from pipeline.errors import SpecError
 from pipeline.tree.judging import sheet, wanted_by
 from pipeline.tree.layout import Layout
-from pipeline.tree.pairs import by_block
+from pipeline.tree.pairs import by_block, by_config
 from pipeline.tree.records import load_if_whole, read_bytes
 from pipeline.tree.results import Checked, Expected, complete, told
 from pipeline.tree.scoring import SIGN
 from pipeline.tree.slots import ROOT, slots_of
-from pipeline.trust.blocks import differences
+from pipeline.trust.blocks import differences, reduce
 from pipeline.trust.rounding import steady
 
 SEEDS, EVALUATIONS, CONFIGS, BLOCKS = "seeds", "evaluations", "configs", "blocks"
@@ -121,20 +121,14 @@ def _measured(run: str, config: Mapping[str, Any], blocks: Sequence[str]) -> Ite
 def _configs(base: Baseline, signs: Mapping[str, float]) -> dict[str, Rows]:
     if len(base.wanted.ids) < FEWEST_CONFIGS:
         return {name: [] for name in signs}
-    return {name: _off_the_mean(_by_config(base, name, sign)) for name, sign in signs.items()}
+    rows, blocks = base.checked.rows, base.wanted.blocks
+    return {name: _off_the_mean(by_config(rows, blocks, name), sign) for name, sign in signs.items()}
 
 
-def _by_config(base: Baseline, metric: str, sign: float) -> Rows:
-    rows: dict[int, list[float]] = {config: [] for config in base.wanted.ids}
-    for row in base.checked.rows:  # by config, and by block in each
-        rows[row.config_id].append(sign * row.metrics[metric])
-    return [*rows.values()]
-
-
-def _off_the_mean(rows: Rows) -> Rows:
+def _off_the_mean(rows: Rows, sign: float) -> Rows:
     """Block by block, so that what moves all configs is no difference."""
-    means = [fsum(column) / len(rows) for column in zip(*rows, strict=True)]
-    return [_centred(differences(row, means)) for row in rows]
+    means = reduce(rows)
+    return [_centred(differences(row, means, sign)) for row in rows]
 
 
 def _blocks(base: Baseline, signs: Mapping[str, float]) -> dict[str, Rows]:

@@ -5,18 +5,22 @@ Configs are reduced first: they share their data, so they are no repetitions of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import fsum
 
 from pipeline.tree.results import Checked, Defect, Row
-from pipeline.tree.rounding import significant
+from pipeline.trust.blocks import reduce
 
 
 def by_block(rows: Sequence[Row], blocks: Sequence[str], metric: str) -> list[float]:
     """Means over the configs, of rows that are complete."""
-    found: dict[str, list[float]] = {block: [] for block in blocks}
+    return reduce(by_config(rows, blocks, metric))
+
+
+def by_config(rows: Sequence[Row], blocks: Sequence[str], metric: str) -> list[list[float]]:
+    """A row a config, a column a block."""
+    found: dict[int, dict[str, float]] = {}
     for row in rows:
-        found[row.block].append(row.metrics[metric])
-    return [significant(fsum(values) / len(values)) for values in found.values()]
+        found.setdefault(row.config_id, {})[row.block] = row.metrics[metric]
+    return [[cells[block] for block in blocks] for cells in found.values()]
 
 
 def other_seeds(own: Checked, parent: Checked) -> Iterator[Defect]:

@@ -22,6 +22,8 @@ from pipeline.tree.records import read_bytes
 
 # What became of a decision: rebuilt, or why not.
 SAME, DIFFERENT, STALE, LOST = "same", "different", "stale", "lost"
+# What comes of a record that was forged together with its receipt: it may say anything.
+NONSENSE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 class Difference(NamedTuple):
@@ -116,7 +118,7 @@ def _again(decision: Decision, made: Mapping[str, str], folder: str) -> Replayed
         differences = tuple(_rebuilt(decision, decider, folder))
     except GitProblem as problem:
         return Replayed(name, LOST, str(problem))
-    except (ValueError, LookupError, TypeError) as error:  # a record that was forged together with its receipt
+    except NONSENSE as error:
         return Replayed(name, LOST, f"nothing can be decided by what it read: {type(error).__name__}: {error}")
     return Replayed(name, DIFFERENT if differences else SAME, differences=differences)
 

@@ -6,15 +6,12 @@ delta that breaks a tie, sums of money) keep 12 significant digits."""
 
 from __future__ import annotations
 
-DIGITS = 12
-NOISE = 1e-12
+from pipeline.trust.rounding import DIGITS, significant
+from pipeline.trust.rounding import SAME as NOISE
+
+__all__ = ["NOISE", "relative", "significant"]
 
 
 def relative(number: float) -> float:
     """12 decimals; minus zero is zero."""
     return round(number, DIGITS) + 0.0
-
-
-def significant(number: float) -> float:
-    """12 digits; minus zero is zero."""
-    return float(f"{number:.{DIGITS}g}") + 0.0

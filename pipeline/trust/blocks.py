@@ -10,7 +10,7 @@ from pipeline.trust.rounding import SAME, significant
 
 def reduce(rows: Sequence[Sequence[float]]) -> list[float]:
     """A row a config, a column a block: the mean over the configs of each block."""
-    return [fsum(column) / len(rows) for column in zip(*rows, strict=True)]
+    return [significant(fsum(column) / len(rows)) for column in zip(*rows, strict=True)]
 
 
 def differences(candidate: Sequence[float], baseline: Sequence[float], sign: float = 1.0) -> list[float]:
