@@ -114,6 +114,14 @@ def test_a_link_to_the_project_is_no_way_in(tmp_path: Path, processes: Processes
     assert place.read("project/data/prices") == "prices\n"
 
 
+def test_what_is_apart_from_the_project_is_as_little_to_be_written_to(place: Place) -> None:
+    apart = (str(place.top / "beside"), str(place.project / "data"), str(place.top / "not/there/yet"))
+    shut = place.shut._replace(apart=apart)
+    for line in ("> ../../beside/x", "> ../../beside/new", "> ../data/prices", "> ../new", "> ../../not"):
+        assert place.run(f"echo x {line}", shut), line
+    assert place.run("cat ../../beside/x && echo x > own && echo x > ../out/x", shut) == 0
+
+
 def test_what_is_sealed_cannot_be_read_by_any_name(place: Place) -> None:
     sealed = place.project / "data/sealed"
     os.link(sealed, place.project / "data/another")
