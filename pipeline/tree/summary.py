@@ -100,8 +100,8 @@ def _best(manifest: Manifest, best: str) -> str:
     if primary not in start["metrics"] or primary not in found["metrics"]:
         return f"Best was **{best}**; its baseline is not there as the spec has it now."
     change = moved(start["metrics"][primary], found["metrics"][primary])
-    source = manifest["evaluations"][found["artifacts"]["promoted_from_eval_id"]]
-    root = source["scoring_summary"]["root_recommendation"]
+    scores = manifest["evaluations"][found["artifacts"]["promoted_from_eval_id"]]["scoring_summary"]
+    root = scores["root_recommendation"]
     what = "estimate" if root["evidence"] else "score"  # one is in units of the metric, one is not
     return f"Best: **{best}**, {primary} {change}, {what} {score(root['score'])} against the root."
 
