@@ -239,6 +239,15 @@ def test_it_cannot_write_to(outside: Searched, name: str) -> None:
     assert shield == shields(".")
 
 
+@pytest.mark.skipif(not shields("."), reason="nothing here keeps a command from writing elsewhere")
+def test_a_store_apart_from_the_project_is_kept_from_it_too(tmp_path: Path) -> None:
+    code = "open(f'{PROJECT}/../store/forged', 'w')"
+    found = searched(tmp_path, {"forges": at_run_time(code)}, store="../store")
+    assert "Permission denied" in found.printed("forges")
+    assert not (tmp_path / "store/forged").exists()
+    assert found.why("is honest") == "d1.n0"
+
+
 @pytest.mark.parametrize("name", ["the baseline's results", "another's results"])
 def test_without_protection_forged_results_are_put_right_before_they_are_read(tmp_path: Path, name: str) -> None:
     found = searched(tmp_path, {name: at_run_time(OUTSIDE[name])}, protect=None)

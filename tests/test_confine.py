@@ -114,6 +114,23 @@ def test_a_link_to_the_project_is_no_way_in(tmp_path: Path, processes: Processes
     assert place.read("project/data/prices") == "prices\n"
 
 
+def test_what_is_apart_from_the_project_is_as_little_to_be_written_to(place: Place) -> None:
+    apart = (str(place.top / "beside"), str(place.project / "data"), str(place.top / "not/there/yet"))
+    shut = place.shut._replace(apart=apart)
+    for line in ("> ../../beside/x", "> ../../beside/new", "> ../data/prices", "> ../new", "> ../../not"):
+        assert place.run(f"echo x {line}", shut), line
+    assert place.run("cat ../../beside/x && echo x > own && echo x > ../out/x", shut) == 0
+
+
+@pytest.mark.skipif(abi() < 6, reason="this kernel cannot tell whose processes they are")
+def test_it_ends_its_own_processes_and_nobody_elses(place: Place) -> None:
+    with subprocess.Popen(["sleep", "60"]) as other:
+        assert place.run(f"kill -9 {other.pid}") != 0
+        assert other.poll() is None
+        other.kill()
+    assert place.run("sleep 60 & kill -9 $! && ! wait $!") == 0
+
+
 def test_what_is_sealed_cannot_be_read_by_any_name(place: Place) -> None:
     sealed = place.project / "data/sealed"
     os.link(sealed, place.project / "data/another")

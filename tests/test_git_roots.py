@@ -10,6 +10,7 @@ import pytest
 from gitting import contents, hostile_user, repository, run_git, tree_of, write
 
 from pipeline.edge.git.command import GitProblem
+from pipeline.edge.git.home import lender
 from pipeline.edge.git.objects import has, tree_hash
 from pipeline.edge.git.refs import pinned
 from pipeline.edge.git.repository import Root, root_of
@@ -250,3 +251,10 @@ def test_a_run_that_was_killed_while_it_was_set_up_is_set_up_again(machine: Path
 def test_git_that_is_not_there_is_told(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(machine))
     assert problem(machine) == f"{machine}: git was not found; a tree search needs it: install git"
+
+
+def test_whose_objects_are_borrowed_can_be_told_whatever_its_name(machine: Path) -> None:
+    user = repository(machine / 'a "b" \\n\nü', FILES)
+    assert lender(root_of(str(user), "x").repo) == str(user / ".git/objects")
+    write(machine / "folder", FILES)
+    assert lender(root_of(str(machine / "folder"), "y").repo) == ""

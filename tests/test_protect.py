@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from conftest import Project
-from searches import Search, adding
+from searches import Search, adding, agent, told
 
 from pipeline.edge.confine import shields
 
@@ -34,6 +34,13 @@ def test_a_candidate_that_leaves_it_alone_is_promoted(project: Project) -> None:
     assert kept == {shields(".")}
     record = search.record("protected.json")
     assert {*record["files"]} == {"sweep.sh", "plus/start"}
+
+
+def test_in_which_order_it_is_named_does_not_matter(project: Project) -> None:
+    search = protecting(project, "sweep.sh", "plus/**")
+    search.build()
+    search.spec(protect=["plus/**", "sweep.sh", "sweep.sh"])
+    assert told(search.build(), "built") == []
 
 
 def test_a_candidate_that_edits_it_is_void(project: Project) -> None:
@@ -195,3 +202,21 @@ def test_a_record_that_was_changed_does_not_choose_which_code_is_measured(projec
     )
     said = search.build(code=1)
     assert "the records of x:d0.n0.i0.sweep name different files: one was changed; build again" in said.out + said.err
+
+
+def test_a_coder_cannot_have_git_write_other_files_than_it_has_committed(project: Project) -> None:
+    project.write(
+        "agent.coder",
+        """\
+        echo gain=12 > plus/new
+        git config filter.x.clean cat
+        git config filter.x.smudge 'sed s/12/99/'
+        echo '* filter=x' > "$(git rev-parse --git-common-dir)/info/attributes"
+        """,
+    )
+    roles = {"ideas": {"backend": "patches", "folder": "ideas"}, "coder": agent("coder")}
+    search = Search(project, {"more": ""}, roles=roles)
+    search.build()
+    assert search.why("d0.n0.i0") == "d1.n0"
+    assert project.read("runs/x/artifacts/d0.n0.i0.csv").splitlines()[1] == "0,ok,,12,5"
+    assert project.read("runs/x/wt/d1.n0/plus/new") == "gain=12\n"

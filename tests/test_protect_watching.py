@@ -5,10 +5,12 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
+from zlib import compress
 
 import pytest
 
 from pipeline.core.graph import Target
+from pipeline.edge.git.objects import name_of
 from pipeline.edge.git.repository import Root, root_of
 from pipeline.edge.git.worktrees import Worktrees
 from pipeline.edge.job import Job, StageFailed
@@ -138,3 +140,13 @@ def test_before_a_command_it_is_the_roots(bench: Bench, name: str) -> None:
     assert os.readlink(folder / "run") == "sweep.py"
     assert (folder / "bench/deep/load.py").read_text() == "x\n"
     assert not (folder / "bench").is_symlink()
+
+
+def test_an_object_that_was_exchanged_is_not_what_is_put_back(bench: Bench) -> None:
+    blob = name_of(b"blob", (Path(bench.folder) / "sweep.py").read_bytes())
+    file = Path(bench.root.repo) / "objects" / blob[:2] / blob[2:]
+    file.chmod(0o644)
+    file.write_bytes(compress(b"blob 6\0forged"))
+    (Path(bench.folder) / "sweep.py").unlink()
+    with pytest.raises(StageFailed, match=f"the object {blob} of sweep.py is damaged"):
+        bench.watch()

@@ -222,3 +222,26 @@ def test_an_evaluation_by_blocks_has_ended_when_its_verdict_is_there(project: Pr
     events = [json.loads(line) for line in found.project.read("runs/x/events.jsonl").splitlines()]
     ended = sorted(event["eval_id"] for event in events if event["event"] == "completed")
     assert ended == [f"d0.n0.i{n}" for n in range(4)]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"metrics": {"other": {"primary": True}}},
+        {"sweep_config_limit": 4},
+        {"blocks": 7},
+    ],
+)
+def test_a_baseline_that_does_not_fit_an_edited_spec_is_told_and_loses_nothing(project: Project, edit: Any) -> None:
+    found = search(project)
+    found.build()
+    before, keys = files(found.root / "runs/x", "depths/*/weighed.json", "eval/*/summary.json"), dict(found.keys)
+    changed = {"sweep": {**found.keys["sweep"], "blocks": edit["blocks"]}} if "blocks" in edit else edit
+    found.spec(**changed)
+    said = found.build(code=1)
+    assert "the sweep of the root, which all is compared with, is not complete" in said.out
+    assert "Not up to date: 1 target failed" in said.err
+    found.spec(**{name: keys.get(name) for name in changed})
+    said = found.build()
+    assert told(said, "built") == []
+    assert files(found.root / "runs/x", "depths/*/weighed.json", "eval/*/summary.json") == before

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.tree.results import Checked, Expected, complete, expected
+from pipeline.tree.results import MOST, Checked, Expected, complete, expected, few
 from pipeline.tree.sheet import Sheet, read
 
 HEADER = "config_id,params,seed,status,error,sharpe,cost"
@@ -181,3 +181,17 @@ def test_no_text_makes_reading_fail(junk: str) -> None:
         found = complete(read(content, BOTH), wanted)
         assert found.defects or found.rows_used == 2
         assert all(defect.what for defect in found.defects)
+
+
+def test_what_a_program_has_written_is_told_on_one_line_of_plain_text() -> None:
+    rows = [(0, "failed\x1b[2J\nnow", "\x07boom"), (1, "x" * 10**5, "")]
+    text = "config_id,status,error\n" + "".join(f'{n},"{status}",{error}\n' for n, status, error in rows)
+    told = [str(defect) for defect in read(text, []).defects]
+    assert told[0] == r"config 0, status: 'failed\x1b[2J\nnow' instead of ok (\x07boom)"
+    assert all(each.isprintable() and len(each) < 200 for each in told)
+
+
+def test_of_very_many_defects_the_first_are_kept_and_all_are_counted() -> None:
+    assert few(map(str, range(MOST))) == tuple(map(str, range(MOST)))
+    kept = few(map(str, range(MOST + 5)))
+    assert (len(kept), kept[0], kept[1], kept[-1]) == (MOST + 1, f"{MOST + 5} defects", "0", str(MOST - 1))

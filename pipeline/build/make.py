@@ -135,7 +135,8 @@ class Maker:
         return None
 
     def _job(self, target: Target, staged: Staging, log: str) -> Job:
-        return Job(target, matched(target.reads), staged.by_port(target.writes), log, self.processes, self.workers)
+        reads, writes = matched(target.reads), staged.by_port(target.writes)
+        return Job(target, reads, writes, log, self.processes, self.workers, self.stores[target.run].folder)
 
     def _publish(
         self, target: Target, staged: Sequence[str], contents: Sequence[str], versions: Sequence[Version] = ()

@@ -15,13 +15,15 @@ T = TypeVar("T")
 
 
 class Confined(NamedTuple):
-    """How a command is kept.  In `project` it writes to nothing but `writable`; it reads nothing of `unreadable`.
+    """How a command is kept.  In `project`, and in what is `apart` from it, it writes to nothing but `writable`; it
+    reads nothing of `unreadable`.
 
     All are absolute; what is empty holds nothing back.  Names of files in an unreadable folder can be seen."""
 
     writable: tuple[str, ...] = ()
     project: str = ""
     unreadable: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
 
     @contextmanager
     def ready(self) -> Iterator[Callable[[Callable[[], T]], T]]:
@@ -55,7 +57,7 @@ def _rules(confined: Confined, write: int, read: int) -> dict[str, int]:
     """What is allowed below each path."""
     rules: dict[str, int] = {}
     if write:
-        outside = _beside([os.path.realpath(confined.project)])
+        outside = _beside([*map(os.path.realpath, (confined.project, *confined.apart))])
         for path in (*outside, *map(os.path.realpath, confined.writable)):
             rules[path] = write
     if read:
@@ -68,9 +70,11 @@ def _beside(hidden: Iterable[str]) -> Iterator[str]:
     """All that is neither one of `hidden`, nor another name of it, nor a folder on the way to one."""
     hidden = {*hidden}
     files = {_file(path) for path in hidden}
-    ways = {above for path in hidden for above in _above(path)} - hidden
+    outermost = {path for path in hidden if hidden.isdisjoint(_above(path))}
+    ways = {above for path in outermost for above in _above(path)}
     for folder in sorted(ways):
-        with suppress(PermissionError), os.scandir(folder) as entries:  # what cannot be listed has nothing for us
+        # what cannot be listed, or is not there yet, has nothing for us
+        with suppress(PermissionError, FileNotFoundError), os.scandir(folder) as entries:
             for entry in entries:
                 if entry.path not in ways | hidden and not entry.is_symlink() and _file(entry.path) not in files:
                     yield entry.path

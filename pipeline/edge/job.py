@@ -22,7 +22,9 @@ class Papers(Protocol):
 
 
 class Job(NamedTuple):
-    """One attempt at a target.  Outputs go to the paths in `writes`; they are put in place afterwards."""
+    """One attempt at a target.  Outputs go to the paths in `writes`; they are put in place afterwards.
+
+    `store`: where results are kept; a stage only keeps others from it."""
 
     target: Target
     reads: Mapping[str, Sequence[str]]
@@ -30,6 +32,7 @@ class Job(NamedTuple):
     log: str
     processes: Processes
     workers: Workers
+    store: str = ""
 
 
 class StageFailed(Exception):

@@ -19,10 +19,12 @@ _BENEATH = 1
 _NO_NEW_PRIVILEGES = 38
 _LEAST = 2  # before that nothing could be renamed from folder to folder
 _WITH_TRUNCATE = 3
+_WITH_SCOPES = 6
 
 READ = 1 << 2
 _WRITE_FILE, _TRUNCATE = 1 << 1, 1 << 14
 _IN_FOLDERS = 0b11_1111_1111_0000  # making, removing and moving files, folders, links, pipes, sockets, devices
+_SIGNALS = 1 << 1  # only to whoever is restricted by the same rules, or started by such
 _OF_FILES = READ | _WRITE_FILE | _TRUNCATE
 
 
@@ -41,8 +43,11 @@ def write() -> int:
 
 
 def ruleset(handled: int, rules: Mapping[str, int]) -> int:
-    """An open one, for any number of threads: of what is `handled`, only what `rules` allow, below each path."""
-    fd = _asked(_CREATE, pack("=Q", handled), ctypes.c_size_t(8), ctypes.c_uint32(0))
+    """An open one, for any number of threads: of what is `handled`, only what `rules` allow, below each path.
+
+    Nobody else's processes can be ended, where the kernel can tell."""
+    what = pack("=QQQ", handled, 0, _SIGNALS) if abi() >= _WITH_SCOPES else pack("=Q", handled)
+    fd = _asked(_CREATE, what, ctypes.c_size_t(len(what)), ctypes.c_uint32(0))
     try:
         for path, access in rules.items():
             _allow(fd, path, access)

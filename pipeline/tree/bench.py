@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from pipeline.edge.git.command import GitProblem
 from pipeline.edge.git.commits import Candidate, restore
-from pipeline.edge.git.home import home_of
+from pipeline.edge.git.home import home_of, kept
 from pipeline.edge.git.objects import has
 from pipeline.edge.git.repository import reopened
 from pipeline.edge.git.worktrees import Worktree, Worktrees
@@ -92,6 +92,7 @@ class Bench:
     @contextmanager
     def checkout(self, name: str, commit: str, keep: bool = False) -> Iterator[Worktree]:
         """A clean one, gone afterwards; what a kill leaves is cleaned when it is asked for again."""
+        kept(self.repo)
         try:
             yield self.candidates.add(name, commit)
         finally:

@@ -39,6 +39,8 @@ def column(text: str, name: str, configs: Container[int]) -> dict[int, float]:
     lines = csv.reader(f"{line}\n" for line in text.removeprefix("\ufeff").split("\n"))
     rows = (cells for cells in lines if any(map(str.strip, cells)))
     header = [cell.strip() for cell in next(rows)]
+    if name not in header:  # a metric of a later day
+        return {}
     at, value = header.index("config_id"), header.index(name)
     return means((config, float(cells[value])) for cells in rows if (config := int(cells[at])) in configs)
 

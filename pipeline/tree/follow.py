@@ -11,6 +11,7 @@ from typing import Any
 
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, FAILED, RECALLED, Outcome
+from pipeline.core.words import plural
 from pipeline.edge.files import write_whole
 from pipeline.tree import events
 from pipeline.tree.event_log import EventLog
@@ -41,6 +42,7 @@ class Follower:
         self.begun: set[str] = set()
         self.changed = False
         self.news = 0
+        self.failed = 0
 
     def begin(self) -> None:
         """What a killed build had begun waits again."""
@@ -70,6 +72,7 @@ class Follower:
         self.changed = True
         slot = _slot(target)
         if outcome.status == FAILED:
+            self.failed += 1
             if slot:
                 error = {"stage": target.stage, "why": outcome.why, "exit": outcome.exit, "log": outcome.log}
                 self._tell(events.FAILED, slot, error=error)
@@ -91,6 +94,8 @@ class Follower:
             keep(self.run, manifest)
         path = self.at.of_run(SUMMARY)
         where = f" See {path}." if os.path.exists(path) else ""
+        if self.failed and manifest["nodes"]:
+            return f"Not up to date: {plural(self.failed, 'target')} failed.{where}"
         return f"{headline(manifest)}{where}" if manifest["nodes"] else ""
 
     def _queue(self, depth: int) -> None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from pipeline.edge.git.command import CandidateProblem
 from pipeline.edge.git.commits import Candidate, apply, commit_of, commit_patch, patch
+from pipeline.edge.git.home import kept
 from pipeline.edge.git.refs import pin
 from pipeline.edge.git.worktrees import Worktree
 from pipeline.edge.job import Job
@@ -203,6 +204,7 @@ class _Work:
     def _change(self, worktree: Worktree) -> bytes:
         if os.path.islink(worktree.path) or not os.path.isdir(worktree.path):
             raise CandidateProblem("the folder that the coder worked in is gone")
+        kept(self.bench.repo)
         made = commit_of(worktree, self.parent, self._subject())
         return b"" if made.empty else patch(self.bench.repo, self.parent, made.commit)
 

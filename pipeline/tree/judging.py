@@ -10,7 +10,7 @@ from pipeline.edge.job import Papers
 from pipeline.tree.gate import COMPLETED, FAILED, Evaluation
 from pipeline.tree.pairs import by_block, other_seeds
 from pipeline.tree.records import load, name_of, read_bytes, save
-from pipeline.tree.results import Checked, Expected, complete, expected
+from pipeline.tree.results import Checked, Expected, complete, expected, few
 from pipeline.tree.scoring import score
 from pipeline.tree.sheet import Sheet, read
 from pipeline.tree.slots import NO_SLOT
@@ -39,7 +39,7 @@ def pair(job: Papers) -> None:
     """What a verdict by blocks is made from, once all of the depth is there."""
     made, sides = compared(job, job.target.params.get("first", 0))
     if sides and (seeds := tuple(map(str, other_seeds(sides.own, sides.parent)))):
-        made, sides = made._replace(defects=seeds), None
+        made, sides = made._replace(defects=few(seeds)), None
     record = {**summary_of(made), "blocks": [], "series": {}}
     if sides:
         record["blocks"] = [*sides.wanted.blocks]
@@ -77,7 +77,7 @@ def compared(job: Papers, first: int = 0) -> tuple[Evaluation, Sides | None]:
     wanted = whole.first(first)
     old = [complete(each, whole) for each in baselines]  # these were measured on all blocks
     sides = Sides(complete(sheet(params, own), wanted), old[0], old[1], wanted)
-    made = made._replace(defects=tuple(_defects(sides)), rows_used=sides.own.rows_used, rows_expected=wanted.rows)
+    made = made._replace(defects=few(_defects(sides)), rows_used=sides.own.rows_used, rows_expected=wanted.rows)
     return made, None if made.defects else sides
 
 

@@ -156,14 +156,15 @@ class _Evaluation:
         return found and found["ideas"].get(str(self.slot))
 
     def _by_config(self) -> Record | None:
-        """Of one that was scored both sides are complete, if they are what was scored."""
+        """Of one that was scored both sides are complete, if they are what was scored, and by today's spec."""
         own, parent = self.found.content(self.found.at.csv(self.slot)), self.found.baseline(self.slot.place)
-        if not own or not parent or not self._are_scored(own):
+        if not own or not parent or parent.defects or not self._are_scored(own):
             return None
         name = self.found.config["primary"]
         better = next(metric["better"] for metric in self.found.config["metrics"] if metric["name"] == name)
         before = means((row.config_id, row.metrics[name]) for row in self._beside(parent))
-        return by_config(better, before, column(own.decode(errors="replace"), name, before))._asdict()
+        after = column(own.decode(errors="replace"), name, before)
+        return by_config(better, before, after)._asdict() if after.keys() == before.keys() else None
 
     def _beside(self, parent: Checked) -> Sequence[Row]:
         """What of the parent it is compared with."""

@@ -34,6 +34,7 @@ def weighed(found: Comparison, rules: Rules) -> Iterator[Line]:
 def _blocks(it: Mapping[str, Any]) -> Measured:
     count, most = it["blocks"], it["detectable"]
     found = f"; an effect of {most:.4g} would be found four times in five" if most else ""
+    found = f" in the order of time, neighbours correlated {it['rho']:.2f}{found}" if it["rho"] else found
     more = FEWEST_BLOCKS - count
     return Measured(f"{count} blocks{found}", count, FEWEST_BLOCKS, more, f"{more} more")
 
@@ -55,8 +56,9 @@ def _effect(name: str, mean: float, least: float) -> Measured:
 
 def _guard(it: Mapping[str, Any]) -> Measured:
     """By how much more than its margin the loss may be, as far as the blocks can tell."""
-    limit, margin = it["limit"], it["margin"] or 0.0
+    limit, margin, more = it["limit"], it["margin"] or 0.0, FEWEST_BLOCKS - (it["df"] + 1)
     what = f"{it['verdict']}: changed by {it['mean']:+.6g}, at worst by {limit:+.6g}; {-margin:+g} is allowed"
     what += "; the margin is small for this noise" if it["tight"] else ""
     needs = f"{-margin - limit:.6g} less of a loss, or a margin of more than {-limit:.6g}"
+    needs = f"{more} more blocks" if more > 0 else needs
     return Measured(what, limit, -margin, -margin - limit, needs)

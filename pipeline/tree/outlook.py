@@ -11,6 +11,7 @@ from pipeline.core.graph import Target
 from pipeline.core.words import duration, plural
 from pipeline.tree.positions import SCORED, depth_of
 from pipeline.tree.scoring import PAIRED
+from pipeline.trust.verdicts import FEWEST_BLOCKS
 
 TIMED = ("test", "checks", "sweep", "row")
 COSTS = {"usd": "{:.2f} USD", "tokens": "{:,} tokens"}
@@ -70,6 +71,8 @@ def _verdicts(params: Mapping[str, Any]) -> str:
         return f"{params['method']}: no telling luck from progress; for that say what `sweep: blocks:` there are"
     score, ids = params["score"], params["blocks"]["ids"]
     blocks = f"{len(ids)} blocks" if ids else "the blocks of the baseline"
+    if ids and len(ids) < FEWEST_BLOCKS:
+        blocks += f" (nothing is ever promoted by fewer than {FEWEST_BLOCKS})"
     return f"{PAIRED}, by {blocks}, alpha {score['alpha']:g} of a {score['alpha_over']}"
 
 

@@ -16,7 +16,8 @@ def protect(item: Item) -> Protect:
     if not items:
         item.wrong("protect: the list is empty; name files or patterns of `repo:`, or leave the key out")
     read = [_path(each) for each in items]
-    repo, project = (tuple(dict.fromkeys(path for own, path in read if own is kind)) for kind in (False, True))
+    # in one order, whichever they are named in: nothing is measured anew for that
+    repo, project = (tuple(sorted({path for own, path in read if own is kind})) for kind in (False, True))
     return Protect(repo, project, item.line)
 
 

@@ -40,10 +40,11 @@ def rules(metrics: Item, score: Item | None, blocks: bool) -> Rules:
             "score: method: paired needs to know what repeats a measurement (folds, seeds, periods); "
             "say so in `sweep: blocks:`, with a row of results for each"
         )
-    for name in keys.keys() - {"method"} - {*(Paired if paired else Constants)._fields}:
-        keys[name].wrong(f"score: {name} means nothing with method {PAIRED if paired else WEIGHTED_MEANS}")
+    method = PAIRED if paired else f"{WEIGHTED_MEANS}{'' if blocks else ', which it is without `sweep: blocks:`'}"
+    for name in sorted(keys.keys() - {"method"} - {*(Paired if paired else Constants)._fields}):
+        keys[name].wrong(f"score: {name} means nothing with method {method}")
     found = _rules(metrics, score, Constants() if paired else _constants(keys))
-    _check_margins(metrics, found, paired)
+    _check_margins(metrics, found, paired, method)
     return found._replace(paired=_paired(keys)) if paired else found
 
 
@@ -83,10 +84,10 @@ def _metric(name: str, keys: dict[str, Item]) -> Metric:
     )
 
 
-def _check_margins(metrics: Item, found: Rules, paired: bool) -> None:
+def _check_margins(metrics: Item, found: Rules, paired: bool, method: str) -> None:
     for metric, (_, item) in zip(found.metrics, metrics.pairs("metrics"), strict=True):
         if metric.margin is not None and not paired:
-            item.wrong(f"metrics: {metric.name}: margin means nothing with method {WEIGHTED_MEANS}; see `guard_drop`")
+            item.wrong(f"metrics: {metric.name}: margin means nothing with method {method}; see `guard_drop`")
         if metric.margin is not None and metric not in found.guards:
             item.wrong(f"metrics: {metric.name}: a margin is for a guard; the primary metric must get better")
         if paired and metric.margin is None and metric in found.guards:

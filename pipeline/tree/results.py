@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from pipeline.tree.sheet import NUMBER, Defect, Row, Sheet, clip
 
 NAMED = 3
+MOST = 1000  # defects that are recorded of a comparison: a candidate's program may write any number of rows
 
 
 class Expected(NamedTuple):
@@ -50,6 +52,14 @@ class Checked(NamedTuple):
 
     def on(self, blocks: Collection[str]) -> Checked:
         return self._replace(rows=tuple(row for row in self.rows if row.block in blocks))
+
+
+def few(defects: Iterable[str]) -> tuple[str, ...]:
+    """As many as are worth a record; if there are more, how many comes first."""
+    found = iter(defects)
+    kept = tuple(islice(found, MOST))
+    others = sum(1 for _ in found)
+    return (f"{len(kept) + others} defects", *kept) if others else kept
 
 
 def told(defects: Sequence[object]) -> str:

@@ -122,5 +122,6 @@ def _few(names: Sequence[str]) -> str:
 
 
 def clip(text: str) -> str:
-    """What a candidate wrote, in a message."""
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
+    """What a candidate wrote, in a message: on one line, and nothing that a terminal would do instead of showing it."""
+    plain = text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:SHOWN])
+    return plain if len(plain) <= SHOWN else f"{plain[: SHOWN - 1]}…"

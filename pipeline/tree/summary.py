@@ -97,6 +97,8 @@ def _best(manifest: Manifest, best: str) -> str:
     start = next(iter(manifest["nodes"].values()))
     if found["parent_node_id"] is None:
         return f"Best: **{best}**, the start: {primary} {_mean(found, primary)}. Nothing was found that ranks above it."
+    if primary not in start["metrics"] or primary not in found["metrics"]:
+        return f"Best was **{best}**; its baseline is not there as the spec has it now."
     change = moved(start["metrics"][primary], found["metrics"][primary])
     scores = manifest["evaluations"][found["artifacts"]["promoted_from_eval_id"]]["scoring_summary"]
     root = scores["root_recommendation"]

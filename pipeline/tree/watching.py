@@ -11,6 +11,7 @@ from typing import NamedTuple
 from pipeline.edge.confine import Confined, shields
 from pipeline.edge.files import files_behind
 from pipeline.edge.git.folders import delete
+from pipeline.edge.git.home import lender
 from pipeline.edge.git.objects import name_of
 from pipeline.edge.git.trees import LINK, blobs
 from pipeline.edge.job import Job, StageFailed
@@ -25,7 +26,8 @@ _Look = tuple[int, ...]
 
 class Watch(NamedTuple):
     """`looks`: at what is protected in `folder`, the checkout, and at the folders it is in.  `reads`: at what the
-    command is given to read.  `shield`: what keeps it from writing to the project, or empty."""
+    command is given to read.  `shield`: what keeps it from writing to the project, or empty.  `apart`: what it is kept
+    from besides: the store, which may be elsewhere, and the objects that the run's repository borrows."""
 
     run: str
     protected: Protected
@@ -33,6 +35,7 @@ class Watch(NamedTuple):
     looks: dict[str, _Look]
     reads: dict[str, int]
     shield: str
+    apart: tuple[str, ...]
 
 
 def watch(job: Job, repo: str, folder: str) -> Watch | None:
@@ -44,7 +47,8 @@ def watch(job: Job, repo: str, folder: str) -> Watch | None:
     restore(protected, repo, folder)
     groups = (group for port, group in job.reads.items() if port.startswith("in."))
     reads = {file: signature(file) for group in groups for path in group for file in files_behind(path)}
-    return Watch(job.target.run, protected, folder, dict(_looks(protected, folder)), reads, shields("."))
+    apart = tuple(filter(None, (job.store, lender(repo))))
+    return Watch(job.target.run, protected, folder, dict(_looks(protected, folder)), reads, shields("."), apart)
 
 
 def _check_project(run: str, protected: Protected) -> None:
@@ -65,6 +69,8 @@ def restore(protected: Protected, repo: str, folder: str) -> None:
     wrong = {path: entry for path, entry in protected.files.items() if _entry(f"{folder}/{path}", entry) != entry}
     contents = blobs(repo, (entry[1] for entry in wrong.values())) if wrong else {}
     for path, (mode, blob) in wrong.items():
+        if name_of(b"blob", contents[blob]) != blob:
+            raise StageFailed(f"{repo}: the object {blob} of {shown(path)} is damaged; see `git fsck`", 1)
         _make_way(folder, path)
         if mode == LINK:
             os.symlink(contents[blob], os.fsencode(f"{folder}/{path}"))
@@ -119,16 +125,17 @@ def _look(path: str) -> _Look:
 def shielded(watch: Watch | None, folder: str, output: str, env: dict[str, str]) -> Iterator[Confined | None]:
     """The command may write to its checkout and its output; of what is not in the project it sees no difference.
 
-    Only a temporary file cannot be made right in /tmp if the project is below it: then there is another place."""
+    Only a temporary file cannot be made right in /tmp if one of them is below it: then there is another place."""
     if watch is None or not watch.shield:
         yield None
         return
     project, scratch = os.path.realpath("."), f"{output}.tmp"
-    if "TMPDIR" not in env and _is_below(project, "/tmp"):
+    if "TMPDIR" not in env and any(_is_below(path, "/tmp") for path in (project, *watch.apart)):
         os.makedirs(scratch, exist_ok=True)
         env["TMPDIR"] = scratch
     try:
-        yield Confined((folder, output, *([scratch] if os.path.isdir(scratch) else ())), project)
+        writable = (folder, output, *([scratch] if os.path.isdir(scratch) else ()))
+        yield Confined(writable, project, apart=watch.apart)
     finally:
         delete(scratch)
 

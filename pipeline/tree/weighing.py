@@ -94,6 +94,7 @@ def _idea(params: Mapping[str, Any], evidence: Evidence, among: Weighed, guards:
         "verdict": decided.verdict,
         "reasons": [*decided.reasons],
         "alpha": among.alpha,
+        "rho": among.rho,
         **evidence._asdict(),
         "guards": guards,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 
 from pipeline.edge.files import write_whole
@@ -29,6 +30,7 @@ _CONFIG = """\
 # Above any .gitattributes: bytes are kept as they are, and no program is run to change them.
 _ATTRIBUTES = "* -text -filter -ident !working-tree-encoding !diff !merge\n"
 _EXCLUDE = "__pycache__/\n"
+_SET_UP = {"config": _CONFIG.encode(), "info/attributes": _ATTRIBUTES.encode(), "info/exclude": _EXCLUDE.encode()}
 
 
 def home_of(run: str) -> str:
@@ -44,11 +46,19 @@ def prepared(run: str, borrowed: str = "") -> str:
             with suppress(FileNotFoundError):
                 os.unlink(f"{repo}/config")
             git("init", "--quiet", "--bare", "--template=", repo=repo, keep=[lock])
-        _write(f"{repo}/config", _CONFIG.encode())
-        _write(f"{repo}/info/attributes", _ATTRIBUTES.encode())
-        _write(f"{repo}/info/exclude", _EXCLUDE.encode())
+        for path, text in _SET_UP.items():
+            _write(f"{repo}/{path}", text)
         _write(f"{repo}/objects/info/alternates", _quoted(borrowed) if borrowed else b"")
     return repo
+
+
+def kept(repo: str) -> None:
+    """Set up as it was: a coder's own git commands in one worktree may have changed that for all of them."""
+    if all(os.path.exists(f"{repo}/{path}") and _read(f"{repo}/{path}") == text for path, text in _SET_UP.items()):
+        return
+    with alone_in(repo):
+        for path, text in _SET_UP.items():
+            _write(f"{repo}/{path}", text)
 
 
 def _write(path: str, text: bytes) -> None:
@@ -60,6 +70,12 @@ def _write(path: str, text: bytes) -> None:
 def _read(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
+
+
+def lender(repo: str) -> str:
+    """The folder of objects that it borrows; empty when it has all of its own."""
+    line = _read(f"{repo}/objects/info/alternates").rstrip(b"\n")[1:-1]
+    return os.fsdecode(re.sub(rb"\\(.)", lambda found: b"\n" if found[1] == b"n" else found[1], line))
 
 
 def _quoted(path: str) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pipeline.edge.git.command import GitProblem
-from pipeline.edge.git.home import home_of, prepared
+from pipeline.edge.git.home import home_of, kept, prepared
 from pipeline.edge.git.objects import has, opened, tree_hash
 from pipeline.edge.git.place import Place, check_attributes, check_clean, check_whole, place_of
 from pipeline.edge.git.refs import is_pinned, pin, pin_by_git
@@ -42,6 +42,7 @@ def reopened(path: str, run: str, commit: str) -> str:
         if not has(repo, commit):
             raise GitProblem(f"{path}: the commit {commit}, which run {run} started from, is gone; forget {run}:root")
         pin(repo, run, ROOT, commit)
+    kept(repo)
     return repo
 
 
