@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, Project
+from searches import Search, command
 
 PACKAGE = ROOT / "pipeline"
 KINDS = ["steps", "tree"]
@@ -155,6 +156,15 @@ def test_counting_targets_imports_no_doit_and_nothing_to_start_processes_with(pr
     loaded = in_python(project, count)
     assert {"yaml", "pipeline.steps.plan"} <= loaded
     assert not {"doit", "subprocess", "inspect", "pipeline.edge.job"} & loaded
+
+
+def test_what_is_going_to_be_done_in_a_search_by_blocks_is_told_without_numpy(project: Project) -> None:
+    sweep = command("sh {in} {results} {blocks}", "sweep.sh", blocks=8)
+    Search(project, {"a": ":"}, sweep=sweep, metrics={"gain": {"primary": True}})
+    ask = "import site; site.main(); from pipeline.build.main import main; main(['plan', 'x'])"
+    loaded = in_python(project, ask)
+    assert "pipeline.trust.rule" in loaded
+    assert not {"numpy", "httpx", "ctypes"} & loaded
 
 
 def test_nothing_beside_the_package_is_imported_by_it() -> None:
