@@ -11,7 +11,7 @@ from benchmarks.trust.shares import Share, share
 from benchmarks.trust.study import Found, Params, Promise, Study
 from benchmarks.trust.worlds import SPREAD, World
 
-ENOUGH = 85.0  # percent of the oracle's power
+ENOUGH = 85.0  # percent of the oracle's power; missed when the whole interval is below
 FROM = {1: 10, 7: 20, 20: 50}  # blocks, by the number of ideas
 PROMISED = 3
 
