@@ -12,7 +12,7 @@ import numpy as np
 
 from pipeline.trust import series
 from pipeline.trust.draws import GRID, directions
-from pipeline.trust.moderation import FEWEST, trigamma
+from pipeline.trust.moderation import FEWEST, MOST, trigamma
 from pipeline.trust.rule import TIE
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ def p_values(
     group = max(1, min(group, LARGEST // (depths.shape[1] * draws)))
     rows = _rows(depths, ordered, rho)
     lengths = np.square(rows).sum(axis=2)
-    df, variance = _prior(lengths, depths.shape[2])
-    t = _observed(depths, lengths, df, variance)
+    df, squares = _prior(lengths, depths.shape[2])
+    t = _observed(depths, lengths, df, squares)
     parts = []
     for n, start in enumerate(range(0, len(depths), group)):
         of = slice(start, start + group)
-        best = _best(rows[of], lengths[of], df[of], variance[of], _directions(seed + n, depths.shape[2], draws // 2))
+        best = _best(rows[of], lengths[of], df[of], squares[of], _directions(seed + n, depths.shape[2], draws // 2))
         floor = t[of] - TIE * np.maximum(1.0, abs(t[of]))
         reached = np.stack([(best >= floor[:, k, None]).sum(axis=1) for k in range(t.shape[1])], axis=1)
         parts.append((1 + reached) / (draws + 1))
@@ -88,20 +88,21 @@ def _sizes(blocks: int) -> Array:
 
 
 def _prior(lengths: Array, blocks: int) -> tuple[Array, Array]:
-    """Of each depth: how many blocks the common noise counts for, and its variance."""
+    """Of each depth, how many blocks the common noise counts for; and what it adds to the squares of each idea."""
     depths, ideas = lengths.shape
     if ideas < FEWEST:
-        return np.zeros(depths), np.zeros(depths)
+        return np.zeros(depths), np.zeros_like(lengths)
     spread = np.log(lengths).var(axis=1, ddof=1) - trigamma(blocks / 2)
     dfs = np.geomspace(1.0, max(1.0, 2.0 * (blocks - 1)), 400)
     told = np.array([trigamma(df / 2) for df in dfs])
-    return np.interp(-spread, -told, dfs), np.median(lengths, axis=1) / blocks
+    df, common = np.interp(-spread, -told, dfs), np.median(lengths, axis=1, keepdims=True)
+    return df, df[:, None] * np.minimum(common, MOST * lengths) / blocks
 
 
-def _observed(depths: Array, lengths: Array, prior_df: Array, variance: Array) -> Array:
+def _observed(depths: Array, lengths: Array, prior_df: Array, squares: Array) -> Array:
     blocks = depths.shape[2]
     means = depths.mean(axis=2)
-    rest = np.maximum(lengths - blocks * means**2, 0.0) + (prior_df * variance)[:, None]
+    rest = np.maximum(lengths - blocks * means**2, 0.0) + squares
     t = means / np.sqrt(rest / (blocks - 1 + prior_df)[:, None] / blocks)
     return _guarded(t, _leanings(depths), blocks)
 
@@ -124,13 +125,13 @@ def _guarded(t: Array, lean: Array, blocks: int) -> Array:
     return found
 
 
-def _best(rows: Array, lengths: Array, prior_df: Array, variance: Array, directions: Array) -> Array:
+def _best(rows: Array, lengths: Array, prior_df: Array, squares: Array, directions: Array) -> Array:
     """[depth, draw]: the largest t of any idea in each direction, and in its opposite."""
     depths, ideas, blocks = rows.shape
     units = (rows / np.sqrt(lengths)[:, :, None]).reshape(-1, blocks)
     cosine = (units @ directions).reshape(depths, ideas, -1)
     rest = np.square(cosine)
-    np.subtract(1 + (prior_df * variance)[:, None, None] / lengths[:, :, None], rest, out=rest)
+    np.subtract(1 + (squares / lengths)[:, :, None], rest, out=rest)
     np.maximum(rest, 1e-15, out=rest)
     rest /= (blocks - 1 + prior_df)[:, None, None]
     np.sqrt(rest, out=rest)

@@ -11,6 +11,7 @@ from statistics import median
 from typing import NamedTuple
 
 FEWEST = 3  # ideas, for a spread of variances to be seen
+MOST = 4.0  # of its own variance that an idea gets for common noise
 
 
 class Prior(NamedTuple):
@@ -19,9 +20,10 @@ class Prior(NamedTuple):
     df: float
     variance: float
 
-    @property
-    def squares(self) -> float:
-        return self.df * self.variance
+    def squares(self, length: float, blocks: int) -> float:
+        """What the common noise adds to the squares of an idea.  A few ideas that wreck everything must not make the
+        others look as noisy as they are."""
+        return self.df * min(self.variance, MOST * length / blocks)
 
 
 NONE = Prior(0.0, 0.0)

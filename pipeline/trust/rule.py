@@ -48,6 +48,9 @@ class _Noise(NamedTuple):
     def df(self) -> float:
         return self.blocks - 1 + self.prior.df
 
+    def squares(self, idea: _Idea) -> float:
+        return self.prior.squares(idea.length, self.blocks)
+
 
 class _Chance(NamedTuple):
     """What chance does: the best t in each of the random directions, in order."""
@@ -134,7 +137,7 @@ def _chance(ideas: Sequence[_Idea], noise: _Noise, alpha: float, seed: int, draw
     if not ideas:
         return _Chance((), alpha)
     angles = cosines([whole(idea.rows, sqrt(idea.length)) for idea in ideas], seed, draws // 2)
-    return _Chance(maxima(angles, [noise.prior.squares / idea.length for idea in ideas], noise.df), alpha)
+    return _Chance(maxima(angles, [noise.squares(idea) / idea.length for idea in ideas], noise.df), alpha)
 
 
 def _tested(ideas: dict[int, _Idea], noise: _Noise, chance: _Chance) -> dict[int, Evidence]:
@@ -146,7 +149,7 @@ def _tested(ideas: dict[int, _Idea], noise: _Noise, chance: _Chance) -> dict[int
 def _error(idea: _Idea, noise: _Noise) -> float:
     """The standard error of the mean: from what is left of the squares, and the common noise."""
     rest = max(0.0, idea.length - noise.blocks * idea.mean**2)
-    return sqrt((rest + noise.prior.squares) / noise.df / noise.blocks)
+    return sqrt((rest + noise.squares(idea)) / noise.df / noise.blocks)
 
 
 def _shrink(means: Sequence[float], errors: Sequence[float]) -> float:
