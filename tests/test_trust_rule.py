@@ -283,6 +283,6 @@ GOLDEN = "260c7f00a1a37f698f2d4fe972ee99b3a13c30f9c1b1fd35292ba2a5490ab1e3"
 @pytest.mark.parametrize("wrecked", [2, 4])
 def test_ideas_that_wreck_everything_do_not_hide_what_another_gains(wrecked: int) -> None:
     """As they would if the noise that all have in common were reckoned from how far off these are."""
-    ideas = [[x + 1.0 for x in noise(1, 20, 5)[0]], *noise(6, 20, 6)]
+    ideas = [[x + 1.5 for x in noise(1, 20, 5)[0]], *noise(6, 20, 6)]
     worse = [ideas[0], *([x - 50 for x in blocks] for blocks in ideas[1 : 1 + wrecked]), *ideas[1 + wrecked :]]
     assert judged(worse).ideas[0].p < 0.01
