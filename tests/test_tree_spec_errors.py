@@ -228,6 +228,11 @@ CASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "data.csv}\n  blocks: {order: time, rho: 1}  # here\nmetrics",
         ("must be from 0 to 0.9",),
     ),
+    "more blocks in time than can be weighed": (
+        "data.csv}\nmetrics",
+        "data.csv}\n  blocks: {order: time, ids: 1001}  # here\nmetrics",
+        ("1001 blocks in the order of time", "1000 is most"),
+    ),
     "a column of ours": (
         "data.csv}\nmetrics",
         "data.csv}\n  blocks: {column: status}  # here\nmetrics",

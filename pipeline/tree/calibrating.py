@@ -70,7 +70,7 @@ def _check(run: str, config: Mapping[str, Any]) -> None:
 
 
 def _rule(config: Mapping[str, Any]) -> Rule:
-    """Of the first depth: of those after it the level is the same or, after a find, more."""
+    """Of the first depth: of those after it the level is the same, or more when one before it left no place."""
     if config["method"] != PAIRED:
         return Rule(1.0, tested=False)
     score = config["score"]

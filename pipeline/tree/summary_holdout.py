@@ -24,7 +24,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
 def _verdict(result: Mapping[str, Any]) -> Iterator[str]:
     found = result["comparison"]
     held = plural(len(result["blocks"]), "block") if result["blocks"] else plural(len(result["configs"]), "config")
-    primary = next(each for each in found["metrics"] if each["delta"] == found["primary_delta"])
+    primary = next(each for each in found["metrics"] if each["name"] == result["primary"])
     change = f"{primary['name']} {moved(primary['baseline'], primary['candidate'])}"
     if evidence := found["evidence"]:
         yield (

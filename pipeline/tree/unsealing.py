@@ -28,7 +28,8 @@ def unseal(job: Job) -> None:
     found = _compared(params, wanted, root, own)
     record = {"final": params["final"], "source": params["source"], "method": params["method"], "alpha": ALPHA}
     held = {"blocks": [*wanted.blocks] if params["blocks"] else [], "configs": [*wanted.ids]}
-    save(job.writes["verdict"][0], {**record, **held, "rows": wanted.rows, "comparison": recommendation(found)})
+    record |= {**held, "rows": wanted.rows, "primary": params["primary"]}
+    save(job.writes["verdict"][0], {**record, "comparison": recommendation(found)})
 
 
 def _held(params: Mapping[str, Any], found: Sheet) -> Sheet:
