@@ -1,7 +1,7 @@
 """Null ideas on real prices: the strategy of examples/momentum with 10 % noise on its signal, blocks are years.
 
 A block's metric is the Sharpe ratio of its twelve months.  The noise is new for each idea, month and stock, and the
-same for all configs.  The backtest is that of the example, for all months at once; it is compared with it first.
+same for all configs.  The backtest is that of the example, for all months at once, and is held against it first.
 Prices are what they were: where the strategy itself was unlucky, most ideas look better, and are correlated by it."""
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class Market:
         ends = np.append(self.days[1:], len(prices.days) - 1)
         self.growth = self.closes[ends] / self.closes[self.days]
         self.lookbacks, self.tops = sweep.LOOKBACKS, sweep.TOPS
+        self.places = {top: len(strategy.choose(self.closes[0], top)) for top in self.tops}
         config = strategy.Config(0, self.lookbacks[0], self.tops[0], 0)
         known = backtest.backtest(prices, backtest.decisions(prices, config, strategy.decide)).returns
         if not np.allclose(known, self.returns(self.signal(self.lookbacks[0]), self.tops[0]), atol=1e-12):
@@ -51,8 +52,8 @@ class Market:
         return 1 - self.closes[self.days] / self.closes[self.days - lookback]
 
     def returns(self, signal: Array, top: int) -> Array:
-        chosen = np.argsort(-signal, axis=1, kind="stable")[:, :top]
-        parts = self.conviction(top)
+        chosen = np.argsort(-signal, axis=1, kind="stable")[:, : self.places[top]]
+        parts = self.conviction(self.places[top])
         weights = np.zeros_like(signal)
         np.put_along_axis(weights, chosen, parts / parts.sum(), axis=1)
         values = weights * self.growth
