@@ -24,9 +24,13 @@ class Inputs:
         self.made: dict[str, str | None] = {}
         self._mending = Lock()
 
-    def content(self, path: str) -> str | None:
-        """sha256 of an input that may be used, None when there is nothing."""
-        found, recorded = self._files.content(path), self._recorded(path)
+    def content(self, path: str, seen: str | None) -> str | None:
+        """sha256 of an input that may be used, None when there is nothing.  `seen`: what it was when it was last used;
+        that it was made so was looked at then."""
+        found = self._files.content(path)
+        if found == seen and path not in self.made:
+            return found
+        recorded = self._recorded(path)
         if recorded is None or found == recorded:
             return found
         with self._mending:

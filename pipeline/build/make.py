@@ -55,8 +55,10 @@ class Maker:
 
     def _made(self, target: Target) -> Outcome:
         inputs: dict[str, str] = {}
+        before = self.receipts[target.run].receipt(target.name)
+        seen = before.inputs if before else {}
         for path in target.inputs:
-            if (content := self.inputs.content(path)) is None:
+            if (content := self.inputs.content(path, seen.get(path))) is None:
                 return Outcome(FAILED, why=f"{path} is missing", exit=2)
             inputs[path] = content
         recipe = self.recipe(target)
