@@ -14,6 +14,7 @@ RIGHT = (500, 830)
 METHODS = ("coppice", "percentile bootstrap", "mean > 2 SE", "paired t over configs", "weighted_means")
 IDEAS, BLOCKS, ALPHA = 7, 20, 5
 COLORS = {5: "#9ecae1", 10: "#6baed6", 20: "#3182bd", 50: "#08519c"}
+BESIDE = {5: 4, 10: 4, 20: 11, 50: 1}  # by how much the name of a line is below its end: they are close
 EFFECTS = (1, 2, 3, 4)
 
 Row = Mapping[str, Any]
@@ -55,7 +56,7 @@ def false_promotions(figures: Mapping[str, Any]) -> Iterator[str]:
         yield f'<rect x="{x + 0.15 * step:.1f}" y="{_height(percent):.1f}" {size} fill="{color}"/>'
         yield _text(x + step / 2, _height(percent) - 5, f"{percent:.1f}", size=11)
         for line, word in enumerate(_in_two(method)):
-            yield _text(x + step / 2, BOTTOM + 16 + 13 * line, word, size=10)
+            yield _text(x + step / 2, BOTTOM + 16 + 12 * line, word, size=9)
     yield _line(LEFT[0], _height(ALPHA), LEFT[1], _height(ALPHA), 'stroke="#d62728" stroke-dasharray="5 3"')
 
 
@@ -74,12 +75,12 @@ def power(figures: Mapping[str, Any]) -> Iterator[str]:
         mine = [next(r for r in rows if r["B"] == blocks and r["effect"] == effect) for effect in EFFECTS]
         points = [_height(row["coppice"]["percent"]) for row in mine]
         yield _curve(points, f'stroke="{color}" stroke-width="2.5"')
-        yield _text(RIGHT[1] + 4, points[-1] + 4, f"{blocks}", "start", 11)
+        yield _text(RIGHT[1] - 14, points[-1] + BESIDE[blocks], f"{blocks}", "start", 11)
         if blocks == BLOCKS:
             oracle = [_height(row["oracle"]["percent"]) for row in mine]
             yield _curve(oracle, 'stroke="#555" stroke-dasharray="4 3"')
             yield _text(_place(EFFECTS[1]) - 4, oracle[1] - 8, "who knows the noise", "end", 11)
-    yield _text(RIGHT[1] + 4, TOP - 6, "blocks", "end", 11)
+    yield _text(RIGHT[1] + 4, BOTTOM - 8, "lines: blocks", "end", 11)
 
 
 def _place(effect: int) -> float:
