@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
@@ -12,7 +11,7 @@ from doit.exceptions import InvalidCommand
 
 from pipeline import kinds
 from pipeline.build import project
-from pipeline.build.accounts import opt_json
+from pipeline.build.accounts import opt_json, show
 from pipeline.build.advance import PLAIN, Search
 from pipeline.build.command import NewCommand, opt_jobs
 from pipeline.build.exits import refuse
@@ -40,27 +39,28 @@ class Holdout(NewCommand):
     def on_specs(self, params: Any, args: list[str]) -> int:
         if len(args) != 1:
             raise InvalidCommand(f"holdout: name one run, not {len(args)}")
-        run = args[0]
-        code = _opened(run, params["num_process"], params["reopen"])
+        plan = _plan(args[0])
+        code = _opened(plan, params["num_process"], params["reopen"])
         if code == 0:
-            told = kinds.holding(project.load([run])[run].kind).told(run)
-            print(json.dumps(told, indent=1) if params["json"] else "\n".join(_lines(run, told)))
+            kind = kinds.holding(plan.kind)
+            told = kind.told(plan.run)
+            show(told, [*kind.lines(told)], params["json"])
         return code
 
 
-def _lines(run: str, told: Mapping[str, Any]) -> Sequence[str]:
-    return [*kinds.holding(project.load([run])[run].kind).lines(told)]
-
-
-def _opened(run: str, jobs: int, reopen: bool) -> int:
-    from pipeline.build.building import Interrupted
-
+def _plan(run: str) -> project.RunPlan:
     known = project.specs()
     if run not in known:
         raise SpecError(f"holdout: '{run}' is no run; name one of: {', '.join(known)}")
     plan = project.load([run])[run]
     if plan.kind not in kinds.HOLDING:
         raise SpecError(f"{plan.spec}:1: kind: {plan.kind} holds nothing out")
+    return plan
+
+
+def _opened(plan: project.RunPlan, jobs: int, reopen: bool) -> int:
+    from pipeline.build.building import Interrupted
+
     try:
         with redirect_stdout(sys.stderr):
             return _Opening(plan, jobs, reopen).made()

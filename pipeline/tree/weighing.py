@@ -42,14 +42,22 @@ def weighed(params: Mapping[str, Any], records: Mapping[str, Record], before: Re
     freed = before["freed"] if before else []
     alpha = level(params, freed)
     among = compared(records)
-    sides = {each: against(params, among, each, alpha) for each in (PARENT, ROOT)} if among else {}
-    evidence = {slot: {side: sides[side]["ideas"].pop(slot) for side in sides} for slot in among}
+    sides = _sides(params, among, alpha) if among else {}
+    evidence = {slot: {side: found["ideas"][slot] for side, found in sides.items()} for slot in among}
     return {
         "alpha": alpha,
         "freed": [*freed, not among or _fills(params["beam_width"], among, evidence)],
         "tests": {side: sides[side]["test"] for side in sides},
         "evidence": evidence,
     }
+
+
+def _sides(params: Mapping[str, Any], among: Mapping[str, Record], alpha: float) -> dict[str, Record]:
+    """At the first depth the root is the parent of all."""
+    found = against(params, among, PARENT, alpha)
+    pairs = (series for record in among.values() for series in record["series"].values())
+    at_root = all(series[PARENT] == series[ROOT] for series in pairs)
+    return {PARENT: found, ROOT: found if at_root else against(params, among, ROOT, alpha)}
 
 
 def _fills(places: int, records: Mapping[str, Record], evidence: Mapping[str, Record]) -> bool:
