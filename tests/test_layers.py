@@ -39,6 +39,20 @@ MAY_IMPORT = {
         "trust",
     ],
     "trust": [],
+    "goals": [],
+    "proof": [
+        "core",
+        "errors",
+        "declared",
+        "edge.ended",
+        "edge.files",
+        "edge.job",
+        "edge.lean",
+        "edge.ledger",
+        "edge.process",
+        "goals",
+        "spec",
+    ],
     "views": ["core"],
     "views.junit": ["core", "views", "edge.files"],  # its file appears whole, like an output
     "build": ["core", "errors", "edge", "spec", "kinds", "views", "dodo", "cli"],
@@ -51,6 +65,9 @@ PURE = [
     "core",
     "errors",
     "trust",
+    "goals",
+    "edge.lean.model",
+    "proof.model",
     *(f"tree.{name}" for name in ("beam", "budget", "gate", "ideas", "literal_keys", "prompting", "results")),
     *(f"tree.{name}" for name in ("paired", "pairs", "touching", "summary_holdout")),
     *(f"tree.{name}" for name in ("draft", "layout", "model", "outlook", "plan", "positions", "shown")),
@@ -68,6 +85,7 @@ OUTSIDE = {
     "psutil": ["edge.guard", "edge.takeover"],
     "git": ["edge.git"],
     "httpx": ["edge.roles"],
+    "lean_dojo": ["edge.lean"],
     "numpy": ["trust"],
 }
 # No files, clock, randomness, processes.

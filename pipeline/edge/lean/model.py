@@ -1,0 +1,114 @@
+"""What one may ask of a Lean, and what it answers; named as LeanDojo names them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+# Axioms that a proof may rest on.
+TRUSTED = frozenset({"propext", "Classical.choice", "Quot.sound"})
+
+
+@dataclass(frozen=True)
+class Theorem:
+    """`statement` is the proposition, all of its variables bound by it: what follows the colon of a theorem.
+
+    `before`: commands that stand before it, such as `open Nat`.  For a theorem of a repository: its file."""
+
+    name: str
+    statement: str
+    before: tuple[str, ...] = ()
+    file: str = ""
+
+
+@dataclass(frozen=True)
+class TacticState:
+    """What is left to prove.  It stays as it is and may be used any number of times, as long as its session is open.
+
+    `goals` as Lean prints them, the first being what a tactic works on."""
+
+    id: int
+    goals: tuple[str, ...]
+    message: str = ""
+
+    @property
+    def pp(self) -> str:
+        return "\n\n".join(self.goals)
+
+    @property
+    def num_goals(self) -> int:
+        return len(self.goals)
+
+
+@dataclass(frozen=True)
+class ProofFinished:
+    """The kernel took the proof, and it rests on trusted axioms only."""
+
+    id: int
+    axioms: tuple[str, ...] = ()
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class LeanError:
+    """The tactic failed; `kind` is one of ERRORS."""
+
+    error: str
+    kind: str
+
+
+@dataclass(frozen=True)
+class ProofGivenUp:
+    """The tactic was `sorry` or `admit`."""
+
+
+ERRORS = (
+    "parse",  # not a tactic
+    "tactic",  # it does not apply
+    "sorry",  # the proof has a hole in it
+    "heartbeats",
+    "recursion",
+    "timeout",  # of `run_tac`
+    "refused",  # it could do input and output, or touch the environment
+    "kernel",  # all goals were closed, but the kernel does not take the proof
+    "axioms",  # the proof rests on others than the trusted ones
+    "crash",  # it ended the process; the session goes on in a new one
+)
+
+TacticResult = TacticState | ProofFinished | LeanError | ProofGivenUp
+
+
+class LeanStartError(Exception):
+    """No Lean, or it does not take the theorem's statement."""
+
+
+class LeanCrash(Exception):
+    """The process ended, and could not be brought back to where it was."""
+
+
+class Session(Protocol):
+    """One theorem, being proved."""
+
+    def run_tac(self, state: TacticState, tactic: str, timeout: float) -> TacticResult:
+        """On the first goal of `state`, for at most so many seconds."""
+
+    def key(self, state: TacticState, goal: int = 0) -> str:
+        """The same for goals that differ only in names, the order of hypotheses and what is implicit."""
+
+    def close(self) -> None: ...
+
+
+class Lean(Protocol):
+    """A backend, or a pool of its processes."""
+
+    @property
+    def version(self) -> str:
+        """What it is, in a word that changes when its answers may."""
+
+    def open(self, theorem: Theorem) -> tuple[Session, TacticState]: ...
+
+    def check(self, theorem: Theorem, script: Sequence[str]) -> LeanError | None:
+        """The whole proof, tactic after tactic, in an environment that nothing was done in; None when it holds."""
+
+    def close(self) -> None: ...

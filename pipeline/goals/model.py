@@ -1,0 +1,21 @@
+"""A goal of a bank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Goal:
+    """`text` is the statement; `context` the commands that stand before it; `line` where it is in its bank."""
+
+    id: str
+    text: str
+    difficulty: float = 0.5
+    priority: float = 0.5
+    context: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    line: int = 0
+    key: str = ""  # as Lean computes it: equal keys are the same statement
