@@ -6,26 +6,13 @@
     shown.shown(target)  -> the same of one of them for people: words of the spec, and the lines beside each
     shown.outlook(targets) -> lines about the whole run that one should know before it starts
 
-A kind may also follow its builds, as the one writer of what is not the output of any target; it is then in FOLLOWED:
+What else a kind can do is a line of ABLE, which names the module that does it:
 
-    follow.Follower(run, targets, todo) -> hears in the main thread what `Follower` here says
-
-A kind may go on in rounds, for `coppice advance`; it is then in ADVANCING and has two more modules:
-
-    advancing   -> what `Advancing` here says
-    flags.FLAGS -> options of the command line that stand for keys of its spec
-
-A kind may decide by what it recorded, for `coppice explain` and `coppice replay`; it is then in ACCOUNTING:
-
-    accounting  -> what `Accounting` here says
-
-A kind may tell what it would promote by chance, for `coppice calibrate`; it is then in CALIBRATING:
-
-    calibrating -> what `Calibrating` here says
-
-A kind may hold out a part of what is measured, for `coppice holdout`; it is then in HOLDING:
-
-    holding     -> what `Holding` here says
+    FOLLOWING    follow its builds, as the one writer of what is not the output of any target
+    ADVANCING    go on in rounds, for `coppice advance`; its module `flags` has FLAGS, which stand for keys of its spec
+    ACCOUNTING   decide by what it recorded, for `coppice explain` and `coppice replay`
+    CALIBRATING  tell what it would promote by chance, for `coppice calibrate`
+    HOLDING      hold out a part of what is measured, for `coppice holdout`
 
 The modules are imported when they are needed: a build whose plan is frozen reads no YAML."""
 
@@ -33,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from pipeline.core.graph import Target
 from pipeline.core.outcome import Outcome
@@ -44,11 +31,6 @@ if TYPE_CHECKING:
     from pipeline.spec import Item
 
 KINDS = {"steps": "pipeline.steps", "tree": "pipeline.tree"}
-FOLLOWED = {"tree"}
-ADVANCING = {"tree"}
-ACCOUNTING = {"tree"}
-CALIBRATING = {"tree"}
-HOLDING = {"tree"}
 
 
 class Spec(Protocol):
@@ -69,6 +51,12 @@ class Follower(Protocol):
     def started(self, target: Target, new: bool) -> None: ...
     def ended(self, target: Target, outcome: Outcome) -> None: ...
     def over(self, stopped: bool) -> str: ...
+
+
+class Following(Protocol):
+    """Makes who hears of one build of a run, in which the targets `todo` are in doubt."""
+
+    def follower(self, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> Follower: ...
 
 
 class Advancing(Protocol):
@@ -154,6 +142,29 @@ class Holding(Protocol):
         """For people."""
 
 
+Does = TypeVar("Does")
+
+
+class Ability(NamedTuple, Generic[Does]):
+    """What some kinds can do and others cannot; `Does` is what their modules have for it."""
+
+    name: str
+
+
+FOLLOWING: Ability[Following] = Ability("following")
+ADVANCING: Ability[Advancing] = Ability("advancing")
+ACCOUNTING: Ability[Accounting] = Ability("accounting")
+CALIBRATING: Ability[Calibrating] = Ability("calibrating")
+HOLDING: Ability[Holding] = Ability("holding")
+ABLE: Mapping[tuple[str, Ability[Any]], str] = {
+    ("tree", FOLLOWING): "pipeline.tree.follow",
+    ("tree", ADVANCING): "pipeline.tree.advancing",
+    ("tree", ACCOUNTING): "pipeline.tree.accounting",
+    ("tree", CALIBRATING): "pipeline.tree.calibrating",
+    ("tree", HOLDING): "pipeline.tree.holding",
+}
+
+
 class Flag(Protocol):
     """An option that stands for `key` of the spec."""
 
@@ -213,33 +224,15 @@ def outlook(kind: str, targets: Sequence[Target]) -> Iterable[str]:
     return lines
 
 
-def is_followed(kind: str) -> bool:
-    return kind in FOLLOWED
+def can(kind: str, ability: Ability[Any]) -> bool:
+    return (kind, ability) in ABLE
 
 
-def follower(kind: str, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> Follower:
-    made: Follower = _module(kind, "follow").Follower(run, targets, todo)
-    return made
-
-
-def advancing(kind: str) -> Advancing:
-    made: Advancing = _module(kind, "advancing")
-    return made
-
-
-def accounting(kind: str) -> Accounting:
-    made: Accounting = _module(kind, "accounting")
-    return made
-
-
-def calibrating(kind: str) -> Calibrating:
-    made: Calibrating = _module(kind, "calibrating")
-    return made
-
-
-def holding(kind: str) -> Holding:
-    made: Holding = _module(kind, "holding")
-    return made
+def able(kind: str, ability: Ability[Does]) -> Does:
+    """The module of `kind` that does it."""
+    module: Any = import_module(ABLE[kind, ability])
+    found: Does = module
+    return found
 
 
 def flags(kind: str) -> Sequence[Flag]:

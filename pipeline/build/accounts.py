@@ -33,7 +33,7 @@ class Explain(NewCommand):
         if len(args) != 1:
             raise InvalidCommand(f"explain: name one evaluation, such as RUN:d0.n0.i2, not {len(args)}")
         plan = plan_of(self.name, args[0])
-        kind = kinds.accounting(plan.kind)
+        kind = kinds.able(plan.kind, kinds.ACCOUNTING)
         explained = kind.explain(plan.run, plan.targets, args[0])
         show(explained, kind.explain_lines(explained), params["json"])
         return 0
@@ -56,7 +56,7 @@ class Replay(NewCommand):
         plan = plan_of(self.name, args[0])
         if args[0] != plan.run:
             raise SpecError(f"replay: '{args[0]}' is no run; all decisions of one are made again: `replay {plan.run}`")
-        kind = kinds.accounting(plan.kind)
+        kind = kinds.able(plan.kind, kinds.ACCOUNTING)
         replay = kind.replay(plan.run, plan.targets)
         show(replay, kind.replay_lines(replay), params["json"])
         return 0 if kind.agrees(replay) else FAILED
@@ -66,7 +66,7 @@ def plan_of(command: str, word: str) -> project.RunPlan:
     """Of the run that `word` speaks of; nothing is written, not even the cache of a plan."""
     run = run_of(word)
     plan = project.load([run], keep=False)[run]
-    if plan.kind not in kinds.ACCOUNTING:
+    if not kinds.can(plan.kind, kinds.ACCOUNTING):
         raise SpecError(f"{plan.spec}:1: kind: {plan.kind} decides nothing that `{command}` could tell of")
     return plan
 

@@ -68,7 +68,7 @@ def advance(run: str, jobs: int, takeover: Takeover | None) -> int:
     plans = plans_for([run])
     if run not in plans:
         raise SpecError(f"advance: '{run}' is no run; name one of: {', '.join(plans)}")
-    if plans[run].kind not in kinds.ADVANCING:
+    if not kinds.can(plans[run].kind, kinds.ADVANCING):
         what = f"kind: {plans[run].kind} has no depths to advance by; `coppice {run}` builds it"
         raise SpecError(f"{plans[run].spec}:1: {what}")
     search = Search(plans[run], plans, jobs)
@@ -96,7 +96,7 @@ class Search:
 
     def __init__(self, plan: RunPlan, plans: Mapping[str, RunPlan], jobs: int) -> None:
         self._plan, self._plans, self._jobs = plan, plans, jobs
-        self._kind = kinds.advancing(plan.kind)
+        self._kind = kinds.able(plan.kind, kinds.ADVANCING)
         self.rounds = self._kind.rounds(plan.targets)
         self.done = 0
 

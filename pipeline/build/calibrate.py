@@ -65,9 +65,9 @@ def calibrate(run: str, params: Any) -> int:
     if run not in plans:
         raise SpecError(f"calibrate: '{run}' is no run; name one of: {', '.join(plans)}")
     plan = plans[run]
-    if plan.kind not in kinds.CALIBRATING:
+    if not kinds.can(plan.kind, kinds.CALIBRATING):
         raise SpecError(f"{plan.spec}:1: kind: {plan.kind} promotes nothing that could be promoted by chance")
-    kind = kinds.calibrating(plan.kind)
+    kind = kinds.able(plan.kind, kinds.CALIBRATING)
     again = kind.seeds(run, plan.targets, params["seeds"])
     if code := _measured(plans, kind.needed(run, again), again, params["num_process"]):
         return code

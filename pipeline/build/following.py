@@ -22,7 +22,8 @@ class Following(Reporter):
 
     def initialize(self, tasks: Any, selected: Any) -> None:
         todo = self._own(self.build.targets[i] for i in sorted(self.build.todo))
-        follower = kinds.follower(self._kind, self._run, self._own(self.build.targets), todo)
+        makes = kinds.able(self._kind, kinds.FOLLOWING)
+        follower = makes.follower(self._run, self._own(self.build.targets), todo)
         follower.begin()
         self._follower = follower
 
@@ -46,4 +47,4 @@ class Following(Reporter):
 
 
 def followers(plans: Mapping[str, RunPlan]) -> Iterator[Following]:
-    return (Following(plan.kind, run) for run, plan in plans.items() if kinds.is_followed(plan.kind))
+    return (Following(plan.kind, run) for run, plan in plans.items() if kinds.can(plan.kind, kinds.FOLLOWING))

@@ -42,7 +42,7 @@ class Holdout(NewCommand):
         plan = _plan(args[0])
         code = _opened(plan, params["num_process"], params["reopen"])
         if code == 0:
-            kind = kinds.holding(plan.kind)
+            kind = kinds.able(plan.kind, kinds.HOLDING)
             told = kind.told(plan.run)
             show(told, [*kind.lines(told)], params["json"])
         return code
@@ -53,7 +53,7 @@ def _plan(run: str) -> project.RunPlan:
     if run not in known:
         raise SpecError(f"holdout: '{run}' is no run; name one of: {', '.join(known)}")
     plan = project.load([run])[run]
-    if plan.kind not in kinds.HOLDING:
+    if not kinds.can(plan.kind, kinds.HOLDING):
         raise SpecError(f"{plan.spec}:1: kind: {plan.kind} holds nothing out")
     return plan
 
@@ -72,7 +72,7 @@ class _Opening:
     def __init__(self, plan: project.RunPlan, jobs: int, reopen: bool) -> None:
         self.plan, self.reopen = plan, reopen
         self.how = {**PLAIN, "num_process": jobs}
-        self.kind = kinds.holding(plan.kind)
+        self.kind = kinds.able(plan.kind, kinds.HOLDING)
         self.spec = project.declared(plan.run, plan.spec)
 
     def made(self) -> int:

@@ -68,7 +68,7 @@ class Tree(NewCommand):
 def tell(run: str, report: bool, validate: bool) -> int:
     """From records alone; exit code 1 when there is something wrong with them."""
     plan = plans_for([run])[run]
-    kind = kinds.advancing(plan.kind)
+    kind = kinds.able(plan.kind, kinds.ADVANCING)
     if report:
         print(kind.report(run, plan.targets))
     path, found = kind.validate(run, plan.targets) if validate else ("", 0)

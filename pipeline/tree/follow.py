@@ -30,6 +30,10 @@ STEPS = (*PAID, "by_hand", "gather", "join", "pair", *SCORED)
 NEW_PART = 1 / 8
 
 
+def follower(run: str, targets: Sequence[Target], todo: Sequence[Target]) -> Follower:
+    return Follower(run, targets, todo)
+
+
 class Follower:
     """`new`: whether a target was never built before."""
 
