@@ -1,0 +1,94 @@
+"""One attempt: the worker's answer, or what became of it, checked and kept before anything is decided on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from time import monotonic
+from traceback import format_exception
+from typing import Any, Protocol, TypeVar
+
+from pipeline.edge.lean.model import LeanStartError
+from pipeline.edge.process import Stopping
+from pipeline.errors import SpecError
+from pipeline.goals.model import Goal
+from pipeline.proof.model import Result
+from pipeline.proof.trials import FAILED, PROVED, Outcome, Trial
+
+SLACK = 2.0  # seconds that a worker may overrun its budget before it is cancelled
+GRACE = 10.0  # seconds that it has to end, once cancelled
+# Raised by a worker, these are no attempt's fault: there is no Lean, nothing more may start, memory is out.
+FAULTS = (LeanStartError, Stopping, SpecError, MemoryError)
+
+Worker = Callable[[Goal, float], Coroutine[Any, Any, Result]]
+Check = Callable[[Goal, Result], Coroutine[Any, Any, str]]
+T = TypeVar("T")
+
+
+class Attempts(Protocol):
+    """Where finished attempts are kept."""
+
+    def recall(self, goal: Goal, trial: Trial) -> Result | None:
+        """Of the same attempt made before.  A success among them was verified."""
+
+    async def record(self, goal: Goal, trial: Trial, result: Result) -> None:
+        """Returns once it is safe.  Success means verified."""
+
+
+class Stuck(Exception):
+    """A worker goes on after it was cancelled."""
+
+
+async def attempt(goal: Goal, trial: Trial, worker: Worker, check: Check, attempts: Attempts) -> Outcome:
+    result = await answer(goal, trial, worker)
+    if result.success and (why := await _ending(check(goal, result), trial)):
+        result = replace(result, success=False, error=f"not verified: {why}")
+    await _whatever_happens(attempts.record(goal, trial, result))
+    return outcome(trial, result)
+
+
+def outcome(trial: Trial, result: Result) -> Outcome:
+    return Outcome(trial.number, PROVED if result.success else FAILED, round(result.time_seconds, 6), result.error)
+
+
+async def answer(goal: Goal, trial: Trial, worker: Worker) -> Result:
+    """Whatever the worker does, the attempt has a result; FAULTS and a worker that cannot be ended are raised."""
+    begun = monotonic()
+    try:
+        return await asyncio.wait_for(_ending(worker(goal, trial.budget), trial), trial.budget + SLACK)
+    except TimeoutError as error:
+        what = str(error) or f"timeout: cancelled {SLACK:g} s after its {trial.budget:g} s"
+        return Result(False, trial.strategy, time_seconds=monotonic() - begun, error=what)
+    except (*FAULTS, Stuck):
+        raise
+    except Exception as error:  # noqa: BLE001 a worker may be anybody's: what it raises is what came of the attempt
+        seen = {"raised": type(error).__name__, "traceback": "".join(format_exception(error))}
+        what = f"{type(error).__name__}: {error}"
+        return Result(False, trial.strategy, time_seconds=monotonic() - begun, error=what, metadata=seen)
+
+
+async def _ending(work: Coroutine[Any, Any, T], trial: Trial) -> T:
+    """The work; cancelled, it has to end in time."""
+    task, us = asyncio.ensure_future(work), asyncio.current_task()
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if not us or not us.cancelling():
+            raise RuntimeError("it was cancelled, by nobody but itself") from None
+        task.cancel()
+        await asyncio.wait({task}, timeout=GRACE)
+        if not task.done():
+            raise Stuck(f"{trial.strategy} on {trial.goal} goes on {GRACE:g} s after it was cancelled") from None
+        if not task.cancelled() and isinstance(error := task.exception(), FAULTS):
+            raise error from None
+        raise
+
+
+async def _whatever_happens(work: Coroutine[Any, Any, None]) -> None:
+    """An attempt that has ended is kept, even if it is cancelled just then."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task

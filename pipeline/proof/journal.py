@@ -1,0 +1,73 @@
+"""All that a schedule is told and answers, a line each: enough to do it again.
+
+A line is JSON with sorted keys.  Loads and times are in it as they were measured; nothing else depends on the clock."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pipeline.goals.model import Goal
+from pipeline.proof.schedule import Schedule
+from pipeline.proof.trials import Outcome, Rules, Trial, rules_as_json, rules_from_json
+
+VERSION = 1
+# What a schedule looks at of a goal.
+SEEN = ("id", "text", "priority", "difficulty")
+
+Write = Callable[[str], None]
+
+
+def line(what: str, **fields: Any) -> str:
+    return json.dumps({"what": what, **fields}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+class Journalled:
+    """A schedule, each question to it written down with its answer.  One that changed nothing is left out."""
+
+    def __init__(self, rules: Rules, write: Write) -> None:
+        self.schedule = Schedule(rules)
+        self.write = write
+        write(line("begin", version=VERSION, rules=rules_as_json(rules)))
+
+    def add(self, goal: Goal, cached: float | None = None) -> None:
+        self.schedule.add(goal, cached)
+        self.write(line("add", goal={name: getattr(goal, name) for name in SEEN}, cached=cached))
+
+    def ask(self, free: int) -> Trial | None:
+        trial = self.schedule.ask(free)
+        if trial:
+            self.write(line("ask", free=free, trial=trial._asdict()))
+        return trial
+
+    def tell(self, outcome: Outcome) -> tuple[int, ...]:
+        cancel = self.schedule.tell(outcome)
+        self.write(line("tell", outcome=outcome._asdict(), cancel=cancel))
+        return cancel
+
+    def load(self, reading: float) -> float:
+        sleep = self.schedule.load(reading)
+        self.write(line("load", reading=reading, sleep=sleep))
+        return sleep
+
+    def stop(self, why: str) -> tuple[int, ...]:
+        cancel = self.schedule.stop(why)
+        self.write(line("stop", why=why, cancel=cancel))
+        return cancel
+
+
+def begun(fields: Mapping[str, Any], write: Write) -> Journalled:
+    if fields["version"] != VERSION:
+        raise ValueError(f"a journal of version {fields['version']}; this is {VERSION}")
+    return Journalled(rules_from_json(fields["rules"]), write)
+
+
+# How what a line says is told to a schedule once more.
+AGAIN: dict[str, Callable[[Journalled, Mapping[str, Any]], object]] = {
+    "add": lambda to, fields: to.add(Goal(**fields["goal"]), fields["cached"]),
+    "ask": lambda to, fields: to.ask(fields["free"]),
+    "tell": lambda to, fields: to.tell(Outcome(**fields["outcome"])),
+    "load": lambda to, fields: to.load(fields["reading"]),
+    "stop": lambda to, fields: to.stop(fields["why"]),
+}

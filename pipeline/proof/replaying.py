@@ -1,0 +1,79 @@
+"""A journal gone through once more: to see that the rules decide as they did, or to go on where it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from pipeline.proof.journal import AGAIN, Journalled, begun, line
+from pipeline.proof.trials import Rules, Trial, rules_as_json
+
+
+class Difference(NamedTuple):
+    """`line` counts from 1."""
+
+    line: int
+    recorded: str
+    now: str
+
+
+class Diverged(Exception):
+    """The rules no longer decide what the journal says they did."""
+
+
+def replay(lines: Sequence[str], rules: Rules | None = None) -> list[Difference]:
+    """Where the journal is not what these rules write, byte for byte: empty, or the first such line.  What follows it
+    was decided in another state.  Without `rules`, those that the journal begins with."""
+    try:
+        _gone_through(lines, rules)
+    except _Differs as found:
+        return [found.difference]
+    return []
+
+
+def resumed(lines: Sequence[str], write: Callable[[str], None], rules: Rules | None = None) -> Journalled:
+    """As if it had not been stopped after the last of the lines: new ones go to `write`."""
+    try:
+        journalled = _gone_through(lines, rules)
+    except _Differs as found:
+        raise Diverged(f"line {found.difference.line}: {found.difference.now} instead of what is recorded") from found
+    journalled.write = write
+    return journalled
+
+
+def in_flight(journalled: Journalled) -> list[Trial]:
+    """Trials that have to be started again, since whoever ran them was stopped."""
+    flying = journalled.schedule.flying
+    return [flying[number].flying[number].trial for number in flying]
+
+
+class _Differs(Exception):
+    def __init__(self, difference: Difference) -> None:
+        super().__init__(difference)
+        self.difference = difference
+
+
+def _gone_through(lines: Sequence[str], rules: Rules | None) -> Journalled:
+    written: list[str] = []
+    if not lines:
+        raise _Differs(Difference(1, "", "a journal begins with its rules"))
+    first = json.loads(lines[0])
+    if rules is not None:
+        _compare(1, lines[0], line("begin", version=first["version"], rules=rules_as_json(rules)))
+    journalled = begun(first, written.append)
+    _compare(1, lines[0], written[-1])
+    for number, recorded in enumerate(lines[1:], start=2):
+        written.clear()
+        try:
+            fields = json.loads(recorded)
+            AGAIN[fields["what"]](journalled, fields)
+        except (KeyError, TypeError, ValueError) as error:  # it speaks of what is not there: it was edited
+            raise _Differs(Difference(number, recorded, f"{type(error).__name__}: {error}")) from error
+        _compare(number, recorded, *written)
+    return journalled
+
+
+def _compare(number: int, recorded: str, *now: str) -> None:
+    if now != (recorded,):
+        raise _Differs(Difference(number, recorded, "".join(now)))

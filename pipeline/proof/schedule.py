@@ -1,0 +1,137 @@
+"""What is tried next: a pure policy, asked for trials and told their outcomes.
+
+It waits for nobody and asks no clock, so that the same rules, goals, loads and outcomes give the same trials."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from pipeline.goals.model import Goal
+from pipeline.proof.bandits import BANDITS
+from pipeline.proof.bandits.model import Shape
+from pipeline.proof.effort import Effort, effort
+from pipeline.proof.queues import Queues
+from pipeline.proof.throttle import Throttle
+from pipeline.proof.trials import CACHE, CANCELLED, FRONTIER, HEAVY, LIGHT, PROVED, Outcome, Rules, Standing, Trial
+
+
+class Schedule:
+    """Goals without a place in their room wait; none is given up for want of one."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.bandit = BANDITS[rules.bandit]()
+        self.throttle = None if rules.cpu_target is None else Throttle(rules.cpu_target)
+        self.flying: dict[int, Effort] = {}  # by number of the trial
+        self.stopped = ""
+        self._efforts: list[Effort] = []
+        self._names: set[str] = set()
+        self.counts: Counter[str] = Counter()  # goals by status
+        self._queues = Queues((LIGHT, HEAVY))
+        self._inside: Counter[str] = Counter()
+        self._turns = 0  # that light goals had while heavy ones waited
+        self._asked = 0
+
+    def add(self, goal: Goal, cached: float | None = None) -> None:
+        """`cached`: how often what is kept of the goal in the tactic cache has worked."""
+        if goal.id in self._names:
+            raise ValueError(f"two goals are called '{goal.id}'")
+        self._names.add(goal.id)
+        self.counts[FRONTIER] += 1
+        self._efforts.append(effort(goal, len(self._efforts), self.rules, cached))
+        self._queue(self._efforts[-1])
+
+    def load(self, reading: float) -> float:
+        """Of the machine, before a trial starts; how long that is to be put off, in seconds."""
+        if self.throttle is None:
+            return 0.0
+        self.throttle = self.throttle.read(reading)
+        return self.throttle.sleep
+
+    def ask(self, free: int) -> Trial | None:
+        """What to start, if one of `free` processes can be had for it.  Nothing changes when the answer is None."""
+        room = None if self.stopped or free <= 0 else self._room(free)
+        place = self._queues.first(room) if room else None
+        if not room or not place:
+            return None
+        self._count_turns(room)
+        return self._start(self._efforts[place.order])
+
+    def _room(self, free: int) -> str | None:
+        """Where the next trial is from.  Heavy goals have a turn after every few light ones, or when they are more
+        urgent; but as long as light ones wait, and there are several processes, one of these is not for heavy ones."""
+        ready = [
+            room for room in (LIGHT, HEAVY) if self._queues.first(room) and self._inside[room] < self._places(room)
+        ]
+        if len(ready) < 2:
+            return ready[0] if ready else None
+        processes = free + len(self.flying)
+        if self._inside[HEAVY] >= max(1, processes - 1):
+            return LIGHT
+        return HEAVY if self._turns >= self._share or (processes > 1 and self._heavy_is_urgent()) else LIGHT
+
+    def _places(self, room: str) -> int:
+        return self.rules.light if room == LIGHT else self.rules.heavy
+
+    @property
+    def _share(self) -> int:
+        """Turns of light goals for one of heavy ones."""
+        return max(1, self.rules.light // self.rules.heavy)
+
+    def _heavy_is_urgent(self) -> bool:
+        heavy, light = self._queues.first(HEAVY), self._queues.first(LIGHT)
+        return heavy is not None and light is not None and heavy.urgency < light.urgency
+
+    def _count_turns(self, room: str) -> None:
+        self._turns = self._turns + 1 if room == LIGHT and self._queues.first(HEAVY) else 0
+
+    def _start(self, chosen: Effort) -> Trial:
+        [name] = self.bandit.choose(chosen.names, chosen.looks, 1)
+        self._asked += 1
+        trial = chosen.start(self._asked, name)
+        self.flying[trial.number] = chosen
+        self._inside[trial.room] += 1
+        self._queue(chosen)
+        return trial
+
+    def tell(self, outcome: Outcome) -> tuple[int, ...]:
+        """How a trial ended; the numbers of those that are to be cancelled for it."""
+        of = self.flying.pop(outcome.trial)
+        trial, looked = of.flying.pop(outcome.trial)
+        self._inside[trial.room] -= 1
+        if outcome.status == CANCELLED:
+            of.give_back(trial)
+        else:
+            self._learn(of, trial, looked, outcome)
+        self._queue(of)
+        return tuple(of.flying) if outcome.status == PROVED else ()
+
+    def _learn(self, of: Effort, trial: Trial, looked: Shape, outcome: Outcome) -> None:
+        self.counts[of.status] -= 1
+        if trial.strategy != CACHE:
+            self.bandit.learn(trial.strategy, looked, outcome.status == PROVED, outcome.seconds)
+        if outcome.status == PROVED:
+            of.proved(trial)
+        else:
+            of.failed(trial)
+        self.counts[of.status] += 1
+
+    def _queue(self, of: Effort) -> None:
+        """Its place is that of its difficulty now."""
+        if of.waits:
+            self._queues.enter(of.room, of.place)
+        else:
+            self._queues.leave(of.order)
+
+    def stop(self, why: str) -> tuple[int, ...]:
+        """Nothing new is started from here on; the numbers of the trials that are to be cancelled."""
+        self.stopped = self.stopped or why
+        return tuple(self.flying)
+
+    @property
+    def over(self) -> bool:
+        return not self.flying and bool(self.stopped or not len(self._queues))
+
+    def standings(self) -> list[Standing]:
+        """In the order of the bank."""
+        return [each.standing() for each in self._efforts]

@@ -1,0 +1,89 @@
+"""The records of a search for proofs: its rules, what it asks for, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from pipeline.goals.model import Goal
+
+LIGHT, HEAVY = "light", "heavy"
+PROVED, FAILED, CANCELLED = "proved", "failed", "cancelled"
+SOLVED, EXHAUSTED, FRONTIER = "solved", "exhausted", "frontier"
+CACHE = "cache"  # the strategy that does again what proved the same goal before
+
+
+class Strategy(NamedTuple):
+    """An arm of the bandit; `timeout` is its budget, in seconds, at the first level."""
+
+    name: str
+    timeout: float
+
+
+@dataclass(frozen=True)
+class Rules:
+    """All that decides which trial comes next, beside the goals and how trials end.
+
+    speculate: so many strategies are tried on one goal at once
+    levels, factor: a goal on which all strategies failed is tried again, with `factor` times the budget
+    light, heavy: how many trials may run at once on goals below `threshold`, and on the others
+    cache_rate: what proved a goal before is tried first if it works more often than that
+    cpu_target: the load per CPU above which starting is slowed down; None for never"""
+
+    strategies: tuple[Strategy, ...]
+    bandit: str = "discounted"
+    speculate: int = 3
+    levels: int = 2
+    factor: float = 4.0
+    light: int = 8
+    heavy: int = 2
+    threshold: float = 0.6
+    cache_rate: float = 0.7
+    cache_timeout: float = 2.0
+    cpu_target: float | None = None
+
+    def __post_init__(self) -> None:
+        names = [strategy.name for strategy in self.strategies]
+        if not names or len({*names, CACHE}) <= len(names):
+            raise ValueError(f"strategies must be one or more different names other than '{CACHE}': {names}")
+        if min(self.speculate, self.levels, self.light, self.heavy) < 1:
+            raise ValueError("speculate, levels, light and heavy must be at least 1")
+
+
+class Trial(NamedTuple):
+    """One strategy on one goal, for at most `budget` seconds; `number` counts trials from 1."""
+
+    number: int
+    goal: str
+    strategy: str
+    level: int
+    budget: float
+    room: str
+
+
+class Outcome(NamedTuple):
+    """`seconds` is what it took, `why` what went wrong."""
+
+    trial: int
+    status: str
+    seconds: float = 0.0
+    why: str = ""
+
+
+class Standing(NamedTuple):
+    """Of one goal.  `attempts` were not cancelled; `by` is the trial that proved it."""
+
+    goal: Goal
+    status: str
+    level: int
+    attempts: int
+    by: Trial | None = None
+
+
+def rules_as_json(rules: Rules) -> dict[str, Any]:
+    return {**asdict(rules), "strategies": [list(strategy) for strategy in rules.strategies]}
+
+
+def rules_from_json(fields: dict[str, Any]) -> Rules:
+    strategies = tuple(Strategy(name, timeout) for name, timeout in fields["strategies"])
+    return Rules(**{**fields, "strategies": strategies})
