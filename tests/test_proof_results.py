@@ -23,9 +23,9 @@ def record(
 ) -> dict[str, Any]:
     won = status == PROVED
     return {
-        "goal": goal, "key": f"{goal}#{sample}", "name": goal.replace("-", "_"), "sample": sample, "status": status,
+        "goal": goal, "key": f"{goal}#{sample}", "sample": sample, "status": status,
         "strategy": "micro" if won else "", "level": 0, "seconds": seconds, "line": 1, "difficulty": 0.3,
-        "statement": "1 + 1 = 2", "context": [], "tactics": ["rfl"] if won else [], "metadata": {"category": "nat"},
+        "of": {"text": "1 + 1 = 2", "context": []}, "tactics": ["rfl"] if won else [], "metadata": {"category": "nat"},
         "attempts": [{"strategy": strategy, "success": success} for strategy, success in attempts],
     }  # fmt: skip
 
@@ -96,9 +96,13 @@ def test_the_table_has_a_row_for_each_sample_that_a_sweep_can_read() -> None:
 
 
 def test_the_proofs_are_a_lean_file_with_context_kept_apart() -> None:
-    last = {**FOUND[3], "context": ["open Nat"], "tactics": ["intro n", "cases n with\n| zero => rfl\n| succ n => rfl"]}
+    last = {
+        **FOUND[3],
+        "of": {**FOUND[3]["of"], "context": ["open Nat"]},
+        "tactics": ["intro n", "cases n with\n| zero => rfl\n| succ n => rfl"],
+    }
     assert script([*FOUND[:3], last]).split("\n") == [
-        "-- a: micro, 2 s", "theorem a : 1 + 1 = 2 := by", "  rfl", "",
-        "section", "-- d-1: micro, 0.5 s", "open Nat", "theorem d_1 : 1 + 1 = 2 := by", "  intro n", "  cases n with",
+        "-- a: micro, 2 s", "theorem «a» : 1 + 1 = 2 := by", "  rfl", "",
+        "section", "-- d-1: micro, 0.5 s", "open Nat", "theorem «d-1» : 1 + 1 = 2 := by", "  intro n", "  cases n with",
         "  | zero => rfl", "  | succ n => rfl", "end", "",
     ]  # fmt: skip

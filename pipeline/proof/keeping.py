@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 from pipeline.edge.ledger.ledger import Ledger
-from pipeline.edge.ledger.model import Attempt, Key
+from pipeline.edge.ledger.model import Attempt, Key, KnownGoal
 from pipeline.edge.process import Processes, Stopping
 from pipeline.goals.model import Goal
 from pipeline.proof.model import Result
@@ -23,20 +23,24 @@ class Tried(NamedTuple):
     recalled: bool
 
 
+def known(goal: Goal) -> KnownGoal:
+    return KnownGoal(goal.key, goal.text, goal.context, goal.id, goal.difficulty, goal.priority)
+
+
 class Keeping:
-    """`configs`: of each strategy, what besides its budget and the toolchain decides what it does."""
+    """`config`: what of a strategy decides an attempt at a goal, besides its budget and the toolchain."""
 
     def __init__(
         self,
         ledger: Ledger,
         processes: Processes,
-        configs: Mapping[str, str],
+        config: Callable[[Goal, str], str],
         toolchain: str,
         run: str,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.tried: dict[str, list[Tried]] = {}  # by goal, in the order they ended
-        self._ledger, self._processes, self._configs = ledger, processes, configs
+        self._ledger, self._processes, self._config = ledger, processes, config
         self._toolchain, self._run, self._clock = toolchain, run, clock
 
     def recall(self, goal: Goal, trial: Trial) -> Result | None:
@@ -45,9 +49,7 @@ class Keeping:
             return None
         proved = known.success and known.verified
         more = {**known.metadata, "recalled": True}
-        result = Result(
-            proved, trial.strategy, known.tactics, known.time_seconds, known.subgoals, known.error, more
-        )
+        result = Result(proved, trial.strategy, known.tactics, known.time_seconds, known.subgoals, known.error, more)
         self._note(Tried(trial, result, recalled=True))
         return result
 
@@ -65,7 +67,7 @@ class Keeping:
         self.tried.setdefault(tried.trial.goal, []).append(tried)
 
     def _key(self, goal: Goal, trial: Trial) -> Key:
-        return Key(goal.key, trial.strategy, self._configs[trial.strategy], self._toolchain, trial.budget)
+        return Key(goal.key, trial.strategy, self._config(goal, trial.strategy), self._toolchain, trial.budget)
 
     def _attempt(self, goal: Goal, trial: Trial, result: Result) -> Attempt:
         return Attempt(

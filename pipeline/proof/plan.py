@@ -4,13 +4,13 @@ What limits the search and does not decide what comes of it (processes, rooms, l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pipeline.core.graph import Limits, Ports, Target
 from pipeline.core.recipe import LIMITS
+from pipeline.proof.making import code
 from pipeline.proof.settings import ProofSpec
-from pipeline.proof.workers import WORKERS
 
 # stage -> what it reads, and what it writes; a name without a dot is the spec's.
 FILES = {
@@ -26,11 +26,16 @@ FILES = {
 
 
 def plan(spec: ProofSpec) -> Iterator[Target]:
-    params = _params(spec)
-    for stage, (reads, writes) in FILES.items():
-        yield Target(
-            f"{spec.name}:{stage}", stage, _ports(spec, reads), _ports(spec, writes), params[stage], Limits(), spec.line
-        )
+    yield from (_target(spec, stage) for stage in FILES)
+
+
+def toolchain(spec: ProofSpec) -> Target:
+    return _target(spec, "toolchain")
+
+
+def _target(spec: ProofSpec, stage: str) -> Target:
+    reads, writes = (_ports(spec, names) for names in FILES[stage])
+    return Target(f"{spec.name}:{stage}", stage, reads, writes, PARAMS[stage](spec), Limits(), spec.line)
 
 
 def _ports(spec: ProofSpec, names: tuple[str, ...]) -> Ports:
@@ -39,16 +44,23 @@ def _ports(spec: ProofSpec, names: tuple[str, ...]) -> Ports:
     return tuple((name, (given.get(name, f"runs/{spec.name}/{name}"),)) for name in names)
 
 
-def _params(spec: ProofSpec) -> Mapping[str, Mapping[str, Any]]:
-    lean = spec.lean._asdict()
-    # a dict of each: they are written down as they are
+def prove_params(spec: ProofSpec) -> Mapping[str, Any]:
+    # dicts and lists: they are written down as they are
     search = {**spec.search._asdict(), "strategies": dict(spec.search.strategies)}
-    codes = {name: WORKERS[name].CODE for name in spec.search.strategies}
-    limits = {"lean": lean, "pace": spec.pace._asdict(), "ledger": spec.ledger, "profile": spec.profile}
-    return {
-        "toolchain": {"backend": spec.lean.backend, "project": spec.lean.project},
-        "bank": {LIMITS: {"lean": lean}},
-        "prove": {"search": search, "codes": codes, LIMITS: limits},
-        "check": {LIMITS: {"lean": lean}},
-        "report": {"pass_at": [*spec.pass_at]},
-    }
+    codes = {name: code(name) for name in spec.search.strategies}
+    limits = {"pace": spec.pace._asdict(), "ledger": spec.ledger, "profile": spec.profile}
+    return {"search": search, "codes": codes, LIMITS: {**_lean(spec)[LIMITS], **limits}}
+
+
+def _lean(spec: ProofSpec) -> Mapping[str, Any]:
+    """Which Lean it is stands in toolchain.json, which counts."""
+    return {LIMITS: {"lean": spec.lean._asdict()}}
+
+
+PARAMS: Mapping[str, Callable[[ProofSpec], Mapping[str, Any]]] = {
+    "toolchain": lambda spec: {"backend": spec.lean.backend, "project": spec.lean.project},
+    "bank": _lean,
+    "prove": prove_params,
+    "check": _lean,
+    "report": lambda spec: {"pass_at": [*spec.pass_at]},
+}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from typing import TypeVar
 
-from pipeline.declared import choice, flag, number
-from pipeline.errors import clipped, instead
-from pipeline.proof.model import STRATEGIES, TIMEOUTS
-from pipeline.proof.settings import LEDGER, LeanKeys, Pace, ProofSpec, Search, of_profile
-from pipeline.proof.workers import WORKERS
+from pipeline.declared import choice, flag
+from pipeline.errors import SpecError
+from pipeline.proof.bandits import BANDITS
+from pipeline.proof.model import TIMEOUTS
+from pipeline.proof.settings import LEDGER, LeanKeys, Pace, ProofSpec, Search
+from pipeline.proof.workers import BUILT, PROFILES, demand
 from pipeline.spec import Item
 
 SEARCH = (
@@ -18,21 +21,23 @@ SEARCH = (
 PACE = ("max_light", "max_heavy", "cpu_target")
 KEYS = ("kind", "store", "bank", "lean", *SEARCH, *PACE, "pass_at", "ledger")
 NEEDED = ("kind", "bank")
+HOW = "give it `strategies:`, or a `profile:` that stands for some; 0 is micro alone"
 LEAN_KEYS = ("backend", "processes", "memory", "project")
 STRATEGY_KEYS = ("timeout",)
 BACKENDS = ("wasm", "native", "leandojo")
-BANDITS = ("seed", "ucb1", "discounted", "contextual")
-DEFAULT_PROFILE = 1
 MOST_PROCESSES, MOST_AT_ONCE, MOST_LEVELS, MOST_SAMPLES = 256, 1000, 12, 1000
 LEAST_MEMORY = 256  # megabytes; no Lean fits into less
 
 Keys = dict[str, Item]
+T = TypeVar("T")
 
 
 def read(item: Item, name: str) -> ProofSpec:
     top = item.fields("spec", KEYS, NEEDED)
-    profile = None if "strategies" in top else _count(top, "profile", 0, DEFAULT_PROFILE)
-    search = _search(top, _strategies(item, top, profile))
+    profile = top["profile"].count("profile", 0) if "profile" in top else None
+    if ("strategies" in top) == (profile is not None):
+        item.wrong(f"spec: {HOW}")
+    search = _search(top, _strategies(top, profile))
     return ProofSpec(
         name=name,
         line=item.line,
@@ -48,15 +53,13 @@ def read(item: Item, name: str) -> ProofSpec:
     )
 
 
-def _strategies(spec: Item, top: Keys, profile: int | None) -> dict[str, float]:
+def _strategies(top: Keys, profile: int | None) -> dict[str, float]:
     """As they are listed, or as the profile has them; every one is there to be run, or nothing is."""
     if profile is not None:
-        at = top.get("profile", spec)
-        for name in of_profile(profile):
-            _check_built(at, name, f"profile {profile}")
-        return {name: TIMEOUTS[name] for name in of_profile(profile)}
-    if "profile" in top:
-        top["profile"].wrong("profile: stands for a list of strategies; leave it out, or `strategies:`")
+        names = PROFILES[min(profile, len(PROFILES) - 1)]
+        for name in names:
+            _demand(top["profile"], name, f"profile: {profile}")
+        return {name: TIMEOUTS[name] for name in names}
     item = top["strategies"]
     pairs = (
         item.pairs("strategies")
@@ -65,20 +68,21 @@ def _strategies(spec: Item, top: Keys, profile: int | None) -> dict[str, float]:
     )
     found = {_strategy(name, each): _budget(name, each) if item.is_map else TIMEOUTS[name] for name, each in pairs}
     if not found:
-        item.wrong(f"strategies: there is none; name one of: {', '.join(WORKERS)}")
+        item.wrong(f"strategies: there is none; name one of: {', '.join(BUILT)}")
     return found
 
 
 def _strategy(name: str, item: Item) -> str:
-    if name not in STRATEGIES:
-        item.wrong(f"strategies: '{clipped(name)}' is unknown{instead(name, STRATEGIES)}")
-    _check_built(item, name, "strategies")
+    _demand(item, name, "strategies")
     return name
 
 
-def _check_built(item: Item, name: str, what: str) -> None:
-    if name not in WORKERS:
-        item.wrong(f"{what}: '{name}' is not built yet; there is: {', '.join(WORKERS)} (`profile: 0`)")
+def _demand(item: Item, name: str, what: str) -> None:
+    """There is such a worker, and it can be run."""
+    try:
+        demand(name)
+    except SpecError as error:
+        item.wrong(f"{what}: {error}")
 
 
 def _budget(name: str, item: Item) -> float:
@@ -95,10 +99,10 @@ def _search(top: Keys, strategies: dict[str, float]) -> Search:
         bandit=choice(top["bandit"], "bandit", BANDITS) if "bandit" in top else d["bandit"],
         speculation=_count(top, "speculation", 1, d["speculation"], MOST_AT_ONCE),
         levels=_count(top, "levels", 1, d["levels"], MOST_LEVELS),
-        level_factor=_number(top, "level_factor", 1.0, 1000.0, d["level_factor"]),
-        escalate_threshold=_number(top, "escalate_threshold", 0.0, 1.0, d["escalate_threshold"]),
-        tactic_cache=flag(top["tactic_cache"], "tactic_cache") if "tactic_cache" in top else d["tactic_cache"],
-        timeout=top["timeout"].seconds("timeout") if "timeout" in top else None,
+        level_factor=_read(top, "level_factor", _factor, d["level_factor"]),
+        escalate_threshold=_read(top, "escalate_threshold", share, d["escalate_threshold"]),
+        tactic_cache=_read(top, "tactic_cache", flag, d["tactic_cache"]),
+        timeout=_read(top, "timeout", whole_timeout, None),
         samples=_count(top, "samples", 1, d["samples"], MOST_SAMPLES),
         seed=_count(top, "seed", 0, d["seed"], 2**31),
     )
@@ -109,18 +113,26 @@ def _pace(top: Keys) -> Pace:
     return Pace(
         _count(top, "max_light", 1, d["max_light"], MOST_AT_ONCE),
         _count(top, "max_heavy", 1, d["max_heavy"], MOST_AT_ONCE),
-        _cpu_target(top["cpu_target"]) if "cpu_target" in top else None,
+        _read(top, "cpu_target", cpu_target, None),
     )
 
 
-def _cpu_target(item: Item) -> float | None:
+def cpu_target(item: Item, what: str) -> float | None:
     """A load per CPU; `none` for as fast as it goes."""
-    if item.plain() == "none":
+    value = item.plain()
+    if value == "none":
         return None
-    value = number(item, "cpu_target")
-    if not 0 < value <= 1:
-        item.wrong(f"cpu_target: expected a load from 0 to 1, such as 0.5, or none, found {item.found()}")
-    return value
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+        item.wrong(f"{what}: expected a load per CPU, more than 0 and at most 1, or none, found {item.found()}")
+    return float(value)
+
+
+def share(item: Item, what: str) -> float:
+    return _between(item, what, 0.0, 1.0)
+
+
+def whole_timeout(item: Item, what: str) -> float:
+    return item.seconds(what)
 
 
 def _lean(item: Item) -> LeanKeys:
@@ -162,10 +174,16 @@ def _count(top: Keys, key: str, least: int, default: int, most: int | None = Non
     return top[key].count(what or key, least, most) if key in top else default
 
 
-def _number(top: Keys, key: str, least: float, most: float, default: float) -> float:
-    if key not in top:
-        return default
-    value = number(top[key], key, least)
-    if value > most:
-        top[key].wrong(f"{key}: expected a number from {least:g} to {most:g}, found {top[key].found()}")
-    return value
+def _factor(item: Item, what: str) -> float:
+    return _between(item, what, 1.0, 1000.0)
+
+
+def _between(item: Item, what: str, least: float, most: float) -> float:
+    value = item.plain()
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        item.wrong(f"{what}: expected a number from {least:g} to {most:g}, found {item.found()}")
+    return float(value)
+
+
+def _read(top: Keys, key: str, read: Callable[[Item, str], T], default: T) -> T:
+    return read(top[key], key) if key in top else default

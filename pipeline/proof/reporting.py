@@ -16,8 +16,10 @@ def check(job: Job) -> None:
     """Whole scripts: what a search left behind in its processes has no part in this."""
     proofs = [each for each in load_lines(read(job, "proofs.jsonl")) if each["status"] == PROVED]
     limits = job.target.params["limits"]["lean"]
-    with closing(opened(job, limits)) as lean, ThreadPoolExecutor(limits["processes"]) as threads:
-        checked = dict(zip([each["key"] for each in proofs], threads.map(lambda one: _why(lean, one), proofs), strict=True))
+    with closing(opened(job.processes, limits)) as lean, ThreadPoolExecutor(limits["processes"]) as threads:
+        checked = dict(
+            zip([each["key"] for each in proofs], threads.map(lambda one: _why(lean, one), proofs), strict=True)
+        )
         save(written(job, "checked.json"), {"checked": checked, "toolchain": lean.version})
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from math import comb
 from typing import Any
@@ -18,6 +19,7 @@ COLUMNS = (
     "category", "topic",
 )  # fmt: skip
 QUANTILES = (0.5, 0.9, 1.0)
+_NOT_IN_NAMES = re.compile(r"[«»\s]")
 
 
 def counted(found: Sequence[Record], checked: Mapping[str, str]) -> list[Record]:
@@ -129,8 +131,9 @@ def first_proofs(found: Iterable[Record]) -> list[Record]:
 
 
 def _theorem(proof: Record) -> str:
-    lines = [f"-- {proof['goal']}: {proof['strategy']}, {proof['seconds']:.3g} s", *proof["context"]]
-    lines += [f"theorem {proof['name']} : {proof['statement']} := by"]
+    context, name = proof["of"]["context"], _NOT_IN_NAMES.sub("_", proof["goal"])
+    lines = [f"-- {proof['goal']}: {proof['strategy']}, {proof['seconds']:.3g} s", *context]
+    lines += [f"theorem «{name}» : {proof['of']['text']} := by"]
     lines += [f"  {line}" for tactic in proof["tactics"] for line in tactic.splitlines()]
     block = "\n".join(lines)
-    return f"{block}\n" if not proof["context"] else f"section\n{block}\nend\n"
+    return f"{block}\n" if not context else f"section\n{block}\nend\n"

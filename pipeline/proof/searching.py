@@ -8,15 +8,15 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pipeline.edge.ledger.ledger import Ledger
-from pipeline.edge.ledger.model import WORTH_TRYING, KnownGoal, hash_goal
 from pipeline.edge.lean.model import Lean
+from pipeline.edge.ledger.ledger import Ledger
+from pipeline.edge.ledger.model import WORTH_TRYING
 from pipeline.edge.load import read as load_per_cpu
 from pipeline.edge.process import Processes
 from pipeline.goals.model import Goal
-from pipeline.proof.attempting import Worker
+from pipeline.proof.attempting import Check, Worker
 from pipeline.proof.journal import Journalled
-from pipeline.proof.keeping import Keeping
+from pipeline.proof.keeping import Keeping, Tried, known
 from pipeline.proof.model import Result
 from pipeline.proof.records import theorem_of
 from pipeline.proof.running import Means, Progress, run
@@ -36,45 +36,51 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Wanted:
+    """What is searched, and by which rules.  `config`: what of a strategy decides its attempts at a goal, in a word.
+
+    `deadline`: seconds for all of it."""
+
+    goals: Sequence[Goal]
+    rules: Rules
+    workers: Mapping[str, Worker]
+    config: Callable[[Goal, str], str]
+    use_cache: bool
+    deadline: float | None
+
+
+@dataclass(frozen=True)
 class Found:
-    """How each goal stands, and the attempts that were made at it."""
+    """How each goal stands, and the attempts that were made at it.  `stopped`: why before the end, if so."""
 
     standings: Sequence[Standing]
-    keeping: Keeping
+    tried: Mapping[str, Sequence[Tried]]
+    stopped: str
 
 
-def search(
-    place: Place,
-    goals: Sequence[Goal],
-    rules: Rules,
-    workers: Mapping[str, Worker],
-    configs: Mapping[str, str],
-    *,
-    use_cache: bool,
-    deadline: float | None,
-    journal: Callable[[str], None],
-    say: Callable[[Progress], None],
-) -> Found:
-    place.ledger.add_goals([*map(known, goals)]).result()
-    keeping = Keeping(place.ledger, place.starter, configs, place.lean.version, place.run)
-    journalled = Journalled(rules, journal)
-    for goal in goals:
-        journalled.add(goal, _rate(place.ledger, goal) if use_cache else None)
-    every = {**workers, CACHE: _from_cache(place.ledger)}
-    means = Means(every, _check(place.lean), keeping, place.processes, _nothing, load_per_cpu, say)
-    return Found(asyncio.run(_until_stopped(place.starter, journalled, goals, means, deadline)), keeping)
+def search(place: Place, wanted: Wanted, journal: Callable[[str], object], say: Callable[[Progress], None]) -> Found:
+    place.ledger.add_goals([*map(known, wanted.goals)]).result()
+    keeping = Keeping(place.ledger, place.starter, wanted.config, place.lean.version, place.run)
+    journalled = Journalled(wanted.rules, journal)
+    for goal in wanted.goals:
+        journalled.add(goal, _rate(place.ledger, goal) if wanted.use_cache else None)
+    means = Means(
+        workers={**wanted.workers, CACHE: _from_cache(place.ledger)},
+        check=_check(place.lean),
+        attempts=keeping,
+        processes=place.processes,
+        sync=_nothing,
+        load=None if wanted.rules.cpu_target is None else load_per_cpu,
+        on_progress=say,
+    )
+    standings = asyncio.run(_until_stopped(place.starter, journalled, wanted, means))
+    return Found(standings, keeping.tried, journalled.schedule.stopped)
 
 
-async def _until_stopped(
-    starter: Processes, journalled: Journalled, goals: Sequence[Goal], means: Means, deadline: float | None
-) -> list[Standing]:
+async def _until_stopped(starter: Processes, journalled: Journalled, wanted: Wanted, means: Means) -> list[Standing]:
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     with starter.waking(lambda: loop.call_soon_threadsafe(stop.set)):
-        return await run(journalled, goals, means, deadline, stop)
-
-
-def known(goal: Goal) -> KnownGoal:
-    return KnownGoal(goal.key or hash_goal(goal.text), goal.text, goal.context, goal.id, goal.difficulty, goal.priority)
+        return await run(journalled, wanted.goals, means, wanted.deadline, stop)
 
 
 def _nothing() -> None:
@@ -97,7 +103,7 @@ def _from_cache(ledger: Ledger) -> Worker:
     return run_cache
 
 
-def _check(lean: Lean) -> Callable[[Goal, Result], object]:
+def _check(lean: Lean) -> Check:
     async def check(goal: Goal, result: Result) -> str:
         wrong = await threaded(lambda: lean.check(theorem_of(goal), result.tactics), lambda: None)
         return f"{wrong.kind}: {wrong.error}" if wrong else ""

@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from pipeline.proof.model import TIMEOUTS
-
-# profile -> the strategies it has; what is above the last is all of them.
-PROFILES: tuple[tuple[str, ...], ...] = (("micro",), ("micro", "copilot", "sketch"), tuple(TIMEOUTS))
 LEDGER = "runs/.ledger/ledger.db"
 
 
@@ -70,7 +66,3 @@ class ProofSpec(NamedTuple):
     @property
     def at_once(self) -> int:
         return 1  # the search has its own rooms, for attempts
-
-
-def of_profile(profile: int) -> tuple[str, ...]:
-    return PROFILES[min(profile, len(PROFILES) - 1)]
