@@ -19,8 +19,14 @@ SEEN = ("id", "text", "priority", "difficulty")
 Write = Callable[[str], object]
 
 
-def line(what: str, **fields: Any) -> str:
-    return json.dumps({"what": what, **fields}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+def line(number: int, what: str, **fields: Any) -> str:
+    """Numbered from 1, so that a line that is missing shows."""
+    fields = {"n": number, "what": what, **fields}
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def first_line(rules: Rules) -> str:
+    return line(1, "begin", version=VERSION, rules=rules_as_json(rules))
 
 
 class Journalled:
@@ -29,31 +35,37 @@ class Journalled:
     def __init__(self, rules: Rules, write: Write) -> None:
         self.schedule = Schedule(rules)
         self.write = write
-        write(line("begin", version=VERSION, rules=rules_as_json(rules)))
+        self._lines = 1
+        write(first_line(rules))
+
+    def _write(self, what: str, **fields: Any) -> None:
+        self._lines += 1
+        self.write(line(self._lines, what, **fields))
 
     def add(self, goal: Goal, cached: float | None = None) -> None:
         self.schedule.add(goal, cached)
-        self.write(line("add", goal={name: getattr(goal, name) for name in SEEN}, cached=cached))
+        self._write("add", goal={name: getattr(goal, name) for name in SEEN}, cached=cached)
 
     def ask(self, free: int) -> Trial | None:
         trial = self.schedule.ask(free)
         if trial:
-            self.write(line("ask", free=free, trial=trial._asdict()))
+            self._write("ask", free=free, trial=trial._asdict())
         return trial
 
     def tell(self, outcome: Outcome) -> tuple[int, ...]:
         cancel = self.schedule.tell(outcome)
-        self.write(line("tell", outcome=outcome._asdict(), cancel=cancel))
+        self._write("tell", outcome=outcome._asdict(), cancel=cancel)
         return cancel
 
     def load(self, reading: float) -> float:
         sleep = self.schedule.load(reading)
-        self.write(line("load", reading=reading, sleep=sleep))
+        throttle = self.schedule.throttle
+        self._write("load", reading=reading, ema=throttle and throttle.cpu_ema, sleep=sleep)
         return sleep
 
     def stop(self, why: str) -> tuple[int, ...]:
         cancel = self.schedule.stop(why)
-        self.write(line("stop", why=why, cancel=cancel))
+        self._write("stop", why=why, cancel=cancel)
         return cancel
 
 

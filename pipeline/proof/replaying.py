@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from pipeline.proof.journal import AGAIN, Journalled, begun, line
-from pipeline.proof.trials import Rules, Trial, rules_as_json
+from pipeline.proof.journal import AGAIN, Journalled, begun, first_line
+from pipeline.proof.trials import Rules, Trial
 
 
 class Difference(NamedTuple):
@@ -60,7 +60,7 @@ def _gone_through(lines: Sequence[str], rules: Rules | None) -> Journalled:
         raise _Differs(Difference(1, "", "a journal begins with its rules"))
     first = json.loads(lines[0])
     if rules is not None:
-        _compare(1, lines[0], line("begin", version=first["version"], rules=rules_as_json(rules)))
+        _compare(1, lines[0], first_line(rules))
     journalled = begun(first, written.append)
     _compare(1, lines[0], written[-1])
     for number, recorded in enumerate(lines[1:], start=2):

@@ -60,9 +60,7 @@ class Schedule:
     def _room(self, free: int) -> str | None:
         """Where the next trial is from.  Heavy goals have a turn after every few light ones, or when they are more
         urgent; but as long as light ones wait, and there are several processes, one of these is not for heavy ones."""
-        ready = [
-            room for room in (LIGHT, HEAVY) if self._queues.first(room) and self._inside[room] < self._places(room)
-        ]
+        ready = [room for room in (LIGHT, HEAVY) if self.could_start(room)]
         if len(ready) < 2:
             return ready[0] if ready else None
         processes = free + len(self.flying)
@@ -70,8 +68,10 @@ class Schedule:
             return LIGHT
         return HEAVY if self._turns >= self._share or (processes > 1 and self._heavy_is_urgent()) else LIGHT
 
-    def _places(self, room: str) -> int:
-        return self.rules.light if room == LIGHT else self.rules.heavy
+    def could_start(self, room: str) -> bool:
+        """A goal of the room waits, and there is a place in it."""
+        places = self.rules.light if room == LIGHT else self.rules.heavy
+        return self._inside[room] < places and self._queues.first(room) is not None
 
     @property
     def _share(self) -> int:
@@ -97,24 +97,24 @@ class Schedule:
     def tell(self, outcome: Outcome) -> tuple[int, ...]:
         """How a trial ended; the numbers of those that are to be cancelled for it."""
         of = self.flying.pop(outcome.trial)
+        self.counts[of.status] -= 1
         trial, looked = of.flying.pop(outcome.trial)
         self._inside[trial.room] -= 1
         if outcome.status == CANCELLED:
             of.give_back(trial)
         else:
             self._learn(of, trial, looked, outcome)
+        self.counts[of.status] += 1
         self._queue(of)
         return tuple(of.flying) if outcome.status == PROVED else ()
 
     def _learn(self, of: Effort, trial: Trial, looked: Shape, outcome: Outcome) -> None:
-        self.counts[of.status] -= 1
         if trial.strategy != CACHE:
             self.bandit.learn(trial.strategy, looked, outcome.status == PROVED, outcome.seconds)
         if outcome.status == PROVED:
             of.proved(trial)
         else:
             of.failed(trial)
-        self.counts[of.status] += 1
 
     def _queue(self, of: Effort) -> None:
         """Its place is that of its difficulty now."""
