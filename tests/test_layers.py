@@ -39,7 +39,7 @@ MAY_IMPORT = {
         "trust",
     ],
     "trust": [],
-    "goals": [],
+    "goals": ["errors"],
     "proof": [
         "core",
         "errors",

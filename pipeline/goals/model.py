@@ -1,4 +1,4 @@
-"""A goal of a bank."""
+"""A goal of a bank, and a bank: the goals that count, and the rows that do not."""
 
 from __future__ import annotations
 
@@ -19,3 +19,20 @@ class Goal:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     line: int = 0
     key: str = ""  # as Lean computes it: equal keys are the same statement
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A row that does not count.  `id` is empty when it has none that can be used."""
+
+    line: int
+    id: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Bank:
+    """Both by line."""
+
+    goals: tuple[Goal, ...] = ()
+    refused: tuple[Refusal, ...] = ()
