@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,12 +9,11 @@ from typing import Any
 from pipeline.core.graph import Target
 from pipeline.core.words import duration, plural
 from pipeline.errors import SpecError, clipped, instead
-from pipeline.proof.journal import line
+from pipeline.proof.journal import first_line
 from pipeline.proof.proving import rules_of
 from pipeline.proof.records import Record, load_lines
 from pipeline.proof.replaying import replay as decided_again
 from pipeline.proof.settings import Pace, Search
-from pipeline.proof.trials import rules_as_json
 
 
 def replay(run: str, targets: Sequence[Target]) -> Record:
@@ -36,7 +34,7 @@ def _edited(first: str, targets: Sequence[Target]) -> bool:
     """Was it decided by other rules than the spec has today?"""
     params = next(target.params for target in targets if target.stage == "prove")
     today = rules_of(Search(**params["search"]), Pace(**params["limits"]["pace"]))
-    return bool(json.loads(first)["rules"] != json.loads(line("", rules=rules_as_json(today)))["rules"])
+    return first != first_line(today)
 
 
 def agrees(replay: Mapping[str, Any]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import NamedTuple
 
 from pipeline.edge.ledger.ledger import Ledger
@@ -13,6 +14,10 @@ from pipeline.edge.process import Processes, Stopping
 from pipeline.goals.model import Goal
 from pipeline.proof.model import Result
 from pipeline.proof.trials import CACHE, Trial
+
+# In the metadata of what a worker raised.  That is a mistake in the worker and says nothing of the goal: once it is
+# mended, nobody wants it recalled.
+RAISED = "raised"
 
 
 class Tried(NamedTuple):
@@ -56,12 +61,14 @@ class Keeping:
     async def record(self, goal: Goal, trial: Trial, result: Result) -> None:
         if self._processes.stopping and not result.success:
             raise Stopping  # its Lean may have been ended under it: nothing is known of the goal
-        if trial.strategy == CACHE:
-            saved = self._ledger.used_cached_tactics(goal.key, result.success, result.time_seconds)
-        else:
-            saved = self._ledger.record(self._attempt(goal, trial, result))
-        await asyncio.wrap_future(saved)
+        if RAISED not in result.metadata:
+            await asyncio.wrap_future(self._saved(goal, trial, result))
         self._note(Tried(trial, result, recalled=False))
+
+    def _saved(self, goal: Goal, trial: Trial, result: Result) -> Future[None]:
+        if trial.strategy == CACHE:
+            return self._ledger.used_cached_tactics(goal.key, result.success, result.time_seconds)
+        return self._ledger.record(self._attempt(goal, trial, result))
 
     def _note(self, tried: Tried) -> None:
         self.tried.setdefault(tried.trial.goal, []).append(tried)

@@ -20,6 +20,12 @@ def opened(starter: Processes, keys: Mapping[str, Any]) -> Lean:
     return BACKENDS[keys["backend"]](starter, keys)
 
 
+def described(params: Mapping[str, Any]) -> Mapping[str, str]:
+    """What is recorded of it."""
+    toolchain = ready()
+    return {"backend": params["backend"], "version": toolchain.version}
+
+
 def _wasm(starter: Processes, keys: Mapping[str, Any]) -> Lean:
     toolchain = ready()
     return Pool(toolchain.command(REPL), starter, keys["processes"], toolchain.version)
