@@ -1,6 +1,6 @@
 """Workers by the names of their strategies, each imported when it is asked for.
 
-A module in `workers` has `CODE`, raised when what the worker does changes, and `worker(lean)`, which makes one."""
+A module in `workers` has `CODE`, raised when what the worker does changes, and `bound(lean)`, which makes one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def code(strategy: str) -> str:
 
 
 def made(strategy: str, lean: Lean) -> Worker:
-    worker: Worker = _module(strategy).worker(lean)
+    worker: Worker = _module(strategy).bound(lean)
     return worker
 
 

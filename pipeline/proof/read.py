@@ -61,15 +61,19 @@ def _strategies(top: Keys, profile: int | None) -> dict[str, float]:
             _demand(top["profile"], name, f"profile: {profile}")
         return {name: TIMEOUTS[name] for name in names}
     item = top["strategies"]
-    pairs = (
-        item.pairs("strategies")
-        if item.is_map
-        else [(each.text("strategies"), each) for each in item.items("strategies")]
-    )
+    pairs = [*item.pairs("strategies")] if item.is_map else _listed(item)
     found = {_strategy(name, each): _budget(name, each) if item.is_map else TIMEOUTS[name] for name, each in pairs}
     if not found:
         item.wrong(f"strategies: there is none; name one of: {', '.join(BUILT)}")
     return found
+
+
+def _listed(item: Item) -> list[tuple[str, Item]]:
+    named = [(each.text("strategies"), each) for each in item.items("strategies")]
+    for n, (name, each) in enumerate(named):
+        if name in dict(named[:n]):
+            each.wrong(f"strategies: '{name}' is given twice")
+    return named
 
 
 def _strategy(name: str, item: Item) -> str:
