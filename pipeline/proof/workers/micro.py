@@ -1,0 +1,116 @@
+"""The worker `micro`: a small search over tactics, without any model of language."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipeline.edge.lean.model import (
+    Lean,
+    LeanError,
+    ProofFinished,
+    Session,
+    TacticResult,
+    TacticState,
+    Theorem,
+)
+from pipeline.goals.model import Goal
+from pipeline.proof.model import Result
+from pipeline.proof.workers import search_script
+from pipeline.proof.workers.search import Answer, Options, Search
+
+CODE = "micro 1"  # raised when the same goal may end otherwise; no seed changes what it does
+LEAST = 0.02  # seconds: with less left nothing is asked
+REPLAY = 30.0  # seconds for the whole proof once more
+
+Clock = Callable[[], float]
+
+
+@dataclass
+class Spent:
+    """What an attempt cost, by family of moves."""
+
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    calls: Counter[str] = field(default_factory=Counter)
+
+
+def prove(
+    goal: Goal,
+    timeout: float,
+    lean: Lean,
+    options: Options | None = None,
+    stop: threading.Event | None = None,
+    clock: Clock = time.monotonic,
+) -> Result:
+    """One attempt in the calling thread.  The clock starts when the goal stands in a Lean."""
+    session, state = lean.open(Theorem(goal.id, goal.text, tuple(goal.context)))
+    started = clock()
+    try:
+        search, spent = Search(state, state.goals, options), Spent()
+        error = drive(search, session, started + timeout, stop or threading.Event(), clock, spent)
+        script = () if error else search.script or ()
+        error = error or replayed(script, session, state) if script else error or "nothing more to try"
+        return told(not error, script, error, clock() - started, search, spent)
+    finally:
+        session.close()
+
+
+def drive(search: Search, session: Session, deadline: float, stop: threading.Event, clock: Clock, spent: Spent) -> str:
+    """Ask until the search is over; why it was not, else."""
+    while (ask := search.next()) is not None:
+        left = deadline - clock()
+        if stop.is_set() or left < LEAST:
+            return "stopped" if stop.is_set() else "timeout"
+        begun = clock()
+        answer = answered(session.run_tac(ask.state, ask.tactic, min(ask.budget, left)))
+        spent.seconds[ask.family] += clock() - begun
+        spent.calls[ask.family] += 1
+        search.learn(answer)
+    return ""
+
+
+def answered(result: TacticResult) -> Answer:
+    match result:
+        case TacticState():
+            return Answer(result, result.goals)
+        case ProofFinished():
+            return Answer(result)
+        case LeanError(kind="timeout" | "heartbeats"):
+            return Answer(failure="timeout")
+        case LeanError(kind=kind):
+            return Answer(failure=kind)
+    return Answer(failure="given up")
+
+
+def replayed(script: tuple[str, ...], session: Session, state: TacticState) -> str:
+    """Why the whole script is no proof: goals that print alike need not be the same."""
+    result = session.run_tac(state, search_script.one_tactic(script), REPLAY)
+    if isinstance(result, ProofFinished):
+        return ""
+    return f"the script does not hold as a whole: {result.error if isinstance(result, LeanError) else result}"
+
+
+def told(success: bool, script: tuple[str, ...], error: str, seconds: float, search: Search, spent: Spent) -> Result:
+    found: Mapping[str, Any] = {
+        "calls": sum(spent.calls.values()),
+        "nodes": len(search.shared),
+        "lean_seconds": round(sum(spent.seconds.values()), 3),
+        "families": list(search.families) if success else [],
+        "seconds_by_family": {name: round(one, 3) for name, one in sorted(spent.seconds.items()) if name},
+    }
+    return Result(success, "micro", script if success else (), seconds, error=error, metadata=found)
+
+
+def bound(lean: Lean, options: Options | None = None) -> Callable[[Goal, float], Awaitable[Result]]:
+    """`run_micro(goal, timeout)` on this Lean."""
+    from pipeline.proof.threaded import threaded
+
+    async def run_micro(goal: Goal, timeout: float) -> Result:
+        stop = threading.Event()
+        return await threaded(lambda: prove(goal, timeout, lean, options, stop), stop.set)
+
+    return run_micro

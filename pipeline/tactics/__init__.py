@@ -1,0 +1,1 @@
+"""What one may try on a goal that Lean printed: read it, propose tactics for it."""

@@ -1,0 +1,173 @@
+"""Bounds for variables, and what follows by looking at every number within them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from pipeline.tactics import arithmetic, syntax, terms
+from pipeline.tactics.arithmetic import Stated
+from pipeline.tactics.goal import PrintedGoal
+from pipeline.tactics.move import LONG, MIDDLE, Move
+from pipeline.tactics.scripts import CLOSERS, cases, chain, root, within
+from pipeline.tactics.terms import Leaf, Number, Relation
+
+MOST_POINTS = 12_000
+MOST_CASES = 40
+
+
+class Range(NamedTuple):
+    """What the facts say of a variable outright; both ends belong to it."""
+
+    low: int | None
+    high: int | None
+
+    @property
+    def size(self) -> int:
+        return 10**9 if self.low is None or self.high is None else max(self.high - self.low + 1, 0)
+
+
+def propose(goal: PrintedGoal) -> Iterator[Move]:
+    naturals, integers = goal.of_type("Nat"), goal.of_type("Int")
+    ranges = {name: bounds(name, goal) for name in [*naturals, *integers]}
+    yield from decided(goal, naturals, ranges) if not integers else shifted(goal, integers, ranges)
+    for place, (name, within_it) in enumerate(ranges.items()):
+        if within_it.size <= MOST_CASES:
+            yield enumerated(goal, name, within_it, 0.8 + 0.005 * within_it.size + 0.1 * place)
+    yield from bounded(goal, naturals, integers, ranges)
+
+
+def bounds(name: str, goal: PrintedGoal) -> Range:
+    low: list[int] = [0] if goal.types.get(name) == "Nat" else []
+    high: list[int] = []
+    for one in arithmetic.known(goal):
+        below, above = limits(one.relation, name)
+        low += below
+        high += above
+    return Range(max(low, default=None), min(high, default=None))
+
+
+def limits(relation: Relation, name: str) -> tuple[list[int], list[int]]:
+    """`3 ≤ x`, `x < 7` and the like, also under a ¬."""
+    sign = relation.sign if relation.holds else {"≤": ">", "<": "≥", ">": "≤", "≥": "<"}.get(relation.sign, "")
+    match (relation.left, sign, relation.right):
+        case (Leaf(left), "≤" | "<", Number(number)) if left == name:
+            return [], [number - (sign == "<")]
+        case (Leaf(left), "≥" | ">", Number(number)) if left == name:
+            return [number + (sign == ">")], []
+        case (Number(number), "≤" | "<", Leaf(right)) if right == name:
+            return [number + (sign == "<")], []
+        case (Number(number), "≥" | ">", Leaf(right)) if right == name:
+            return [], [number - (sign == ">")]
+    return [], []
+
+
+def decided(goal: PrintedGoal, naturals: Sequence[str], ranges: dict[str, Range]) -> Iterator[Move]:
+    """Every variable has a bound: the kernel looks at all points."""
+    points = math.prod(ranges[name].size for name in naturals)
+    others = [one for one in goal.variables if one.name not in naturals and syntax.mentions(one.name, goal.said)]
+    if not naturals or others or points > MOST_POINTS or not sensible(goal):
+        return
+    order = sorted(naturals, key=lambda name: ranges[name].size)
+    facts = [fact for fact in goal.facts if any(syntax.mentions(name, fact.type) for name in naturals)]
+    said = " → ".join([*(f"({fact.type})" for fact in facts), f"({goal.target})"])
+    inner = f"decide ({said})"
+    for name in reversed(order):
+        inner = f"(List.range {(ranges[name].high or 0) + 1}).all (fun {name} => {inner})"
+    key = goal.fresh("key")[0]
+    proof = key
+    for name in order:
+        proof = f"List.all_eq_true.mp ({proof}) {name} (List.mem_range.mpr (by omega))"
+    closing = f"exact of_decide_eq_true ({proof}) {' '.join(fact.name for fact in facts)}"
+    whole = chain([f"have {key} : ({inner}) = true := by decide +kernel", closing])
+    yield Move(0.05, "bounds", whole, MIDDLE + 0.001 * points, closing=True)
+
+
+def sensible(goal: PrintedGoal) -> bool:
+    """Nothing in it that the kernel would not get through."""
+    return max(goal.numerals, default=0) < 10**12 and not any(word in goal.said for word in ("∀", "∃", "fun "))
+
+
+def shifted(goal: PrintedGoal, integers: Sequence[str], ranges: dict[str, Range]) -> Iterator[Move]:
+    """Bounded integers as naturals counted from their lower bounds."""
+    if not integers or goal.connective == "∃" or any(ranges[name].size > 10**6 for name in integers):
+        return
+    lines = []
+    for name, k, hk in zip(integers, goal.fresh("k", len(integers)), goal.fresh("hk", len(integers)), strict=True):
+        low, size = ranges[name].low, ranges[name].size
+        lines.append(
+            f"obtain ⟨{k}, rfl⟩ : ∃ {k} : Nat, {name} = {low} + ({k} : Int) := ⟨({name} - ({low})).toNat, by omega⟩"
+        )
+        lines.append(f"have {hk} : {k} ≤ {max(size - 1, 0)} := by omega")
+    yield Move(0.05, "bounds", chain(lines), MIDDLE)
+
+
+def enumerated(goal: PrintedGoal, name: str, within_it: Range, cost: float) -> Move:
+    values = range(within_it.low or 0, (within_it.high or 0) + 1)
+    he = goal.fresh("he")[0]
+    split = cases(he, len(values)).replace(f" {he}", " rfl").replace("rcases rfl", f"rcases {he}", 1)
+    apart = f"({split}) <;> ({CLOSERS})" if len(values) > 1 else f"first | omega | (subst {he}; {CLOSERS})"
+    return Move(cost, "bounds", chain([within(he, values, name), apart]), MIDDLE + 0.12 * len(values), closing=True)
+
+
+def bounded(
+    goal: PrintedGoal, naturals: Sequence[str], integers: Sequence[str], ranges: dict[str, Range]
+) -> Iterator[Move]:
+    """Bounds that the equations have, to be shown by multiplying."""
+    if not arithmetic.nonlinear(goal) or not arithmetic.equations(goal) or goal.connective == "∃":
+        return
+    free = [name for name in naturals if ranges[name].high is None]
+    for place, limit in enumerate(guesses(goal) if free and not integers else []):
+        names = goal.fresh("hb", len(free))
+        lines = [
+            f"have {h} : {name} ≤ {limit} := by {natural_bound(name, goal)}"
+            for h, name in zip(names, free, strict=True)
+        ]
+        yield Move(0.4 + 0.08 * place, "bounds", chain(lines), LONG)
+    open_ended = [name for name in integers if ranges[name].size > 10**6]
+    for place, limit in enumerate(guesses(goal) if open_ended else []):
+        yield Move(0.5 + 0.08 * place, "bounds", chain(integer_bounds(open_ended, limit, goal)), LONG)
+
+
+def guesses(goal: PrintedGoal) -> list[int]:
+    """Numbers of the equations and their roots, the small ones first."""
+    large = max((number for number in goal.numerals if number <= 10**7), default=0)
+    found = {root(large, 2) + 1, root(large, 3) + 1, *(number for number in goal.numerals if 4 < number <= 500)}
+    return sorted(number for number in found if number > 1)[:5]
+
+
+def natural_bound(name: str, goal: PrintedGoal) -> str:
+    products = [fact for fact in arithmetic.equations(goal) if is_product(fact)]
+    divides = [f"exact Nat.le_of_dvd (by omega) ⟨_, ({fact.name}).symm⟩" for fact in products]
+    swapped = [
+        f"exact Nat.le_of_dvd (by omega) ⟨_, (by rw [Nat.mul_comm]; exact ({fact.name}).symm)⟩" for fact in products
+    ]
+    squares = "(have hsq := Nat.mul_le_mul hlt hlt); (have hcb := Nat.mul_le_mul hsq hlt); grind -verbose"
+    absurd = f"(apply Nat.le_of_not_lt; intro hlt; {squares})"
+    return f"first | {' | '.join(['omega', *divides, *swapped, absurd, 'grind -verbose'])}"
+
+
+def is_product(one: Stated) -> bool:
+    return isinstance(one.relation.left, terms.Operation) and one.relation.left.sign == "*"
+
+
+def integer_bounds(names: Sequence[str], limit: int, goal: PrintedGoal) -> Iterator[str]:
+    lows, highs = goal.fresh("hl", len(names)), goal.fresh("hu", len(names))
+    pairs = [(one, other) for one in goal.of_type("Int")[:3] for other in goal.of_type("Int")[:3] if one != other]
+    multiples = "; ".join(
+        f"(try (have hq{place} : {one} * 1 ≤ {one} * {other} := Int.mul_le_mul_of_nonneg_left (by omega) (by omega)))"
+        for place, (one, other) in enumerate(pairs)
+    )
+    for name, low, high in zip(names, lows, highs, strict=True):
+        both = f"(apply And.intro; (focus {one_side('-' + name, limit)}); (focus {one_side(name, limit)}))"
+        proof = f"({multiples}; {both})" if pairs else both
+        yield f"obtain ⟨{low}, {high}⟩ : -{limit} ≤ {name} ∧ {name} ≤ {limit} := by {proof}"
+
+
+def one_side(side: str, limit: int) -> str:
+    """That it is not above the limit: else its square and its cube are too large."""
+    squares = "(have hsq := Int.mul_le_mul hl hl (by omega) (by omega))"
+    cubes = f"(have hcb := Int.mul_le_mul_of_nonneg_right hsq (show 0 ≤ {side} by omega))"
+    absurd = f"(apply Int.le_of_not_gt; intro hlt; (have hl : {limit} ≤ {side} := by omega); {squares}; {cubes}; grind -verbose)"
+    return f"(first | omega | {absurd})"

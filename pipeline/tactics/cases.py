@@ -1,0 +1,35 @@
+"""Cases on variables, on `if` and `match`, and on which of two numbers is the larger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from pipeline.tactics import syntax
+from pipeline.tactics.goal import PrintedGoal
+from pipeline.tactics.move import QUICK, SHORT, Move
+
+COSTS = {"Bool": 0.3, "Nat": 0.8, "List": 0.8, "Option": 0.6, "Int": 1.5, "Fin": 1.5, "Prod": 0.4, "Sum": 0.6}
+
+
+def propose(goal: PrintedGoal) -> Iterator[Move]:
+    for place, one in enumerate(goal.variables):
+        kind = one.type.split(" ")[0]
+        if syntax.mentions(one.name, goal.said) and (kind in COSTS or "×" in one.type):
+            yield Move(COSTS.get(kind, 0.4) + 0.1 * place, "cases", f"cases {one.name}", SHORT)
+    if any(word in goal.target for word in ("if ", "match ")):
+        yield Move(0.3, "cases", "split", SHORT)
+    for fact in goal.facts:
+        if any(word in fact.type for word in ("if ", "match ")):
+            yield Move(0.4, "cases", f"split at {fact.name}", SHORT)
+    yield from orders(goal)
+
+
+def orders(goal: PrintedGoal) -> Iterator[Move]:
+    cost = 1.0 if goal.connective in ("=", "≤", "<", "∨") else 1.6
+    for kind in ("Nat", "Int"):
+        pairs = combinations(sorted(goal.of_type(kind), key=lambda name: not syntax.mentions(name, goal.target)), 2)
+        for place, (one, other) in enumerate([*pairs][:3]):
+            name = goal.fresh("hlt")[0]
+            which = f"rcases {kind}.lt_trichotomy {one} {other} with {name} | {name} | {name}"
+            yield Move(cost + 0.2 * place, "cases", which, QUICK)

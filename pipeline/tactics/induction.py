@@ -1,0 +1,40 @@
+"""Induction on what the goal speaks of: plain, with the other variables free, and strong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipeline.tactics import syntax
+from pipeline.tactics.goal import Hypothesis, PrintedGoal
+from pipeline.tactics.move import SHORT, Move
+from pipeline.tactics.scripts import listed
+
+RECURSIVE = ("Nat", "List", "Option")
+
+
+def propose(goal: PrintedGoal) -> Iterator[Move]:
+    recursive = [one for one in goal.variables if is_recursive(one) and syntax.mentions(one.name, goal.said)]
+    for place, one in enumerate(sorted(recursive, key=lambda one: not syntax.mentions(one.name, goal.target))):
+        said_last = 0.0 if syntax.mentions(one.name, goal.target) else 0.5
+        yield from about(one, others(one, goal), 0.12 * place + said_last)
+
+
+def is_recursive(one: Hypothesis) -> bool:
+    return one.type.split(" ")[0] in RECURSIVE and not one.value
+
+
+def others(one: Hypothesis, goal: PrintedGoal) -> list[str]:
+    """What the claim may speak of anew at each step."""
+    changing = [other.name for other in goal.variables if other.type.split(" ")[0] in (*RECURSIVE, "Int")]
+    return [name for name in changing if name != one.name and syntax.mentions(name, goal.said)]
+
+
+def about(one: Hypothesis, free: list[str], cost: float) -> Iterator[Move]:
+    yield Move(0.6 + cost, "induction", f"induction {one.name}", SHORT)
+    if free:
+        yield Move(1.0 + cost, "induction", f"induction {one.name} generalizing {listed(free)}", SHORT)
+    if one.type == "Nat":
+        yield Move(1.7 + cost, "induction", f"induction {one.name} using Nat.strongRecOn", SHORT)
+        if free:
+            strong = f"induction {one.name} using Nat.strongRecOn generalizing {listed(free)}"
+            yield Move(2.0 + cost, "induction", strong, SHORT)

@@ -1,0 +1,138 @@
+"""Terms computed: their value, their value modulo a number, and as polynomials."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+
+from pipeline.tactics.terms import LARGEST, Leaf, Number, Operation, Relation, Term, shown
+
+Monomial = tuple[tuple[str, int], ...]  # leaves with their powers, sorted
+Polynomial = dict[Monomial, int]
+
+
+class Unknown(Exception):
+    """No value is known for a leaf, or it is too large."""
+
+
+def value(term: Term, known: Mapping[str, int], *, naturals: bool = True) -> int:
+    """As Lean computes it: subtraction of naturals ends at 0, division by 0 is 0."""
+    if isinstance(term, Number):
+        return term.value
+    if isinstance(term, Leaf):
+        if term.name not in known:
+            raise Unknown(term.name)
+        return known[term.name]
+    numbers = [value(one, known, naturals=naturals) for one in term.arguments]
+    found = max(0, OPERATIONS[term.sign](*numbers)) if naturals else OPERATIONS[term.sign](*numbers)
+    if abs(found) > LARGEST:
+        raise Unknown(term.sign)
+    return found
+
+
+def power(base: int, exponent: int) -> int:
+    if exponent < 0 or exponent * base.bit_length() > 200:
+        raise Unknown("^")
+    return int(base**exponent)
+
+
+OPERATIONS: Mapping[str, Callable[..., int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: (a // b if b > 0 else -(a // -b)) if b else 0,
+    "%": lambda a, b: a % abs(b) if b else a,
+    "^": power,
+    "gcd": math.gcd,
+    "lcm": math.lcm,
+    "neg": lambda a: -a,
+}
+
+COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
+    "=": lambda a, b: a == b,
+    "≠": lambda a, b: a != b,
+    "≤": lambda a, b: a <= b,
+    "<": lambda a, b: a < b,
+    "≥": lambda a, b: a >= b,
+    ">": lambda a, b: a > b,
+    "∣": lambda a, b: b % a == 0 if a else b == 0,
+}
+
+
+def true(relation: Relation, known: Mapping[str, int], *, naturals: bool = True) -> bool:
+    left, right = (value(side, known, naturals=naturals) for side in (relation.left, relation.right))
+    return bool(COMPARISONS[relation.sign](left, right)) == relation.holds
+
+
+def polynomial(term: Term, *, naturals: bool = True) -> Polynomial:
+    """Sums and products multiplied out; whatever else is a leaf by the name it is shown by."""
+    match term:
+        case Number(number):
+            return {(): number} if number else {}
+        case Operation("+", (left, right)):
+            return added(polynomial(left, naturals=naturals), polynomial(right, naturals=naturals))
+        case Operation("*", (left, right)):
+            return multiplied(polynomial(left, naturals=naturals), polynomial(right, naturals=naturals))
+        case Operation("^", (below, Number(exponent))) if 0 < exponent <= 8:
+            return raised(polynomial(below, naturals=naturals), exponent)
+        case Operation("-", (left, right)) if not naturals:
+            return added(polynomial(left, naturals=False), polynomial(right, naturals=False), -1)
+        case Operation("neg", (inside,)):
+            return added({}, polynomial(inside, naturals=naturals), -1)
+    return {((shown(term), 1),): 1}
+
+
+def added(left: Polynomial, right: Polynomial, times: int = 1) -> Polynomial:
+    found = dict(left)
+    for monomial, factor in right.items():
+        found[monomial] = found.get(monomial, 0) + times * factor
+    return {monomial: factor for monomial, factor in found.items() if factor}
+
+
+def multiplied(left: Polynomial, right: Polynomial) -> Polynomial:
+    found: Polynomial = {}
+    for (one, a), (two, b) in product(left.items(), right.items()):
+        powers = dict(one)
+        for name, times in two:
+            powers[name] = powers.get(name, 0) + times
+        found = added(found, {tuple(sorted(powers.items())): a * b})
+    return found
+
+
+def raised(below: Polynomial, exponent: int) -> Polynomial:
+    found: Polynomial = {(): 1}
+    for _ in range(exponent):
+        found = multiplied(found, below)
+    return found
+
+
+def degree(form: Polynomial) -> int:
+    return max((sum(times for _, times in monomial) for monomial in form), default=0)
+
+
+def difference(relation: Relation, *, naturals: bool) -> Polynomial:
+    """Left minus right; both sides are polynomials of their own before, so that naturals need no care."""
+    return added(polynomial(relation.left, naturals=naturals), polynomial(relation.right, naturals=naturals), -1)
+
+
+def names(form: Polynomial) -> list[str]:
+    return sorted({name for monomial in form for name, _ in monomial})
+
+
+def residues(form: Polynomial, modulus: int) -> Iterator[tuple[dict[str, int], int]]:
+    """Every choice of residues for the leaves, with the residue that the polynomial takes there."""
+    leaves = names(form)
+    for choice in product(range(modulus), repeat=len(leaves)):
+        at = dict(zip(leaves, choice, strict=True))
+        yield (
+            at,
+            sum(factor * math.prod(pow(at[n], e, modulus) for n, e in mono) for mono, factor in form.items()) % modulus,
+        )
+
+
+def linear(form: Polynomial) -> tuple[dict[str, int], int] | None:
+    """Factors of the leaves and the constant of a polynomial of degree one."""
+    if degree(form) > 1:
+        return None
+    return {mono[0][0]: factor for mono, factor in form.items() if mono}, form.get((), 0)

@@ -1,0 +1,135 @@
+"""Powers: how they repeat modulo a number, that they are positive, how they grow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pipeline.tactics import arithmetic
+from pipeline.tactics.goal import PrintedGoal
+from pipeline.tactics.move import LONG, MIDDLE, SHORT, Move
+from pipeline.tactics.scripts import cases, chain, either
+from pipeline.tactics.terms import Leaf, Number, Operation, Term, leaves, shown
+
+LONGEST = 24  # of a period
+
+
+class Power(NamedTuple):
+    """A number to an exponent that is not one."""
+
+    base: int
+    exponent: Term
+    kind: str
+
+    @property
+    def text(self) -> str:
+        base = f"({self.base} : {self.kind})"
+        return f"{base} ^ {shown(self.exponent, tight=True)}"
+
+
+def propose(goal: PrintedGoal) -> Iterator[Move]:
+    powers = open_powers(goal)
+    for modulus in arithmetic.moduli(goal)[:2]:
+        yield from repeated(powers[:3], modulus, goal)
+    for place, power in enumerate(positive(goal)[:3]):
+        yield Move((0.8 if " - " in goal.said else 1.3) + 0.1 * place, "powers", said_positive(power, goal), SHORT)
+    for place, one in enumerate(powers[:2]):
+        if one.base > 1 and one.kind == "Nat":
+            grows = f"have {goal.fresh('hp')[0]} : {shown(one.exponent)} < {one.text} := Nat.lt_pow_self (by omega)"
+            yield Move((0.6 if " - " in goal.said else 1.3) + 0.1 * place, "powers", grows, SHORT)
+
+
+def open_powers(goal: PrintedGoal) -> list[Power]:
+    found = []
+    for term in arithmetic.subterms(goal):
+        match term:
+            case Operation("^", (Number(base), exponent)) if leaves(exponent) and abs(base) < 10**6:
+                found.append(Power(base, exponent, kind(goal)))
+    return found
+
+
+def kind(goal: PrintedGoal) -> str:
+    """Of the numbers that are raised: exponents are naturals always."""
+    integral = any(arithmetic.integral(one.relation, goal) for one in arithmetic.stated(goal))
+    return "Int" if integral or not arithmetic.stated(goal) else "Nat"
+
+
+def repeated(powers: list[Power], modulus: int, goal: PrintedGoal) -> Iterator[Move]:
+    """By cases on the exponent modulo the period, with what every power is then."""
+    told = [said for place, power in enumerate(powers) if (said := table(power, modulus, f"ht{place}"))]
+    if not told:
+        return
+    lines = [line for one in told for line in one]
+    names = [line.split()[1] for one in told for line in one[-1:]]
+    yield Move(0.1, "powers", chain([*lines, *ended(names)]), LONG, closing=True)
+    yield Move(0.7, "powers", chain(lines), LONG)
+
+
+def ended(names: list[str]) -> list[str]:
+    apart = " <;> ".join(f"(rcases {name} with {name})" for name in names)
+    return [f"{apart} <;> (first | omega | (simp_all; omega) | grind -verbose)"]
+
+
+def table(power: Power, modulus: int, name: str) -> list[str]:
+    """Tactics that state the residue of the power for every residue of its exponent; none where the period is long."""
+    start, period = cycle(power.base, modulus)
+    if period > LONGEST or start > 4:
+        return []
+    e, of = shown(power.exponent, tight=True), f"({power.base} : {power.kind})"
+    first = power.base**start % modulus
+    again = f"have {name}r : ∀ q : Nat, {of} ^ ({period} * q + {start}) % {modulus} = {first} := by ({proof(power, start, period)})"
+    values = [power.base ** (start + step) % modulus for step in range(period)]
+    small = [f"({e} = {at} ∧ {of} ^ {e} = {power.base**at})" for at in range(start)]
+    rest = [
+        f"({e} ≥ {start} ∧ {e} % {period} = {(start + step) % period} ∧ {of} ^ {e} % {modulus} = {value})"
+        for step, value in enumerate(values)
+    ]
+    said = f"have {name} : {either([*small, *rest])} := by ({by_cases(power, start, period, modulus, name)})"
+    positive = [f"have {name}p : 0 < {of} ^ {e} := {power.kind}.pow_pos (by decide)"] if power.base > 0 else []
+    return [again, *positive, said]
+
+
+def proof(power: Power, start: int, period: int) -> str:
+    """That the period is one, by induction."""
+    of = f"({power.base} : {power.kind})"
+    at, name = f"{period} * q + {start}", power.kind
+    step = f"(rw [show {period} * (q + 1) + {start} = ({at}) + {period} by omega, {name}.pow_add]; generalize {of} ^ ({at}) = t at *; omega)"
+    return f"intro q; induction q with | zero => decide | succ q ih => {step}"
+
+
+def by_cases(power: Power, start: int, period: int, modulus: int, name: str) -> str:
+    """The exponent is small, or one of a period beyond the start."""
+    e, of = shown(power.exponent, tight=True), f"({power.base} : {power.kind})"
+    below = [f"{e} = {at}" for at in range(start)]
+    forms = [f"{e} = ({period} * (({e} - {start}) / {period}) + {start}) + {step}" for step in range(period)]
+    split = f"(have hr : {either([*below, *forms])} := by omega)"
+    small = "(rw [hr]; simp)"
+    large = (
+        f"(have hq := {name}r (({e} - {start}) / {period}); "
+        f"have hv : {of} ^ {e} % {modulus} = {of} ^ (({period} * (({e} - {start}) / {period}) + {start}) + _) % {modulus} "
+        f":= congrArg (fun k => {of} ^ k % {modulus}) hr; rw [{power.kind}.pow_add] at hv; "
+        f"generalize {of} ^ ({period} * (({e} - {start}) / {period}) + {start}) = t at *; "
+        f"generalize {of} ^ {e} = u at *; omega)"
+    )
+    return f"{split}; {cases('hr', start + period)} <;> (first | {large} | {small})"
+
+
+def cycle(base: int, modulus: int) -> tuple[int, int]:
+    """After how many powers they repeat, and how many then do."""
+    seen: dict[int, int] = {}
+    residue, exponent = 1 % modulus, 0
+    while residue not in seen:
+        seen[residue] = exponent
+        residue, exponent = residue * base % modulus, exponent + 1
+    return seen[residue], exponent - seen[residue]
+
+
+def positive(goal: PrintedGoal) -> list[Operation]:
+    """Powers that may not be known to be positive: what is raised is a variable, or the exponent is."""
+    powers = [one for one in arithmetic.subterms(goal) if isinstance(one, Operation) and one.sign == "^"]
+    return [one for one in powers if f"0 < {shown(one)}" not in goal.said and leaves(one)]
+
+
+def said_positive(power: Operation, goal: PrintedGoal) -> str:
+    owner = "Int" if arithmetic.is_integral(power, goal) else "Nat"
+    return f"have {goal.fresh('hp')[0]} : 0 < {shown(power)} := {owner}.pow_pos (by omega)"

@@ -1,0 +1,49 @@
+"""Pieces of tactic text that several families write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+CLOSERS = "first | omega | (simp_all; done) | grind -verbose"
+
+
+def chain(tactics: Iterable[str]) -> str:
+    """One after another, as one tactic."""
+    return "(" + "; ".join(f"({one})" for one in tactics) + ")"
+
+
+def one_of(alternatives: Iterable[str]) -> str:
+    return "(first | " + " | ".join(alternatives) + ")"
+
+
+def either(propositions: Iterable[str]) -> str:
+    return " ∨ ".join(propositions)
+
+
+def cases(name: str, count: int) -> str:
+    """Takes a disjunction apart; what comes out has the same name everywhere."""
+    return f"rcases {name} with {' | '.join([name] * count)}" if count > 1 else "skip"
+
+
+def within(name: str, values: Iterable[int | str], what: str) -> str:
+    """`have name : what = 0 ∨ what = 1 …`, which omega can see."""
+    return f"have {name} : {either(f'{what} = {number}' for number in values)} := by omega"
+
+
+def divisors(number: int) -> list[int]:
+    return [one for one in range(1, number + 1) if number % one == 0]
+
+
+def root(number: int, degree: int) -> int:
+    """The largest whole number whose power is not above `number`."""
+    low, high = 0, 1
+    while high**degree <= number:
+        high *= 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if middle**degree <= number else (low, middle)
+    return low
+
+
+def listed(names: Sequence[str]) -> str:
+    return " ".join(names)
