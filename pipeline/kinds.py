@@ -13,6 +13,7 @@ What else a kind can do is a line of ABLE, which names the module that does it:
     ACCOUNTING   decide by what it recorded, for `coppice explain` and `coppice replay`
     CALIBRATING  tell what it would promote by chance, for `coppice calibrate`
     HOLDING      hold out a part of what is measured, for `coppice holdout`
+    PROVING      prove goals and keep attempts in a ledger, for `coppice bank`, `bg` and `stats`; has FLAGS too
 
 The modules are imported when they are needed: a build whose plan is frozen reads no YAML."""
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from pipeline.edge.job import Stage
     from pipeline.spec import Item
 
-KINDS = {"steps": "pipeline.steps", "tree": "pipeline.tree"}
+KINDS = {"steps": "pipeline.steps", "tree": "pipeline.tree", "proof": "pipeline.proof"}
 
 
 class Spec(Protocol):
@@ -142,6 +143,19 @@ class Holding(Protocol):
         """For people."""
 
 
+class Proving(Protocol):
+    """Its specs have a `ledger`."""
+
+    def alone(self, bank: str) -> Any:
+        """The spec of a bank that has none."""
+
+    def overridden(self, spec: Any, values: Mapping[str, Any]) -> Any:
+        """With what options and variables say, by the keys of FLAGS and VARIABLES, in place of what the spec does."""
+
+    def pursuit(self, spec: Any, bank: str, seconds: float | None, stamp: str) -> Sequence[Target]:
+        """Targets that work on open goals."""
+
+
 Does = TypeVar("Does")
 
 
@@ -156,12 +170,16 @@ ADVANCING: Ability[Advancing] = Ability("advancing")
 ACCOUNTING: Ability[Accounting] = Ability("accounting")
 CALIBRATING: Ability[Calibrating] = Ability("calibrating")
 HOLDING: Ability[Holding] = Ability("holding")
+PROVING: Ability[Proving] = Ability("proving")
 ABLE: Mapping[tuple[str, Ability[Any]], str] = {
     ("tree", FOLLOWING): "pipeline.tree.follow",
     ("tree", ADVANCING): "pipeline.tree.advancing",
     ("tree", ACCOUNTING): "pipeline.tree.accounting",
     ("tree", CALIBRATING): "pipeline.tree.calibrating",
     ("tree", HOLDING): "pipeline.tree.holding",
+    ("proof", FOLLOWING): "pipeline.proof.following",
+    ("proof", ACCOUNTING): "pipeline.proof.accounting",
+    ("proof", PROVING): "pipeline.proof.benching",
 }
 
 
@@ -177,6 +195,10 @@ class Flag(Protocol):
     @property
     def value(self) -> str:
         """What its value is called; empty for a switch."""
+
+    @property
+    def variable(self) -> str:
+        """Of the environment, that says the same; empty for none."""
 
     @property
     def inverse(self) -> bool:
@@ -237,6 +259,12 @@ def able(kind: str, ability: Ability[Does]) -> Does:
 
 def flags(kind: str) -> Sequence[Flag]:
     known: Sequence[Flag] = _module(kind, "flags").FLAGS
+    return known
+
+
+def variables(kind: str) -> Sequence[Flag]:
+    """Of the environment, which say what flags may say."""
+    known: Sequence[Flag] = _module(kind, "flags").VARIABLES
     return known
 
 

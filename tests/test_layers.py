@@ -11,7 +11,7 @@ from conftest import ROOT, Project
 from searches import Search, command
 
 PACKAGE = ROOT / "pipeline"
-KINDS = ["steps", "tree"]
+KINDS = ["proof", "steps", "tree"]
 
 # What the modules of a layer may import of this package, besides their own layer.
 MAY_IMPORT = {
@@ -40,6 +40,7 @@ MAY_IMPORT = {
     ],
     "trust": [],
     "goals": ["errors"],
+    "tactics": ["goals"],
     "proof": [
         "core",
         "errors",
@@ -49,9 +50,11 @@ MAY_IMPORT = {
         "edge.job",
         "edge.lean",
         "edge.ledger",
+        "edge.load",
         "edge.process",
         "goals",
         "spec",
+        "tactics",
     ],
     "views": ["core"],
     "views.junit": ["core", "views", "edge.files"],  # its file appears whole, like an output

@@ -15,8 +15,8 @@ from pipeline.core.schedule import Blocked, Schedule
 from pipeline.edge import receipts
 from pipeline.edge.receipts import Entry
 
-# Of a target: that it was started (None), or how it ended.
-News = tuple[Target, Outcome | None]
+# Of a target: that it was started (None), how far it is (a line), or how it ended.
+News = tuple[Target, Outcome | str | None]
 
 
 class Board:
@@ -88,6 +88,10 @@ class Board:
             self._aside.setdefault(key, []).append(i)
             self._again.add(i)
             self._freed(i)
+
+    def say(self, target: Target, line: str) -> None:
+        with self._changed:
+            self._tell([(target, line)])
 
     def news(self) -> list[News]:
         """All since the last time, in order."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -42,6 +43,7 @@ class Maker:
         self.making = InFlight()
         self.processes = Processes([*receipts], locks)
         self.workers = Workers(self.processes)
+        self.say: Callable[[Target, str], None] = lambda target, line: None
 
     def recipe(self, target: Target) -> dict[str, Any]:
         return recipes.recipe(target, self.stages[target.run][target.stage].code)
@@ -137,8 +139,8 @@ class Maker:
         return None
 
     def _job(self, target: Target, staged: Staging, log: str) -> Job:
-        reads, writes = matched(target.reads), staged.by_port(target.writes)
-        return Job(target, reads, writes, log, self.processes, self.workers, self.stores[target.run].folder)
+        reads, writes, store = matched(target.reads), staged.by_port(target.writes), self.stores[target.run].folder
+        return Job(target, reads, writes, log, self.processes, self.workers, store, partial(self.say, target))
 
     def _publish(
         self, target: Target, staged: Sequence[str], contents: Sequence[str], versions: Sequence[Version] = ()

@@ -146,6 +146,20 @@ def declared(run: str, spec: str) -> Any:
     return kinds.read(kinds.kind_of(item), item, run)
 
 
+def kind(spec: str) -> str:
+    """Of a spec, which may have mistakes elsewhere."""
+    from pipeline import kinds
+    from pipeline.spec import parse
+
+    return kinds.kind_of(parse(_read(spec), spec))
+
+
+def unsaved(run: str, kind: str, spec: str, store: str | None, targets: Sequence[Target]) -> RunPlan:
+    """A plan that no spec has: no signature of a source ever says that all of it was seen."""
+    listed = Graph(targets).targets
+    return RunPlan(run, kind, spec, store or "runs/.store", {}, 1, _needs(run, listed), (spec,), (0,), listed)
+
+
 def _planned(run: str, spec: str, sources: Sequence[str], signatures: list[int], keep: bool) -> RunPlan:
     from pipeline import kinds
     from pipeline.spec import parse  # YAML is needed for this alone

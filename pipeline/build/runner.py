@@ -45,6 +45,7 @@ class RoomRunner(Runner):  # type: ignore[misc]
         super().__init__(Records(session), reporter, continue_=go_on)
         self._session = session
         self._board = Board(session, todo, go_on)
+        session.maker.say = self._board.say
         # They live as long as the build, since children may be bound to the thread that started them.
         self._threads = [Thread(target=self._work, daemon=True) for _ in range(max(1, min(jobs, len(todo))))]
         self._fault: BaseException | None = None
@@ -99,6 +100,8 @@ class RoomRunner(Runner):  # type: ignore[misc]
         for target, outcome in news:
             if outcome is None:
                 self.reporter.started(target)
+            elif isinstance(outcome, str):
+                self.reporter.said(target, outcome)
             else:
                 self.reporter.ended(target, outcome)
 

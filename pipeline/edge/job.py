@@ -24,7 +24,7 @@ class Papers(Protocol):
 class Job(NamedTuple):
     """One attempt at a target.  Outputs go to the paths in `writes`; they are put in place afterwards.
 
-    `store`: where results are kept; a stage only keeps others from it."""
+    `store`: where results are kept; a stage only keeps others from it.  `say`: how far it is, in a line for people."""
 
     target: Target
     reads: Mapping[str, Sequence[str]]
@@ -33,6 +33,7 @@ class Job(NamedTuple):
     processes: Processes
     workers: Workers
     store: str = ""
+    say: Callable[[str], None] = lambda _: None
 
 
 class StageFailed(Exception):

@@ -50,7 +50,7 @@ class Processes:
         self._live: dict[int, subprocess.Popen[bytes]] = {}
         self._lock = Lock()
         self._guard: subprocess.Popen[bytes] | None = None
-        self._wakes: list[Callable[[], None]] = []
+        self._wakes: list[Callable[[], object]] = []
         self.stopping = False
         # Whoever started us may have had it ignored: then the system forgets how children ended, and all seems well.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -144,7 +144,7 @@ class Processes:
                 self._tell_guard(b"-%d\n" % child.pid)
 
     @contextmanager
-    def waking(self, wake: Callable[[], None]) -> Iterator[None]:
+    def waking(self, wake: Callable[[], object]) -> Iterator[None]:
         """For what waits, but not for a command: `wake` is called when the build stops, maybe in a signal handler."""
         self._wakes.append(wake)
         try:

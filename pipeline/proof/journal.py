@@ -16,7 +16,7 @@ VERSION = 1
 # What a schedule looks at of a goal.
 SEEN = ("id", "text", "priority", "difficulty")
 
-Write = Callable[[str], None]
+Write = Callable[[str], object]
 
 
 def line(number: int, what: str, **fields: Any) -> str:

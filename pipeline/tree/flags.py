@@ -23,6 +23,7 @@ class Flag(NamedTuple):
     value: str
     help: str
     inverse: bool = False
+    variable: str = ""
 
 
 def _count(least: int, most: int | None = None) -> Callable[[Item, str], Any]:

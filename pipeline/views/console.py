@@ -10,10 +10,11 @@ from typing import Any, Protocol
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, FAILED, IGNORED, RECALLED, SKIPPED, Outcome
 from pipeline.views.events import Build, Reporter
-from pipeline.views.lines import details, encodable, said, summary
+from pipeline.views.lines import clean, details, encodable, said, summary
 
 # A failure that so many lines were printed after has scrolled away.
 SCREENFUL = 20
+PAUSE = 1.0
 
 
 class Display(Protocol):
@@ -23,6 +24,7 @@ class Display(Protocol):
     def close(self, last: str) -> None: ...
     def stopping(self, why: str) -> None: ...
     def started(self, target: Target) -> None: ...
+    def said(self, target: Target, line: str) -> None: ...
     def ended(self, target: Target, outcome: Outcome) -> None: ...
 
 
@@ -33,12 +35,19 @@ class Log:
         self.stream, self.shown = stream, shown
         self.lines = 0
         self.failures: dict[str, int] = {}
+        self.last: dict[str, float] = {}
 
     def open(self) -> None: ...
 
     def stopping(self, why: str) -> None: ...
 
     def started(self, target: Target) -> None: ...
+
+    def said(self, target: Target, line: str) -> None:
+        """Not each of many: a line a second is as much as anybody reads."""
+        if time.monotonic() - self.last.get(target.name, -PAUSE) >= PAUSE:
+            self.last[target.name] = time.monotonic()
+            self._write([f"{target.name}: {clean(line)}"])
 
     def ended(self, target: Target, outcome: Outcome) -> None:
         if outcome.status not in self.shown:
@@ -80,6 +89,9 @@ class Console(Reporter):
 
     def started(self, target: Target) -> None:
         self.display.started(target)
+
+    def said(self, target: Target, line: str) -> None:
+        self.display.said(target, line)
 
     def ended(self, target: Target, outcome: Outcome) -> None:
         self.counts[outcome.status] = self.counts.get(outcome.status, 0) + 1

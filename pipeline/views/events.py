@@ -38,6 +38,9 @@ class Reporter:
 
     def started(self, target: Target) -> None: ...
 
+    def said(self, target: Target, line: str) -> None:
+        """How far it is."""
+
     def ended(self, target: Target, outcome: Outcome) -> None: ...
 
     def initialize(self, tasks: Any, selected: Any) -> None:

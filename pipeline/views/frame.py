@@ -140,4 +140,5 @@ def _row(running: Running, now: float, width: int, look: Look) -> list[Span]:
     """Of a name that is too long the end stays: it is what targets of a step differ in."""
     time, name = f"{duration(now - running.since, 0):>8} ", running.name
     over = len(time) + len(name) - width
-    return [(DIM, time), (PLAIN, look.cut + name[over + 1 :] if over > 0 else name)]
+    shown = (PLAIN, look.cut + name[over + 1 :] if over > 0 else name)
+    return [(DIM, time), shown, *([(DIM, f"  {running.says}")] if running.says and over < 0 else [])]

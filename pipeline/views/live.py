@@ -12,7 +12,7 @@ from pipeline.core.graph import Target
 from pipeline.core.outcome import Outcome
 from pipeline.views.events import Build
 from pipeline.views.frame import STYLE, Line, frame, look_of, painted
-from pipeline.views.lines import details, said
+from pipeline.views.lines import clean, details, said
 from pipeline.views.progress import Progress
 from pipeline.views.screen import Screen
 
@@ -40,6 +40,11 @@ class Live:
     def started(self, target: Target) -> None:
         with self._lock:
             self.progress.started(target, time.monotonic())
+        self.screen.changed()
+
+    def said(self, target: Target, line: str) -> None:
+        with self._lock:
+            self.progress.said(target, clean(line))
         self.screen.changed()
 
     def ended(self, target: Target, outcome: Outcome) -> None:

@@ -19,6 +19,7 @@ class Running(NamedTuple):
     name: str
     rooms: tuple[str, ...]
     since: float
+    says: str = ""
 
 
 class Progress:
@@ -40,6 +41,10 @@ class Progress:
 
     def started(self, target: Target, now: float) -> None:
         self.running[target.name] = Running(target.name, rooms_of(target), now)
+
+    def said(self, target: Target, line: str) -> None:
+        if target.name in self.running:
+            self.running[target.name] = self.running[target.name]._replace(says=line)
 
     def ended(self, target: Target, outcome: Outcome) -> None:
         self.counts[outcome.status] = self.counts.get(outcome.status, 0) + 1

@@ -41,6 +41,10 @@ class Reporters(Reporter):
         for reporter in self._reporters:
             reporter.started(target)
 
+    def said(self, target: Target, line: str) -> None:
+        for reporter in self._reporters:
+            reporter.said(target, line)
+
     def ended(self, target: Target, outcome: Outcome) -> None:
         for reporter in self._reporters:
             reporter.ended(target, outcome)

@@ -1,0 +1,82 @@
+"""A search for proofs accounts for its decisions: the journal decided anew, and each goal with all that was tried."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.core.graph import Target
+from pipeline.core.words import duration, plural
+from pipeline.errors import SpecError, clipped, instead
+from pipeline.proof.journal import first_line
+from pipeline.proof.proving import rules_of
+from pipeline.proof.records import Record, load_lines
+from pipeline.proof.replaying import replay as decided_again
+from pipeline.proof.settings import Pace, Search
+
+
+def replay(run: str, targets: Sequence[Target]) -> Record:
+    path = f"runs/{run}/journal.jsonl"
+    with open(_there(run, path), encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    found = decided_again(lines)
+    return {
+        "run": run,
+        "decisions": len(lines),
+        "same": not found,
+        "edited": bool(lines) and _edited(lines[0], targets),
+        "differences": [{"path": path, **each._asdict()} for each in found],
+    }
+
+
+def _edited(first: str, targets: Sequence[Target]) -> bool:
+    """Was it decided by other rules than the spec has today?"""
+    params = next(target.params for target in targets if target.stage == "prove")
+    today = rules_of(Search(**params["search"]), Pace(**params["limits"]["pace"]))
+    return first != first_line(today)
+
+
+def agrees(replay: Mapping[str, Any]) -> bool:
+    return bool(replay["same"])
+
+
+def replay_lines(replay: Mapping[str, Any]) -> Sequence[str]:
+    differ = [
+        f"{each['path']}:{each['line']}: recorded {clipped(each['recorded'])}, decided again {clipped(each['now'])}"
+        for each in replay["differences"]
+    ]
+    how = "different from there on" if differ else "the same again"
+    edited = "; by another spec than today's" if replay["edited"] else ""
+    return [*differ, f"{replay['run']}: {plural(replay['decisions'], 'line')} of the journal: {how}{edited}"]
+
+
+def explain(run: str, targets: Sequence[Target], word: str) -> Record:
+    """The goal that `RUN:GOAL` names."""
+    path = next(path for target in targets for path in target.outputs if path.endswith("/proofs.jsonl"))
+    found = {each["key"]: each for each in load_lines(_there(run, path))}
+    name = word.partition(":")[2]
+    if name not in found:
+        raise SpecError(f"{run}: no goal '{name}' was searched{instead(name, found)}")
+    return {"run": run, **found[name]}
+
+
+def explain_lines(explained: Mapping[str, Any]) -> Sequence[str]:
+    of = explained["of"]
+    how = f"proved by {explained['strategy']}" if explained["tactics"] else f"not proved: {explained['why']}"
+    lines = [f"{explained['run']}:{explained['key']} ({clipped(of['text'])}): {how}"]
+    lines += [f"  {_attempt(each)}" for each in explained["attempts"]]
+    return [*lines, *(f"    {line}" for tactic in explained["tactics"] for line in tactic.splitlines())]
+
+
+def _attempt(each: Mapping[str, Any]) -> str:
+    budget, took = duration(each["budget"]), duration(each["seconds"], 2)
+    ended = "proved" if each["success"] else f"failed: {clipped(each['error'])}"
+    recalled = ", recalled" if each["recalled"] else ""
+    return f"{each['strategy']}, level {each['level']} ({budget}){recalled}: {ended} after {took}"
+
+
+def _there(run: str, path: str) -> str:
+    if not os.path.exists(path):
+        raise SpecError(f"{run}: nothing is recorded of it yet; `coppice {run}` builds it")
+    return path

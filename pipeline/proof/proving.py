@@ -1,0 +1,168 @@
+"""The stage that searches: every goal of the bank, each attempt in the ledger as soon as it has ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import NamedTuple
+
+from pipeline.core.words import duration
+from pipeline.edge.job import Job
+from pipeline.edge.ledger.ledger import Ledger
+from pipeline.edge.process import Stopping
+from pipeline.goals.model import Goal
+from pipeline.proof import results
+from pipeline.proof.keeping import Tried
+from pipeline.proof.leans import opened
+from pipeline.proof.making import made
+from pipeline.proof.records import Record, as_record, goal_of, load, save, save_lines
+from pipeline.proof.reporting import read, written
+from pipeline.proof.running import Progress
+from pipeline.proof.searching import Found, Place, Wanted, search
+from pipeline.proof.settings import Pace, Search
+from pipeline.proof.trials import EXHAUSTED, SOLVED, Rules, Standing, Strategy
+
+STATUS = {SOLVED: results.PROVED, EXHAUSTED: results.OPEN}
+
+
+class Sample(NamedTuple):
+    """One of several attempts to prove the same goal, each from nothing; the first has the goal's own name."""
+
+    goal: Goal
+    number: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.goal.id}#{self.number}" if self.number else self.goal.id
+
+
+def prove(job: Job) -> None:
+    params, limits = job.target.params, job.target.params["limits"]
+    asked, pace = Search(**params["search"]), Pace(**limits["pace"])
+    goals = [goal_of(each) for each in load(read(job, "bank.json"))["goals"]]
+    samples = [Sample(goal, n) for goal in goals for n in range(asked.samples)]
+    begun, started = time.monotonic(), time.time()
+    with (
+        Ledger(limits["ledger"]) as ledger,
+        closing(opened(job.processes, limits["lean"])) as lean,
+        open(written(job, "journal.jsonl"), "w", encoding="utf-8") as journal,
+    ):
+        place = Place(lean, limits["lean"]["processes"], ledger, job.processes, job.target.run)
+        wanted = Wanted(
+            goals=[replace(sample.goal, id=sample.name) for sample in samples],
+            rules=rules_of(asked, pace),
+            workers={name: made(name, lean) for name in asked.strategies},
+            config=_config(params["codes"], samples),
+            use_cache=asked.tactic_cache and asked.samples == 1,
+            deadline=asked.timeout,
+        )
+        found = search(place, wanted, lambda line: print(line, file=journal), teller(job, len(samples)))
+        version = lean.version
+    if job.processes.stopping:
+        raise Stopping
+    save_lines(written(job, "proofs.jsonl"), _proofs(samples, found))
+    ended = {
+        "timestamp": _stamp(time.time()),
+        "started": _stamp(started),
+        "seconds": round(time.monotonic() - begun, 3),
+    }
+    how = {"stopped": found.stopped, "samples": asked.samples, "strategies": [*asked.strategies], "toolchain": version}
+    save(written(job, "search.json"), {**ended, **how, "config": config(asked, pace, limits["profile"])})
+
+
+def rules_of(asked: Search, pace: Pace) -> Rules:
+    return Rules(
+        strategies=tuple(Strategy(name, timeout) for name, timeout in asked.strategies.items()),
+        bandit=asked.bandit,
+        speculate=asked.speculation,
+        levels=asked.levels,
+        factor=asked.level_factor,
+        light=pace.max_light,
+        heavy=pace.max_heavy,
+        threshold=asked.escalate_threshold,
+        cpu_target=pace.cpu_target,
+    )
+
+
+def _config(codes: Mapping[str, str], samples: Sequence[Sample]) -> Callable[[Goal, str], str]:
+    """A further sample of a goal is another attempt, though all else is the same."""
+    numbers = {sample.name: sample.number for sample in samples}
+    return lambda goal, strategy: (
+        f"{codes[strategy]} sample {numbers[goal.id]}" if numbers[goal.id] else codes[strategy]
+    )
+
+
+def config(asked: Search, pace: Pace, profile: int | None) -> Record:
+    """As results tell it."""
+    return {
+        "timeout": asked.timeout,
+        "max_heavy": pace.max_heavy,
+        "max_light": pace.max_light,
+        "cpu_target": pace.cpu_target,
+        "profile": profile,
+        "bandit": asked.bandit,
+        "speculation": asked.speculation,
+        "levels": asked.levels,
+        "seed": asked.seed,
+    }
+
+
+def teller(job: Job, total: int) -> Callable[[Progress], None]:
+    """How far the search is, after each trial."""
+
+    def tell(now: Progress) -> None:
+        over = now.solved + now.exhausted
+        job.say(f"{over} of {total}, {now.solved} proved; {_last(now)}")
+
+    return tell
+
+
+def _last(now: Progress) -> str:
+    how = "recalled" if now.recalled else duration(now.outcome.seconds)
+    return f"{now.trial.goal} {now.outcome.status} by {now.trial.strategy} ({how})"
+
+
+def _proofs(samples: Sequence[Sample], found: Found) -> Iterable[Record]:
+    for sample, standing in zip(samples, found.standings, strict=True):
+        yield proof(sample, standing, found.tried.get(sample.name, []))
+
+
+def proof(sample: Sample, standing: Standing, tried: Sequence[Tried]) -> Record:
+    """What became of it, `seconds` being those of all attempts up to the proof."""
+    goal, by = sample.goal, standing.by
+    won = next((each.result for each in tried if by and each.trial.number == by.number), None)
+    return {
+        "key": sample.name,
+        "goal": goal.id,
+        "sample": sample.number,
+        "line": goal.line,
+        "difficulty": goal.difficulty,
+        "metadata": dict(goal.metadata),
+        "of": as_record(goal),
+        "status": STATUS.get(standing.status, results.FRONTIER),
+        "strategy": by.strategy if by else "",
+        "level": by.level if by else standing.level,
+        "tactics": [*won.tactics] if won else [],
+        "seconds": round(sum(each.result.time_seconds for each in tried), 6),
+        "attempts": [_attempt(each) for each in tried],
+        "why": "" if won else next((each.result.error for each in reversed(tried)), "never tried"),
+    }
+
+
+def _attempt(tried: Tried) -> Record:
+    trial, result = tried.trial, tried.result
+    return {
+        "strategy": trial.strategy,
+        "level": trial.level,
+        "budget": trial.budget,
+        "success": result.success,
+        "seconds": round(result.time_seconds, 6),
+        "error": result.error,
+        "recalled": tried.recalled,
+    }
+
+
+def _stamp(seconds: float) -> str:
+    return time.strftime("%Y%m%d-%H%M%S", time.gmtime(seconds))

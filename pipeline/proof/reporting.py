@@ -1,0 +1,47 @@
+"""The last two stages: every proof once more in processes of its own, and what all of it came to."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+from pipeline.edge.job import Job, Papers
+from pipeline.edge.lean.model import Lean
+from pipeline.proof.leans import opened
+from pipeline.proof.records import Record, goal_of, load, load_lines, save, theorem_of, write
+from pipeline.proof.results import PROVED, counted, results, script, table
+
+
+def check(job: Job) -> None:
+    """Whole scripts: what a search left behind in its processes has no part in this."""
+    proofs = [each for each in load_lines(read(job, "proofs.jsonl")) if each["status"] == PROVED]
+    limits = job.target.params["limits"]["lean"]
+    with closing(opened(job.processes, limits)) as lean, ThreadPoolExecutor(limits["processes"]) as threads:
+        checked = dict(
+            zip([each["key"] for each in proofs], threads.map(lambda one: _why(lean, one), proofs), strict=True)
+        )
+        save(written(job, "checked.json"), {"checked": checked, "toolchain": lean.version})
+
+
+def _why(lean: Lean, proof: Record) -> str:
+    """It does not hold; nothing when it does."""
+    wrong = lean.check(theorem_of(goal_of(proof["of"])), proof["tactics"])
+    return f"{wrong.kind}: {wrong.error}" if wrong else ""
+
+
+def report(job: Papers) -> None:
+    bank, search = load(read(job, "bank.json")), load(read(job, "search.json"))
+    found = counted(load_lines(read(job, "proofs.jsonl")), load(read(job, "checked.json"))["checked"])
+    save(written(job, "results.json"), results(bank, search, found, job.target.params["pass_at"]))
+    write(written(job, "results.csv"), table(found))
+    write(written(job, "proofs.lean"), script(found))
+
+
+def read(job: Papers, port: str) -> str:
+    (path,) = job.reads[port]
+    return path
+
+
+def written(job: Papers, port: str) -> str:
+    (path,) = job.writes[port]
+    return path

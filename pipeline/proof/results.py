@@ -1,0 +1,139 @@
+"""What a search for proofs came to: results.json, a row for each goal, and the proofs to be read.
+
+Of the records of the search and of the last check alone, so that it comes out the same however often it is made."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from math import comb
+from typing import Any
+
+Record = Mapping[str, Any]
+
+PROVED, OPEN, FRONTIER = "proved", "open", "frontier"
+COLUMNS = (
+    "config_id", "sample", "status", "solved", "seconds", "attempts", "goal", "line", "difficulty", "strategy", "level",
+    "category", "topic",
+)  # fmt: skip
+QUANTILES = (0.5, 0.9, 1.0)
+_NOT_IN_NAMES = re.compile(r"[«»\s]")
+
+
+def counted(found: Sequence[Record], checked: Mapping[str, str]) -> list[Record]:
+    """The records of the search, in which a proof that did not pass the last check is none."""
+    return [
+        {**each, "status": OPEN, "why": f"not verified: {checked[each['key']]}"} if checked.get(each["key"]) else each
+        for each in found
+    ]
+
+
+def results(bank: Record, search: Record, found: Sequence[Record], pass_at: Sequence[int]) -> dict[str, Any]:
+    """As it is documented; `found` has a record for each sample of each goal."""
+    by_goal = grouped(found)
+    times = sorted(time for each in by_goal.values() if (time := time_to_proof(each)) is not None)
+    return {
+        "timestamp": search["timestamp"],
+        "goals_total": len(by_goal),
+        "goals_processed": sum(all(one["status"] != FRONTIER for one in each) for each in by_goal.values()),
+        "goals_solved": len(times),
+        "strategies": strategies(found, search["strategies"]),
+        "config": search["config"],
+        "pass_at": {str(k): pass_at_k(by_goal.values(), k) for k in pass_at},
+        "time_to_proof": {f"p{100 * q:g}": quantile(times, q) for q in QUANTILES},
+        "seconds": search["seconds"],
+        "stopped": search["stopped"],
+        "samples": search["samples"],
+        "toolchain": search["toolchain"],
+        "goals_refused": len(bank["refused"]),
+        "goals": [_goal(name, each) for name, each in by_goal.items()],
+    }
+
+
+def grouped(found: Iterable[Record]) -> dict[str, list[Record]]:
+    """The samples of each goal."""
+    groups: dict[str, list[Record]] = {}
+    for each in found:
+        groups.setdefault(each["goal"], []).append(each)
+    return groups
+
+
+def strategies(found: Iterable[Record], names: Iterable[str]) -> dict[str, dict[str, int]]:
+    """How often each was used, and how often what it found is a proof."""
+    counts = {name: {"used": 0, "succeeded": 0} for name in names}
+    for each in found:
+        for attempt in each["attempts"]:
+            count = counts.setdefault(attempt["strategy"], {"used": 0, "succeeded": 0})
+            count["used"] += 1
+            count["succeeded"] += attempt["success"] and each["status"] == PROVED
+    return counts
+
+
+def pass_at_k(goals: Iterable[Sequence[Record]], k: int) -> float | None:
+    """The chance that one of `k` samples is a proof, without bias from there being more; the mean over all goals.
+
+    A sample that was not made counts as one that failed."""
+    chances = [1 - _none_of(len(each), sum(one["status"] == PROVED for one in each), k) for each in goals]
+    return round(sum(chances) / len(chances), 6) if chances else None
+
+
+def _none_of(samples: int, proved: int, k: int) -> float:
+    return comb(samples - proved, k) / comb(samples, k)
+
+
+def time_to_proof(samples: Sequence[Record]) -> float | None:
+    """Seconds of attempts until the first proof, of the first sample that has one."""
+    return next((one["seconds"] for one in samples if one["status"] == PROVED), None)
+
+
+def quantile(ordered: Sequence[float], part: float) -> float | None:
+    """The smallest that at least this part of them does not exceed."""
+    return ordered[max(0, -(-len(ordered) * round(100 * part) // 100) - 1)] if ordered else None
+
+
+def _goal(name: str, samples: Sequence[Record]) -> dict[str, Any]:
+    won = next((one for one in samples if one["status"] == PROVED), samples[0])
+    return {
+        "id": name,
+        "solved": won["status"] == PROVED,
+        "proved": sum(one["status"] == PROVED for one in samples),
+        "strategy": won["strategy"],
+        "seconds": time_to_proof(samples),
+        "spent": round(sum(one["seconds"] for one in samples), 3),
+        "attempts": sum(len(one["attempts"]) for one in samples),
+    }
+
+
+def table(found: Iterable[Record]) -> str:
+    """A row for each sample of each goal, such as `kind: tree` takes for the results of a sweep."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    numbers: dict[str, int] = {}
+    for each in found:
+        row = {"config_id": numbers.setdefault(each["goal"], len(numbers)), **each, **each["metadata"]}
+        status = "ok" if each["status"] != FRONTIER else "not tried to the end"
+        solved = int(each["status"] == PROVED)
+        writer.writerow({**row, "status": status, "solved": solved, "attempts": len(each["attempts"])})
+    return text.getvalue()
+
+
+def script(found: Iterable[Record]) -> str:
+    """The proofs as a Lean file, in the order of the bank."""
+    return "\n".join(_theorem(each) for each in first_proofs(found))
+
+
+def first_proofs(found: Iterable[Record]) -> list[Record]:
+    proofs = [next((one for one in each if one["status"] == PROVED), None) for each in grouped(found).values()]
+    return [proof for proof in proofs if proof]
+
+
+def _theorem(proof: Record) -> str:
+    context, name = proof["of"]["context"], _NOT_IN_NAMES.sub("_", proof["goal"])
+    lines = [f"-- {proof['goal']}: {proof['strategy']}, {proof['seconds']:.3g} s", *context]
+    lines += [f"theorem «{name}» : {proof['of']['text']} := by"]
+    lines += [f"  {line}" for tactic in proof["tactics"] for line in tactic.splitlines()]
+    block = "\n".join(lines)
+    return f"{block}\n" if not context else f"section\n{block}\nend\n"

@@ -1,0 +1,68 @@
+"""What a `kind: proof` spec says, read and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+LEDGER = "runs/.ledger/ledger.db"
+
+
+class LeanKeys(NamedTuple):
+    """Which Lean, and how much of it.  `memory`: megabytes after which a process makes place for a new one.
+
+    `project`: the folder of a repository, whose toolchain is used."""
+
+    backend: str = "wasm"
+    processes: int = 2
+    memory: int = 1400
+    project: str = ""
+
+
+class Search(NamedTuple):
+    """What decides which attempts are made; `timeout` is that of all of them together.
+
+    `strategies`: the seconds that each has at the first level."""
+
+    strategies: Mapping[str, float]
+    bandit: str = "discounted"
+    speculation: int = 3
+    levels: int = 2
+    level_factor: float = 4.0
+    escalate_threshold: float = 0.6
+    tactic_cache: bool = True
+    timeout: float | None = None
+    samples: int = 1
+    seed: int = 0
+
+
+class Pace(NamedTuple):
+    """How fast, and not what: attempts at once, and the load per CPU above which starting is slowed down."""
+
+    max_light: int = 8
+    max_heavy: int = 2
+    cpu_target: float | None = None
+
+
+class ProofSpec(NamedTuple):
+    """`given`: the keys that stand in the spec, which have not their defaults."""
+
+    name: str
+    line: int
+    bank: str
+    lean: LeanKeys
+    search: Search
+    pace: Pace
+    profile: int | None
+    pass_at: tuple[int, ...]
+    ledger: str
+    store: str | None
+    given: frozenset[str] = frozenset()
+
+    @property
+    def rooms(self) -> dict[str, int]:
+        return {}
+
+    @property
+    def at_once(self) -> int:
+        return 1  # the search has its own rooms, for attempts

@@ -1,0 +1,108 @@
+"""What a search came to: counts, pass@k, time to proof, rows for a sweep, and a file of proofs."""
+
+import csv
+import io
+import itertools
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.proof.results import PROVED, counted, pass_at_k, quantile, results, script, table
+
+SEARCH = {
+    "timestamp": "20261119-010203", "seconds": 9.5, "stopped": "", "samples": 1, "toolchain": "lean 4.28",
+    "strategies": ["micro", "sketch"],
+    "config": {"timeout": 120, "max_heavy": 2, "max_light": 8, "cpu_target": 0.5, "profile": 1},
+}  # fmt: skip
+BANK = {"refused": [{"line": 3, "why": "false"}]}
+
+
+def record(
+    goal: str, status: str, *attempts: tuple[str, bool], sample: int = 0, seconds: float = 1.0
+) -> dict[str, Any]:
+    won = status == PROVED
+    return {
+        "goal": goal, "key": f"{goal}#{sample}", "sample": sample, "status": status,
+        "strategy": "micro" if won else "", "level": 0, "seconds": seconds, "line": 1, "difficulty": 0.3,
+        "of": {"text": "1 + 1 = 2", "context": []}, "tactics": ["rfl"] if won else [], "metadata": {"category": "nat"},
+        "attempts": [{"strategy": strategy, "success": success} for strategy, success in attempts],
+    }  # fmt: skip
+
+
+FOUND = [
+    record("a", "proved", ("micro", False), ("micro", True), seconds=2.0),
+    record("b", "open", ("micro", False), ("sketch", False)),
+    record("c", "frontier"),
+    record("d-1", "proved", ("micro", True), seconds=0.5),
+]
+
+
+def test_results_have_the_documented_format() -> None:
+    found = results(BANK, SEARCH, FOUND, [1])
+    documented = ["timestamp", "goals_total", "goals_processed", "goals_solved", "strategies", "config"]
+    assert [*found][:6] == documented
+    assert [found[name] for name in documented] == [
+        "20261119-010203", 4, 3, 2,
+        {"micro": {"used": 4, "succeeded": 2}, "sketch": {"used": 1, "succeeded": 0}}, SEARCH["config"],
+    ]  # fmt: skip
+    assert found["pass_at"] == {"1": 0.5}
+    assert found["time_to_proof"] == {"p50": 0.5, "p90": 2.0, "p100": 2.0}
+    assert found["goals_refused"] == 1
+    assert [(goal["id"], goal["solved"], goal["seconds"]) for goal in found["goals"]] == [
+        ("a", True, 2.0), ("b", False, None), ("c", False, None), ("d-1", True, 0.5),
+    ]  # fmt: skip
+
+
+def test_a_proof_that_fails_the_last_check_is_none() -> None:
+    found = counted(FOUND, {"a#0": "axioms: sorryAx", "d-1#0": ""})
+    assert [each["status"] for each in found] == ["open", "open", "frontier", "proved"]
+    assert found[0]["why"] == "not verified: axioms: sorryAx"
+    assert results(BANK, SEARCH, found, [1])["strategies"]["micro"] == {"used": 4, "succeeded": 1}
+
+
+def test_nothing_in_the_bank_is_no_division_by_zero() -> None:
+    found = results(BANK, SEARCH, [], [1])
+    assert (found["goals_total"], found["pass_at"], found["time_to_proof"]["p50"]) == (0, {"1": None}, None)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=7), st.data())
+def test_pass_at_k_is_the_share_of_all_choices_of_k_samples_with_a_proof(
+    proved: list[bool], data: st.DataObject
+) -> None:
+    k = data.draw(st.integers(1, len(proved)))
+    samples = [record("g", "proved" if each else "open", sample=n) for n, each in enumerate(proved)]
+    choices = [*itertools.combinations(proved, k)]
+    expected = sum(any(choice) for choice in choices) / len(choices)
+    found = pass_at_k([samples], k)
+    assert found is not None
+    assert abs(found - expected) < 1e-6
+
+
+@given(st.lists(st.integers(0, 5), min_size=1).map(sorted), st.sampled_from([0.5, 0.9, 1.0]))
+def test_a_quantile_is_one_of_the_times_and_enough_are_below_it(times: list[int], part: float) -> None:
+    found = quantile(times, part)
+    assert found in times
+    assert sum(time <= found for time in times) >= part * len(times)
+    assert not [time for time in times if time < found and sum(t <= time for t in times) >= part * len(times)]
+
+
+def test_the_table_has_a_row_for_each_sample_that_a_sweep_can_read() -> None:
+    rows = [*csv.DictReader(io.StringIO(table([*FOUND, record("a", "open", sample=1)])))]
+    assert [row["config_id"] for row in rows] == ["0", "1", "2", "3", "0"]
+    assert [row["status"] for row in rows] == ["ok", "ok", "not tried to the end", "ok", "ok"]
+    assert [row["solved"] for row in rows] == ["1", "0", "0", "1", "0"]
+    assert rows[0]["category"] == "nat"
+
+
+def test_the_proofs_are_a_lean_file_with_context_kept_apart() -> None:
+    last = {
+        **FOUND[3],
+        "of": {**FOUND[3]["of"], "context": ["open Nat"]},
+        "tactics": ["intro n", "cases n with\n| zero => rfl\n| succ n => rfl"],
+    }
+    assert script([*FOUND[:3], last]).split("\n") == [
+        "-- a: micro, 2 s", "theorem «a» : 1 + 1 = 2 := by", "  rfl", "",
+        "section", "-- d-1: micro, 0.5 s", "open Nat", "theorem «d-1» : 1 + 1 = 2 := by", "  intro n", "  cases n with",
+        "  | zero => rfl", "  | succ n => rfl", "end", "",
+    ]  # fmt: skip
