@@ -41,6 +41,8 @@ def _ranked(variables: Sequence[Hypothesis], numerals: Values, most: int) -> Ite
 def values(type_: str, numerals: Values = ()) -> Values:
     """Terms of a type, the simplest first; none when there are none, or none are known."""
     bare = _bare(type_)
+    if bare.startswith("Type "):
+        bare = "Type"
     if bare in _PLAIN:
         return _PLAIN[bare](numerals)
     if " → " in bare:
@@ -76,7 +78,7 @@ def _options(of: str, numerals: Values) -> Values:
     return ("none", *(f"some ({each})" for each in values(of, numerals)[:3]))
 
 
-def _places(size: str, numerals: Values) -> Values:
+def _places(size: str, _: Values) -> Values:
     return tuple(map(str, range(min(int(size), 6)))) if size.isdigit() else ()
 
 
