@@ -28,7 +28,7 @@ def _judged(goal: Goal, lean: Lean, above: dict[str, Goal]) -> tuple[str, str]:
     try:
         session, state = lean.open(theorem)
     except LeanStartError as error:
-        return "", f"it does not elaborate: {_brief(error)}; write a proposition of Lean 4, and into `context` what it needs"
+        return "", f"it does not elaborate: {_brief(error)}; write a proposition, and what it needs into `context`"
     except LeanCrash as error:
         return "", f"it ends the Lean that reads it: {_brief(error)}; write it smaller"
     try:
@@ -37,7 +37,7 @@ def _judged(goal: Goal, lean: Lean, above: dict[str, Goal]) -> tuple[str, str]:
         session.close()
     if key in above:
         return key, f"it is the statement of line {above[key].line} ({above[key].id}); drop one of them"
-    how = refuted(theorem, variables, lean)
+    how = refuted(theorem, state, variables, lean)
     return key, f"it is false, {how}; mend it, or drop it" if how else ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice, product
+from itertools import product
 
 from pipeline.tactics.goal import Hypothesis
 
@@ -12,35 +12,38 @@ Values = tuple[str, ...]
 Instance = tuple[tuple[str, str], ...]  # (variable, value)
 TYPES: Values = ("Bool", "Nat", "Empty")
 MOST_OF_ONE = 24
+MOST_VARIABLES = 8
+MOST_RANKED = 300
 _NUMERAL = re.compile(r"(?<![\w.])\d{1,9}(?![\w.])")
 
 
 def instances(variables: Sequence[Hypothesis], statement: str, most: int) -> list[Instance]:
     """At most so many, the simplest first; of the variables in front, as far as values are known for their types."""
     numerals = tuple(dict.fromkeys(_NUMERAL.findall(statement)))[:6]
-    ranked = sorted(_ranked(variables, numerals, most), key=lambda each: each[0])
+    front = variables[:MOST_VARIABLES]
+    width = max(2, int(MOST_RANKED ** (1 / max(1, len(front)))))
+    ranked = sorted(_ranked(front, numerals, width), key=lambda each: each[0])
     return [instance for _, instance in ranked[:most]]
 
 
-def _ranked(variables: Sequence[Hypothesis], numerals: Values, most: int) -> Iterator[tuple[int, Instance]]:
-    """Each with how far down its values stand in their lists."""
-    if not variables:
-        yield 0, ()
-        return
-    first, rest = variables[0], variables[1:]
-    found = values(first.type, numerals)
-    if not found:
+def _ranked(variables: Sequence[Hypothesis], numerals: Values, width: int) -> Iterator[tuple[int, Instance]]:
+    """Each with how far down its values stand in their lists, of which the first `width` are used."""
+    first, rest = (variables[0], variables[1:]) if variables else (None, ())
+    found = values(first.type, numerals)[:width] if first else ()
+    if first is None or not found:
         yield 0, ()
         return
     for rank, value in enumerate(found):
         put = [Hypothesis(one.name, _with(one.type, first.name, value)) for one in rest]
-        for more, instance in islice(_ranked(put, numerals, most), most):
+        for more, instance in _ranked(put, numerals, width):
             yield rank + more, ((first.name, value), *instance)
 
 
 def values(type_: str, numerals: Values = ()) -> Values:
     """Terms of a type, the simplest first; none when there are none, or none are known."""
     bare = _bare(type_)
+    if bare.startswith("Type "):
+        bare = "Type"
     if bare in _PLAIN:
         return _PLAIN[bare](numerals)
     if " → " in bare:
@@ -76,7 +79,7 @@ def _options(of: str, numerals: Values) -> Values:
     return ("none", *(f"some ({each})" for each in values(of, numerals)[:3]))
 
 
-def _places(size: str, numerals: Values) -> Values:
+def _places(size: str, _: Values) -> Values:
     return tuple(map(str, range(min(int(size), 6)))) if size.isdigit() else ()
 
 

@@ -17,25 +17,24 @@ from pipeline.edge.lean.model import (
 from pipeline.proof.counterexamples import Instance, instances
 from pipeline.tactics.goal import INACCESSIBLE, Hypothesis, read
 
-SECONDS = 2.0  # for one tactic, so that nothing hangs: what ends most is how much it may do
+SECONDS = 5.0  # for one tactic, so that nothing hangs: what ends the others is how much they may do
 BUDGET = "set_option maxHeartbeats 2000 in"
 OUTRIGHT = ("decide", "decide +kernel", "simp", "omega")
-ANYWHERE = ("decide", "simp")
-AT_FEW = ("omega", "grind")
-POINTS, FEW = 40, 6
+ANYWHERE = ("decide",)
+AT_FEW = ("simp", "omega", "grind")
+POINTS, FEW = 30, 3
 
 
-def introduced(session: Session, state: TacticState) -> Sequence[Hypothesis]:
-    """What the statement says "for all" of, in its order."""
+def introduced(session: Session, state: TacticState) -> tuple[Hypothesis, ...]:
+    """What the statement says "for all" of, in its order; also what Lean puts before it, such as an unknown `α`."""
     after = session.run_tac(state, "intros", SECONDS)
-    if not isinstance(after, TacticState):
-        return ()
-    return read(after.goals[0]).hypotheses[len(read(state.goals[0]).hypotheses) :]
+    return read(after.goals[0]).hypotheses if isinstance(after, TacticState) else ()
 
 
-def refuted(theorem: Theorem, variables: Sequence[Hypothesis], lean: Lean) -> str:
+def refuted(theorem: Theorem, before: TacticState, variables: Sequence[Hypothesis], lean: Lean) -> str:
     """How it is seen to be false; "" when it is not."""
-    opposite = Theorem(theorem.name, f"¬ (\n{theorem.statement}\n)", theorem.before)
+    bound = "".join(f"∀ {{{one.name} : {_sort(one.type)}}}, " for one in read(before.goals[0]).hypotheses)
+    opposite = Theorem(theorem.name, f"¬ ({bound}\n{theorem.statement}\n)", theorem.before)
     try:
         session, state = lean.open(opposite)
     except (LeanStartError, LeanCrash):
@@ -48,13 +47,18 @@ def refuted(theorem: Theorem, variables: Sequence[Hypothesis], lean: Lean) -> st
         session.close()
 
 
+def _sort(type_: str) -> str:
+    """Of types of all sizes the small ones will do."""
+    return "Type" if type_.startswith("Type ") else type_
+
+
 def _refuted(session: Session, state: TacticState, points: Sequence[Instance]) -> str:
     for how, tactic in _tries(points):
         answer = session.run_tac(state, tactic, SECONDS)
         if isinstance(answer, ProofFinished):
             return how
-        if isinstance(answer, LeanError) and answer.kind == "crash":
-            return ""  # numbers too large to look at; the next ones would be too
+        if isinstance(answer, LeanError) and answer.kind in ("crash", "timeout"):
+            return ""  # too large to look at; it would be for the others, too
     return ""
 
 

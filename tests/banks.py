@@ -1,0 +1,22 @@
+"""The bank that Coppice ships, and the proofs by which it is known to be true."""
+
+from __future__ import annotations
+
+from conftest import ROOT
+
+from pipeline.goals.bank import read_bank
+from pipeline.goals.model import Goal
+
+BANK = read_bank((ROOT / "bench/bank.jsonl").read_bytes())
+PROOFS = (ROOT / "tests/bank_proofs.lean").read_text(encoding="utf-8")
+
+
+def proof(goal: Goal) -> str:
+    """As one tactic: what stands indented below the very statement of the goal."""
+    below = PROOFS.partition(f"theorem {goal.id} : {goal.text} := by\n")[2]
+    lines = []
+    for line in below.split("\n"):
+        if not line.startswith("  "):
+            break
+        lines.append(line)
+    return "\n".join(["(", *lines, ")"]) if lines else ""
