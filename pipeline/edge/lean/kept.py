@@ -1,0 +1,128 @@
+"""Folders in the user's cache: made whole or not at all, once, by whoever needs one first; mended when damaged."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import pwd
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pipeline.edge.lean.model import LeanStartError
+
+MANIFEST = "manifest.json"
+
+
+def cache() -> Path:
+    """$XDG_CACHE_HOME, ~/.cache, or, for users without a home folder, one of theirs among the temporary ones."""
+    places = [os.environ.get("XDG_CACHE_HOME", ""), _below(os.environ.get("HOME", "")), _below(_registered_home())]
+    own = os.path.join(tempfile.gettempdir(), f"coppice-{os.getuid()}")
+    for place in [*places, own]:
+        if os.path.isabs(place) and _can_be_written(place):
+            return Path(place) / "coppice" / "lean"
+    raise LeanStartError(
+        f"nowhere to keep the Lean toolchain: none of {', '.join(filter(None, places))}, {own} can be written"
+    )
+
+
+def _below(home: str) -> str:
+    return os.path.join(home, ".cache") if home else ""
+
+
+def _registered_home() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:  # a container's user may be a number alone
+        return ""
+
+
+def _can_be_written(place: str) -> bool:
+    try:
+        os.makedirs(place, mode=0o700, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(place, os.W_OK | os.X_OK)
+
+
+def whole(folder: Path) -> bool:
+    """All files that were put there are there, with the sizes they had."""
+    return not damage(folder)
+
+
+def kept(name: str, make: Callable[[Path], None], sound: Callable[[Path], bool] = whole) -> Path:
+    """The folder of that name in the cache; `make` fills it when what is there is not `sound`."""
+    folder = cache() / name
+    if sound(folder):
+        return folder
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(folder):
+            if not sound(folder):  # nobody else has made it while we waited
+                _make(folder, make)
+    except OSError as error:
+        raise LeanStartError(_explained(error, folder)) from error
+    return folder
+
+
+def damage(folder: Path) -> str:
+    """What is wrong with it, in a word; "" when nothing is."""
+    try:
+        sizes: dict[str, int] = json.loads((folder / MANIFEST).read_text())
+    except (OSError, ValueError):
+        return f"no readable {MANIFEST}"
+    for name, size in sizes.items():
+        try:
+            found = os.stat(folder / name).st_size
+        except OSError:
+            return f"{name} is missing"
+        if found != size:
+            return f"{name} has {found} bytes; {size} were written"
+    return ""
+
+
+def _make(folder: Path, make: Callable[[Path], None]) -> None:
+    for left in folder.parent.glob(f"{folder.name}.*"):  # of makers that were killed: no other is at work
+        if left.is_dir():
+            shutil.rmtree(left)
+    new = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+    try:
+        make(new)
+        _seal(new)
+        if folder.exists():
+            folder.rename(f"{new}.damaged")
+        new.rename(folder)
+    finally:
+        for left in (new, Path(f"{new}.damaged")):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _seal(folder: Path) -> None:
+    sizes = {str(path.relative_to(folder)): path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file()}
+    for name in sizes:  # what the manifest lists must be there after a power cut
+        _to_disk(folder / name)
+    (folder / MANIFEST).write_text(json.dumps(sizes))
+    _to_disk(folder / MANIFEST)
+
+
+def _to_disk(file: Path) -> None:
+    with file.open("rb") as written:
+        os.fsync(written.fileno())
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """The operating system drops the lock with its process, however that ends."""
+    with open(f"{folder}.lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _explained(error: OSError, folder: Path) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"no room for the Lean toolchain in {folder.parent}: about 1 GB is needed while it is made"
+    return f"{folder} could not be made: {error}"
