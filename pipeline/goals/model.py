@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -19,6 +19,9 @@ class Goal:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     line: int = 0
     key: str = ""  # as Lean computes it: equal keys are the same statement
+
+    def keyed(self, key: str) -> Goal:
+        return replace(self, key=key)
 
 
 @dataclass(frozen=True)

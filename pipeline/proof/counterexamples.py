@@ -1,0 +1,100 @@
+"""Small values for the variables of a statement, to see whether it is false there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice, product
+
+from pipeline.tactics.goal import Hypothesis
+
+Values = tuple[str, ...]
+Instance = tuple[tuple[str, str], ...]  # (variable, value)
+TYPES: Values = ("Bool", "Nat", "Empty")
+MOST_OF_ONE = 24
+_NUMERAL = re.compile(r"(?<![\w.])\d{1,9}(?![\w.])")
+
+
+def instances(variables: Sequence[Hypothesis], statement: str, most: int) -> list[Instance]:
+    """At most so many, the simplest first; of the variables in front, as far as values are known for their types."""
+    numerals = tuple(dict.fromkeys(_NUMERAL.findall(statement)))[:6]
+    ranked = sorted(_ranked(variables, numerals, most), key=lambda each: each[0])
+    return [instance for _, instance in ranked[:most]]
+
+
+def _ranked(variables: Sequence[Hypothesis], numerals: Values, most: int) -> Iterator[tuple[int, Instance]]:
+    """Each with how far down its values stand in their lists."""
+    if not variables:
+        yield 0, ()
+        return
+    first, rest = variables[0], variables[1:]
+    found = values(first.type, numerals)
+    if not found:
+        yield 0, ()
+        return
+    for rank, value in enumerate(found):
+        put = [Hypothesis(one.name, _with(one.type, first.name, value)) for one in rest]
+        for more, instance in islice(_ranked(put, numerals, most), most):
+            yield rank + more, ((first.name, value), *instance)
+
+
+def values(type_: str, numerals: Values = ()) -> Values:
+    """Terms of a type, the simplest first; none when there are none, or none are known."""
+    bare = _bare(type_)
+    if bare in _PLAIN:
+        return _PLAIN[bare](numerals)
+    if " → " in bare:
+        return _functions(bare, numerals)
+    made = _MADE.get(bare.partition(" ")[0])
+    return made(bare.partition(" ")[2], numerals) if made else ()
+
+
+def _naturals(numerals: Values) -> Values:
+    near = [str(number) for each in numerals for number in (int(each), int(each) + 1, max(0, int(each) - 1))]
+    return tuple(dict.fromkeys(["0", "1", "2", "3", *near, *map(str, range(4, MOST_OF_ONE))]))[:MOST_OF_ONE]
+
+
+def _integers(numerals: Values) -> Values:
+    sizes = _naturals(numerals)[1:]
+    return ("0", *(f"({sign}{size})" for size in sizes for sign in ("", "-")))[:MOST_OF_ONE]
+
+
+def _functions(type_: str, numerals: Values) -> Values:
+    source, _, target = type_.partition(" → ")
+    same = ("fun x => x",) if source == target else ()
+    compared = ("fun x y => x = y", "fun x y => x ≠ y") if target == f"{source} → Prop" else ()
+    return (*compared, *same, *(f"fun _ => {each}" for each in values(target, numerals)[:4]))
+
+
+def _lists(of: str, numerals: Values) -> Values:
+    found = values(of, numerals)[:3]
+    longer = [f"[{', '.join(each)}]" for size in (1, 2, 3) for each in product(found, repeat=size)]
+    return ("[]", *longer)[:MOST_OF_ONE]
+
+
+def _options(of: str, numerals: Values) -> Values:
+    return ("none", *(f"some ({each})" for each in values(of, numerals)[:3]))
+
+
+def _places(size: str, numerals: Values) -> Values:
+    return tuple(map(str, range(min(int(size), 6)))) if size.isdigit() else ()
+
+
+_PLAIN: dict[str, Callable[[Values], Values]] = {
+    "Nat": _naturals,
+    "Int": _integers,
+    "Bool": lambda _: ("true", "false"),
+    "Prop": lambda _: ("True", "False"),
+    "Type": lambda _: TYPES,
+    "Unit": lambda _: ("()",),
+}
+_MADE: dict[str, Callable[[str, Values], Values]] = {"List": _lists, "Option": _options, "Fin": _places}
+
+
+def _bare(type_: str) -> str:
+    bare = type_.strip()
+    return bare[1:-1].strip() if bare.startswith("(") and bare.endswith(")") and ")" not in bare[1:-1] else bare
+
+
+def _with(type_: str, name: str, value: str) -> str:
+    return re.sub(rf"(?<![\w.']){re.escape(name)}(?![\w'])", lambda _: value, type_)

@@ -1,0 +1,76 @@
+"""Whether a statement is false, as far as small tries show: what counts is that Lean takes a proof of the opposite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pipeline.edge.lean.model import (
+    Lean,
+    LeanCrash,
+    LeanError,
+    LeanStartError,
+    ProofFinished,
+    Session,
+    TacticState,
+    Theorem,
+)
+from pipeline.proof.counterexamples import Instance, instances
+from pipeline.tactics.goal import INACCESSIBLE, Hypothesis, read
+
+SECONDS = 2.0  # for one tactic, so that nothing hangs: what ends most is how much it may do
+BUDGET = "set_option maxHeartbeats 2000 in"
+OUTRIGHT = ("decide", "decide +kernel", "simp", "omega")
+ANYWHERE = ("decide", "simp")
+AT_FEW = ("omega", "grind")
+POINTS, FEW = 40, 6
+
+
+def introduced(session: Session, state: TacticState) -> Sequence[Hypothesis]:
+    """What the statement says "for all" of, in its order."""
+    after = session.run_tac(state, "intros", SECONDS)
+    if not isinstance(after, TacticState):
+        return ()
+    return read(after.goals[0]).hypotheses[len(read(state.goals[0]).hypotheses) :]
+
+
+def refuted(theorem: Theorem, variables: Sequence[Hypothesis], lean: Lean) -> str:
+    """How it is seen to be false; "" when it is not."""
+    opposite = Theorem(theorem.name, f"¬ (\n{theorem.statement}\n)", theorem.before)
+    try:
+        session, state = lean.open(opposite)
+    except (LeanStartError, LeanCrash):
+        return ""  # of no other sort than a proposition that Lean took before: it cannot be denied in its place
+    try:
+        return _refuted(session, state, instances(variables, theorem.statement, POINTS))
+    except LeanCrash:
+        return ""
+    finally:
+        session.close()
+
+
+def _refuted(session: Session, state: TacticState, points: Sequence[Instance]) -> str:
+    for how, tactic in _tries(points):
+        answer = session.run_tac(state, tactic, SECONDS)
+        if isinstance(answer, ProofFinished):
+            return how
+        if isinstance(answer, LeanError) and answer.kind == "crash":
+            return ""  # numbers too large to look at; the next ones would be too
+    return ""
+
+
+def _tries(points: Sequence[Instance]) -> Iterator[tuple[str, str]]:
+    for tactic in OUTRIGHT:
+        yield f"by `{tactic}`", f"{BUDGET} {tactic}"
+    for place, point in enumerate(points):
+        for tactic in (*ANYWHERE, *AT_FEW) if place < FEW else ANYWHERE:
+            yield _told(point, tactic), f"{BUDGET} {_at(point, tactic)}"
+
+
+def _at(point: Instance, tactic: str) -> str:
+    terms = " ".join(f"({value})" for _, value in point)
+    return f"exact fun all => absurd (@all {terms}) (by {tactic})"
+
+
+def _told(point: Instance, tactic: str) -> str:
+    where = ", ".join(f"{name.strip(INACCESSIBLE)} := {value}" for name, value in point)
+    return f"for {where}, by `{tactic}`" if point else f"by `{tactic}`"
