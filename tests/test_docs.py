@@ -1,7 +1,7 @@
 """The documentation has every key, command and option that the code has, and no others; its examples run."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,12 @@ from pipeline.build.command import MEANINGLESS
 from pipeline.build.exits import BAD_INPUT, BROKEN, FAILED, LOCKED, UNREAD
 from pipeline.build.names import COMMANDS
 from pipeline.core.outcome import FRESH, Outcome
+from pipeline.edge.ledger.rows import ATTEMPT, GOAL
 from pipeline.edge.process import ALLOWED, MARK
+from pipeline.proof import read as proof_read
+from pipeline.proof.flags import VARIABLES
+from pipeline.proof.plan import FILES
+from pipeline.proof.results import COLUMNS, results
 from pipeline.steps.read import KEYS, MAX_TARGETS, STEP_KEYS
 from pipeline.tree import read as tree_read
 from pipeline.tree import read_blocks, read_cascade, read_checks, read_holdout, read_score, read_sweep
@@ -168,6 +173,42 @@ TREE = (ROOT / "docs/tree.md").read_text()
 )
 def test_every_key_of_a_tree_spec_is_documented_and_no_other(title: str, expected: tuple[str, ...]) -> None:
     assert set(re.findall(r"^\| `(\w+)` \|", section(TREE, title), re.MULTILINE)) == {*expected}
+
+
+PROOF = (ROOT / "docs/proof-keys.md").read_text()
+SEARCH = dict.fromkeys(("timestamp", "strategies", "config", "seconds", "stopped", "samples", "toolchain"), ())
+
+
+@pytest.mark.parametrize(
+    ("title", "expected"),
+    [
+        ("## Keys of the spec", proof_read.KEYS),
+        ("## Keys of a strategy", proof_read.STRATEGY_KEYS),
+        ("## Keys of `lean`", proof_read.LEAN_KEYS),
+        ("### results.json", results({"refused": []}, SEARCH, [], ())),
+    ],
+)
+def test_every_key_of_a_proof_spec_is_documented_and_no_other(title: str, expected: Iterable[str]) -> None:
+    assert set(re.findall(r"^\| `(\w+)` \|", section(PROOF, title), re.MULTILINE)) == {*expected}
+
+
+def test_every_file_of_a_proof_run_and_every_column_is_documented() -> None:
+    written = {name for _, names in FILES.values() for name in names}
+    assert set(re.findall(r"^\| `(\w+\.\w+)` \| `", section(PROOF, "## Files of a run"), re.MULTILINE)) == written
+    assert not [name for name in COLUMNS if f"`{name}`" not in section(PROOF, "### results.csv")]
+    assert not [name for name in (*ATTEMPT, *GOAL) if f"`{name}`" not in section(PROOF, "## The ledger")]
+
+
+def test_every_variable_of_bank_is_documented_with_its_default() -> None:
+    rows = re.findall(r"^\| `(ORCH_\w+)` \| (\S+) \|", WORDS, re.MULTILINE)
+    assert rows == [(flag.variable, str(flag.default)) for flag in VARIABLES]
+
+
+def test_the_examples_of_proof_specs_can_be_planned(project: Project) -> None:
+    project.write("bench/bank.jsonl", "")
+    for n, block in enumerate(blocks(PROOF, "yaml")):
+        project.spec(f"example-{n}", block)
+    assert project.call("plan", "--graph-only").code == 0
 
 
 def test_every_stop_reason_is_documented() -> None:

@@ -1,34 +1,42 @@
-"""The Lean that a stage asks, as the spec names it: processes that are guarded, and end with the build."""
+"""The Lean that a stage asks, as the spec names it: its processes are guarded, and end with the build."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from pipeline.edge.job import Job
 from pipeline.edge.lean import process
-from pipeline.edge.lean.model import Lean
 from pipeline.edge.lean.pool import Pool
 from pipeline.edge.lean.toolchain import ready
-from pipeline.edge.process import Processes
 
 REPL = Path(process.__file__).with_name("Repl.lean")
 
 
-def opened(starter: Processes, keys: Mapping[str, Any]) -> Lean:
+def opened(job: Job) -> Pool:
     """Nothing is started before it is asked something."""
-    return BACKENDS[keys["backend"]](starter, keys)
+    keys = job.target.params["limits"]["lean"]
+    return BACKENDS[keys["backend"]](job, keys)
 
 
-def described(params: Mapping[str, Any]) -> Mapping[str, str]:
+def described(backend: str) -> Mapping[str, str]:
     """What is recorded of it."""
-    toolchain = ready()
-    return {"backend": params["backend"], "version": toolchain.version}
+    return {"backend": backend, "version": VERSIONS[backend]()}
 
 
-def _wasm(starter: Processes, keys: Mapping[str, Any]) -> Lean:
-    toolchain = ready()
-    return Pool(toolchain.command(REPL), starter, keys["processes"], toolchain.version)
+def _wasm(job: Job, keys: Mapping[str, Any]) -> Pool:
+    command = ready().command(REPL)
+    env, _ = job.processes.environment(job.target.run, command.env, ())
+    return Pool(replace(command, env=env), job.processes, keys["processes"], _wasm_version())
 
 
-BACKENDS: Mapping[str, Callable[[Processes, Mapping[str, Any]], Lean]] = {"wasm": _wasm}
+def _wasm_version() -> str:
+    """Answers depend on the REPL too."""
+    return f"{ready().version} repl {sha256(REPL.read_bytes()).hexdigest()[:8]}"
+
+
+BACKENDS: Mapping[str, Callable[[Job, Mapping[str, Any]], Pool]] = {"wasm": _wasm}
+VERSIONS: Mapping[str, Callable[[], str]] = {"wasm": _wasm_version}

@@ -15,13 +15,13 @@ from pipeline.proof.reporting import read, written
 
 def toolchain(job: Job) -> None:
     """It is made if it is not there; what it is decides on all that follows."""
-    save(written(job, "toolchain.json"), described(job.target.params))
+    save(written(job, "toolchain.json"), described(job.target.params["backend"]))
 
 
 def bank(job: Job) -> None:
     with open(read(job, "bank"), "rb") as file:
         rows = read_bank(file.read())
-    with closing(opened(job.processes, job.target.params["limits"]["lean"])) as lean:
+    with closing(opened(job)) as lean:
         found = checked(rows, lean)
     save(
         written(job, "bank.json"),

@@ -46,7 +46,7 @@ def prove(job: Job) -> None:
     begun, started = time.monotonic(), time.time()
     with (
         Ledger(limits["ledger"]) as ledger,
-        closing(opened(job.processes, limits["lean"])) as lean,
+        closing(opened(job)) as lean,
         open(written(job, "journal.jsonl"), "w", encoding="utf-8") as journal,
     ):
         place = Place(lean, limits["lean"]["processes"], ledger, job.processes, job.target.run)

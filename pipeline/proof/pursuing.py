@@ -30,7 +30,7 @@ def pursue(job: Job) -> None:
     begun = time.monotonic()
     with (
         Ledger(limits["ledger"]) as ledger,
-        closing(opened(job.processes, limits["lean"])) as lean,
+        closing(opened(job)) as lean,
         open(os.devnull, "w") as nowhere,
     ):
         goals = _open_goals(job, ledger)

@@ -16,7 +16,7 @@ def check(job: Job) -> None:
     """Whole scripts: what a search left behind in its processes has no part in this."""
     proofs = [each for each in load_lines(read(job, "proofs.jsonl")) if each["status"] == PROVED]
     limits = job.target.params["limits"]["lean"]
-    with closing(opened(job.processes, limits)) as lean, ThreadPoolExecutor(limits["processes"]) as threads:
+    with closing(opened(job)) as lean, ThreadPoolExecutor(limits["processes"]) as threads:
         checked = dict(
             zip([each["key"] for each in proofs], threads.map(lambda one: _why(lean, one), proofs), strict=True)
         )

@@ -1,0 +1,213 @@
+"""A search for proofs from end to end, through the command line, with a real Lean."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psutil
+import pytest
+from conftest import Project
+
+from pipeline.edge.ledger.model import Attempt
+from pipeline.edge.ledger.reading import Reader
+
+SPEC = """\
+kind: proof
+bank: bank.jsonl
+strategies: {micro: {timeout: 1s}}
+levels: 1
+lean: {processes: 1}
+"""
+EASY = {
+    "swap": "∀ p q : Prop, p ∧ q → q ∧ p",
+    "zero": "∀ n : Nat, 0 + n = n",
+    "order": "∀ a b c : Nat, a < b → b < c → a + 1 < c",
+}
+# True, and beyond anything that is tried here.
+HARD = {f"fermat-{n}": f"∀ a b c n : Nat, n > {n} → a ^ n + b ^ n = c ^ n → a * b * c = 0" for n in (2, 3)}
+GOALS = {**EASY, **HARD}
+LEDGER = "runs/.ledger/ledger.db"
+
+
+def bank(goals: dict[str, str]) -> str:
+    return "".join(json.dumps({"id": name, "goal": goal}) + "\n" for name, goal in goals.items())
+
+
+@pytest.fixture(scope="module")
+def proved(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A bank that was proved once."""
+    project = Project(tmp_path_factory.mktemp("proved") / "project")
+    project.spec("x", SPEC)
+    project.write("bank.jsonl", bank(GOALS) + '{"id": "again", "goal": "∀ m : Nat, 0 + m = m"}\n{"id": "odd"}\n')
+    said = project.coppice("x", timeout=240)
+    assert said.returncode == 0, said
+    project.write("said.txt", said.stdout + said.stderr)
+    return project
+
+
+def attempts(project: Project) -> list[Attempt]:
+    toolchain = json.loads(project.read("runs/x/toolchain.json"))["version"]
+    with closing(Reader(str(project.root / LEDGER))) as reader:
+        return sorted(reader.recalled(toolchain).values(), key=lambda each: each.key)
+
+
+def results(project: Project, run: str = "x") -> dict[str, object]:
+    found: dict[str, object] = json.loads(project.read(f"runs/{run}/results.json"))
+    return found
+
+
+def test_a_bank_is_proved_by_one_command(proved: Project) -> None:
+    found = results(proved)
+    assert [found[f"goals_{name}"] for name in ("total", "processed", "solved", "refused")] == [5, 5, 3, 2]
+    assert found["strategies"] == {"micro": {"used": 5, "succeeded": 3}}
+    assert found["pass_at"] == {"1": 0.6}
+    script = proved.read("runs/x/proofs.lean")
+    assert [name for name in GOALS if f"theorem «{name}»" in script] == [*EASY]
+
+
+def test_rows_that_do_not_count_are_told_with_their_line(proved: Project) -> None:
+    said = proved.read("said.txt")
+    assert "bank.jsonl:6: again: " in said
+    assert "bank.jsonl:7: odd: 'goal' is missing" in said
+    assert "x: " in said
+    assert "3 of 5 goals proved" in said
+
+
+def test_what_is_proved_is_not_proved_again(proved: Project) -> None:
+    before = attempts(proved)
+    assert proved.coppice("x").stdout == "up to date: 5 targets\n"
+    assert attempts(proved) == before
+
+
+def test_all_that_was_decided_is_decided_again_alike(proved: Project) -> None:
+    said = proved.coppice("replay", "x")
+    assert said.returncode == 0, said
+    assert "of the journal: the same again" in said.stdout
+    journal = proved.read("runs/x/journal.jsonl")
+    try:
+        proved.write("runs/x/journal.jsonl", journal.replace('"failed"', '"proved"', 1))
+        changed = proved.coppice("replay", "x")
+    finally:
+        proved.write("runs/x/journal.jsonl", journal)
+    assert changed.returncode == 1
+    assert "runs/x/journal.jsonl:" in changed.stdout
+
+
+def test_a_goal_is_explained_by_its_attempts(proved: Project) -> None:
+    said = proved.coppice("explain", "x:zero")
+    assert "proved by micro" in said.stdout
+    assert "micro, level 0 (1.0 s): proved after" in said.stdout
+    assert "not proved" in proved.coppice("explain", "x:fermat-2").stdout
+    unknown = proved.coppice("explain", "x:zeroo")
+    assert (unknown.returncode, "did you mean 'zero'?" in unknown.stderr) == (2, True)
+
+
+def test_what_the_ledger_has_is_told(proved: Project) -> None:
+    said = proved.coppice("stats")
+    assert "5 goals, 3 proved; 2 goals open, 0 of them never tried" in said.stdout
+    told = json.loads(proved.coppice("stats", LEDGER, "--json").stdout)
+    assert (told["attempts"], told["strategies"][0]["successes"]) == (5, 3)
+
+
+def test_an_edit_of_the_bank_attempts_what_is_new_and_no_more(proved: Project) -> None:
+    before = {each.key: each.timestamp for each in attempts(proved)}
+    original = proved.read("bank.jsonl")
+    # one more, one less, one that says the same in other words, and all in another order
+    goals = {"two": "2 + 2 = 4", **GOALS, "zero": "∀ k : Nat, 0 + k = k"}
+    del goals["swap"]
+    try:
+        proved.write("bank.jsonl", bank(dict(reversed(goals.items()))))
+        said = proved.coppice("x", timeout=240)
+        assert said.returncode == 0, said
+        after = {each.key: each.timestamp for each in attempts(proved)}
+        found = results(proved)
+    finally:
+        proved.write("bank.jsonl", original)
+    assert {key: time for key, time in after.items() if key in before} == before
+    assert len(after) == len(before) + 1
+    assert (found["goals_total"], found["goals_solved"]) == (5, 3)
+
+
+def test_an_undone_edit_recalls_everything(proved: Project) -> None:
+    said = proved.coppice("x")
+    assert said.returncode == 0, said
+    assert " 0 built" in said.stdout or "up to date" in said.stdout
+
+
+@pytest.fixture
+def begun(project: Project) -> Iterator[subprocess.Popen[str]]:
+    """A build that is just searching, with two attempts behind it."""
+    project.spec("x", SPEC)
+    project.write("bank.jsonl", bank({**HARD, **EASY}))
+    with project.popen("x") as build:
+        yield build
+        build.kill()
+
+
+def until(build: subprocess.Popen[str], words: str) -> None:
+    assert build.stdout
+    for line in build.stdout:
+        if words in line:
+            return
+    raise AssertionError(f"it never said '{words}': {build.stderr and build.stderr.read()}")
+
+
+def leans(project: Project) -> list[psutil.Process]:
+    """Processes that belong to the run: the guard looks for the same mark."""
+    mark = str((project.root / "runs/x").resolve())
+    return [process for process in psutil.process_iter() if mark == environ(process).get("COPPICE_FOLDER")]
+
+
+def environ(process: psutil.Process) -> dict[str, str]:
+    try:
+        return process.environ()
+    except psutil.Error:
+        return {}
+
+
+def test_a_kill_in_the_middle_costs_what_ran_and_no_more(project: Project, begun: subprocess.Popen[str]) -> None:
+    until(begun, "x:prove: 1 of 5")
+    begun.send_signal(signal.SIGKILL)
+    begun.wait()
+    kept = {each.key: each.timestamp for each in attempts(project)}
+    assert kept
+    said = project.coppice("x", timeout=240)  # waits for the guard, which ends what was left
+    assert said.returncode == 0, said
+    assert not leans(project)
+    after = {each.key: each.timestamp for each in attempts(project)}
+    assert {key: after[key] for key in kept} == kept
+    assert len(attempts(project)) == len(after) == len(GOALS)
+    recalled = [each["recalled"] for line in proofs(project) for each in line["attempts"]]
+    assert sum(recalled) == len(kept)
+    assert results(project)["goals_solved"] == len(EASY)
+
+
+def proofs(project: Project) -> list[dict[str, list[dict[str, bool]]]]:
+    return [json.loads(line) for line in project.read("runs/x/proofs.jsonl").splitlines()]
+
+
+def test_an_interrupt_ends_it_in_order(project: Project, begun: subprocess.Popen[str]) -> None:
+    until(begun, "x:prove: 1 of 5")
+    begun.send_signal(signal.SIGINT)
+    out, err = begun.communicate(timeout=60)
+    assert begun.returncode == 130, err
+    assert "interrupted by signal 2; what was finished is kept" in err
+    assert not leans(project)
+    assert attempts(project)
+    assert not os.path.exists(project.root / "runs/x/proofs.jsonl")
+    # none was recorded as a failure for having been interrupted
+    assert not [each for each in attempts(project) if each.error and "timeout" not in each.error]
+
+
+def test_no_ledger_is_no_search(project: Project) -> None:
+    project.spec("x", SPEC + "ledger: notes.txt\n")
+    project.write("bank.jsonl", bank(EASY))
+    project.write("notes.txt", "not a ledger\n" * 100)
+    said = project.coppice("x", timeout=240)
+    assert said.returncode == 1
+    assert "notes.txt: damaged (file is not a database)" in said.stdout
+    assert Path(project.root / "notes.txt").read_text() == "not a ledger\n" * 100
