@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hypothesis import settings
 
 from pipeline.build.main import main
 from pipeline.edge.process import Processes
 
 ROOT = Path(__file__).parent.parent
+settings.register_profile("laws", deadline=None)  # a busy machine breaks none
+settings.load_profile("laws")
 # Who starts the tests in the background may ignore Ctrl-C, and what we start would too.
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:

@@ -193,7 +193,7 @@ def proofs(project: Project) -> list[dict[str, list[dict[str, bool]]]]:
 def test_an_interrupt_ends_it_in_order(project: Project, begun: subprocess.Popen[str]) -> None:
     until(begun, "x:prove: 1 of 5")
     begun.send_signal(signal.SIGINT)
-    out, err = begun.communicate(timeout=60)
+    _, err = begun.communicate(timeout=60)
     assert begun.returncode == 130, err
     assert "interrupted by signal 2; what was finished is kept" in err
     assert not leans(project)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from time import monotonic
 from traceback import format_exception
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from pipeline.edge.lean.model import LeanStartError
 from pipeline.edge.process import Stopping
@@ -16,14 +16,22 @@ from pipeline.goals.model import Goal
 from pipeline.proof.model import Result
 from pipeline.proof.trials import FAILED, PROVED, Outcome, Trial
 
-SLACK = 2.0  # seconds that a worker may overrun its budget before it is cancelled
-GRACE = 10.0  # seconds that it has to end, once cancelled
 # Raised by a worker, these are no attempt's fault: there is no Lean, nothing more may start, memory is out.
 FAULTS = (LeanStartError, Stopping, SpecError, MemoryError)
 
 Worker = Callable[[Goal, float], Coroutine[Any, Any, Result]]
 Check = Callable[[Goal, Result], Coroutine[Any, Any, str]]
 T = TypeVar("T")
+
+
+class Patience(NamedTuple):
+    """Seconds that a worker may overrun its budget before it is cancelled, and that it then has to end."""
+
+    slack: float = 5.0
+    grace: float = 10.0
+
+
+PATIENCE = Patience()
 
 
 class Attempts(Protocol):
@@ -40,9 +48,11 @@ class Stuck(Exception):
     """A worker goes on after it was cancelled."""
 
 
-async def attempt(goal: Goal, trial: Trial, worker: Worker, check: Check, attempts: Attempts) -> Outcome:
-    result = await answer(goal, trial, worker)
-    if result.success and (why := await _ending(check(goal, result), trial)):
+async def attempt(
+    goal: Goal, trial: Trial, worker: Worker, check: Check, attempts: Attempts, patience: Patience
+) -> Outcome:
+    result = await answer(goal, trial, worker, patience)
+    if result.success and (why := await _ending(check(goal, result), trial, patience.grace)):
         result = replace(result, success=False, error=f"not verified: {why}")
     await _whatever_happens(attempts.record(goal, trial, result))
     return outcome(trial, result)
@@ -52,13 +62,15 @@ def outcome(trial: Trial, result: Result) -> Outcome:
     return Outcome(trial.number, PROVED if result.success else FAILED, round(result.time_seconds, 6), result.error)
 
 
-async def answer(goal: Goal, trial: Trial, worker: Worker) -> Result:
+async def answer(goal: Goal, trial: Trial, worker: Worker, patience: Patience) -> Result:
     """Whatever the worker does, the attempt has a result; FAULTS and a worker that cannot be ended are raised."""
     begun = monotonic()
     try:
-        return await asyncio.wait_for(_ending(worker(goal, trial.budget), trial), trial.budget + SLACK)
+        # not wait_for: that of Python 3.11 loses Stuck
+        async with asyncio.timeout(trial.budget + patience.slack):
+            return await _ending(worker(goal, trial.budget), trial, patience.grace)
     except TimeoutError as error:
-        what = str(error) or f"timeout: cancelled {SLACK:g} s after its {trial.budget:g} s"
+        what = str(error) or f"timeout: cancelled {patience.slack:g} s after its {trial.budget:g} s"
         return Result(False, trial.strategy, time_seconds=monotonic() - begun, error=what)
     except (*FAULTS, Stuck):
         raise
@@ -68,7 +80,7 @@ async def answer(goal: Goal, trial: Trial, worker: Worker) -> Result:
         return Result(False, trial.strategy, time_seconds=monotonic() - begun, error=what, metadata=seen)
 
 
-async def _ending(work: Coroutine[Any, Any, T], trial: Trial) -> T:
+async def _ending(work: Coroutine[Any, Any, T], trial: Trial, grace: float) -> T:
     """The work; cancelled, it has to end in time."""
     task, us = asyncio.ensure_future(work), asyncio.current_task()
     try:
@@ -77,9 +89,9 @@ async def _ending(work: Coroutine[Any, Any, T], trial: Trial) -> T:
         if not us or not us.cancelling():
             raise RuntimeError("it was cancelled, by nobody but itself") from None
         task.cancel()
-        await asyncio.wait({task}, timeout=GRACE)
+        await asyncio.wait({task}, timeout=grace)
         if not task.done():
-            raise Stuck(f"{trial.strategy} on {trial.goal} goes on {GRACE:g} s after it was cancelled") from None
+            raise Stuck(f"{trial.strategy} on {trial.goal} goes on {grace:g} s after it was cancelled") from None
         if not task.cancelled() and isinstance(error := task.exception(), FAULTS):
             raise error from None
         raise

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pipeline.goals.model import Goal
-from pipeline.proof.attempting import Attempts, Check, Worker, attempt, outcome
+from pipeline.proof.attempting import PATIENCE, Attempts, Check, Patience, Worker, attempt, outcome
 from pipeline.proof.journal import Journalled
 from pipeline.proof.replaying import in_flight
 from pipeline.proof.trials import CANCELLED, EXHAUSTED, FRONTIER, SOLVED, Outcome, Standing, Trial
@@ -48,6 +48,7 @@ class Means:
     sync: Callable[[], None]
     load: Callable[[], float] | None = None
     on_progress: Callable[[Progress], None] = lambda _: None
+    patience: Patience = PATIENCE
 
 
 async def run(
@@ -131,7 +132,7 @@ class _Search:
             async with self.door:
                 await asyncio.sleep(self.journalled.load(self.means.load()))
         means = self.means
-        return await attempt(goal, trial, means.workers[trial.strategy], means.check, means.attempts)
+        return await attempt(goal, trial, means.workers[trial.strategy], means.check, means.attempts, means.patience)
 
     async def _hear(self) -> None:
         """What has ended is told in the order of trials."""

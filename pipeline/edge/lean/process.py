@@ -55,7 +55,7 @@ class Repl:
     def __init__(self, command: Command, starter: Starter) -> None:
         self._starter = starter
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115  # closed in `end`
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._printed}
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._printed}
         self._child = starter.start(command.argv, command.env, cwd=command.cwd, **pipes)
         assert self._child.stdin is not None
         assert self._child.stdout is not None
