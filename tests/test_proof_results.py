@@ -3,11 +3,13 @@
 import csv
 import io
 import itertools
+from html.parser import HTMLParser
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.proof.page import page
 from pipeline.proof.results import PROVED, counted, pass_at_k, quantile, results, script, table
 
 SEARCH = {
@@ -25,7 +27,7 @@ def record(
     return {
         "goal": goal, "key": f"{goal}#{sample}", "sample": sample, "status": status,
         "strategy": "micro" if won else "", "level": 0, "seconds": seconds, "line": 1, "difficulty": 0.3,
-        "of": {"text": "1 + 1 = 2", "context": []}, "tactics": ["rfl"] if won else [], "metadata": {"category": "nat"},
+        "of": {"text": "1 + 1 = 2", "context": []}, "tactics": ["rfl"] if won else [], "metadata": {"category": "nat"}, "why": "" if won else "nothing more to try",
         "attempts": [{"strategy": strategy, "success": success} for strategy, success in attempts],
     }  # fmt: skip
 
@@ -106,3 +108,46 @@ def test_the_proofs_are_a_lean_file_with_context_kept_apart() -> None:
         "section", "-- d-1: micro, 0.5 s", "open Nat", "theorem «d-1» : 1 + 1 = 2 := by", "  intro n", "  cases n with",
         "  | zero => rfl", "  | succ n => rfl", "end", "",
     ]  # fmt: skip
+
+
+class Seen(HTMLParser):
+    """The tags that a browser would find, those that are open, and what stands in cells."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.attributes: list[str] = []
+        self.words = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [name for name, _ in attrs]
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+def test_the_page_has_all_goals_and_needs_nothing_from_outside() -> None:
+    hostile = {**record("e", "open", ("micro", False)), "why": "<script>alert(1)</script>", "goal": "<b>&amp;"}
+    refused = {"refused": [{"line": 7, "id": "odd", "why": "it is false, by `decide`"}]}
+    found = [*FOUND, hostile]
+    seen = Seen(page("lean-bank", results(refused, SEARCH, found, [1]), refused, found))
+    assert not seen.open
+    assert not {"script", "b", "link", "img"} & {*seen.tags}
+    assert not {"src", "href"} & {*seen.attributes}
+    assert "lean-bank: 2 of 5 goals proved" in seen.words
+    assert all(word in seen.words for word in ("d-1", "rfl", "<script>alert(1)</script>", "<b>&amp;", "it is false"))
+    assert seen.tags.count("details") == 5
+
+
+def test_the_page_of_a_bank_without_a_proof_has_no_curve() -> None:
+    found = [record("b", "open", ("micro", False))]
+    assert "svg" not in Seen(page("x", results({"refused": []}, SEARCH, found, [1]), {"refused": []}, found)).tags

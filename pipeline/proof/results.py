@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import comb
 from typing import Any
 
+from pipeline.core.words import duration, plural
+
 Record = Mapping[str, Any]
 
 PROVED, OPEN, FRONTIER = "proved", "open", "frontier"
@@ -50,6 +52,14 @@ def results(bank: Record, search: Record, found: Sequence[Record], pass_at: Sequ
         "goals_refused": len(bank["refused"]),
         "goals": [_goal(name, each) for name, each in by_goal.items()],
     }
+
+
+def headline(results: Record) -> str:
+    total, solved, half = results["goals_total"], results["goals_solved"], results["time_to_proof"]["p50"]
+    often = f", half of them within {duration(half, 2)}" if half is not None else ""
+    open_ = total - results["goals_processed"]
+    left = f"; {open_} not tried to the end ({results['stopped']})" if open_ else ""
+    return f"{solved} of {plural(total, 'goal')} proved{often}{left}"
 
 
 def grouped(found: Iterable[Record]) -> dict[str, list[Record]]:
