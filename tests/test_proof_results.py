@@ -27,7 +27,8 @@ def record(
     return {
         "goal": goal, "key": f"{goal}#{sample}", "sample": sample, "status": status,
         "strategy": "micro" if won else "", "level": 0, "seconds": seconds, "line": 1, "difficulty": 0.3,
-        "of": {"text": "1 + 1 = 2", "context": []}, "tactics": ["rfl"] if won else [], "metadata": {"category": "nat"}, "why": "" if won else "nothing more to try",
+        "of": {"text": "1 + 1 = 2", "context": []}, "tactics": ["rfl"] if won else [], "metadata": {"category": "nat"},
+        "why": "" if won else "nothing more to try",
         "attempts": [{"strategy": strategy, "success": success} for strategy, success in attempts],
     }  # fmt: skip
 
