@@ -106,7 +106,9 @@ def refused(answer: LeanError) -> Mapping[str, Any]:
 
 
 def say(**fields: Any) -> None:
-    print("REPL>", json.dumps({"sid": None, "tacticState": None, "error": None, **fields}, ensure_ascii=False), flush=True)
+    print(
+        "REPL>", json.dumps({"sid": None, "tacticState": None, "error": None, **fields}, ensure_ascii=False), flush=True
+    )
 
 
 def elaborate(lean: Lean, file: File) -> int:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import indent
 
 from pipeline.edge.lean.model import Theorem
 
 REPL = "Lean4Repl"  # the module of LeanDojo that every file for it imports
 GAP = "by\n  lean_dojo_repl\n  sorry\n"  # what LeanDojo puts where a proof was
+INDENT = "  "
 _IMPORT = "import "
 
 
@@ -36,9 +38,15 @@ def gapped(theorem: Theorem, name: str) -> str:
     return head(theorem, name) + GAP
 
 
-def proved(before: str, script: Sequence[str], name: str) -> Checked:
+def one_tactic(script: Sequence[str]) -> str:
+    """A whole proof in brackets: what Lean's parser takes as one tactic does not leave its theorem."""
+    inside = indent("\n".join(script), INDENT)
+    return f"(\n{inside}\n)"
+
+
+def proved(before: str, proof: str, name: str) -> Checked:
     """`before`: the file up to the proof."""
-    text = "\n".join([f"{before}by", *map(_indented, script), "", ""])
+    text = f"{before}by\n{indent(proof, INDENT)}\n\n"
     return Checked(f"{text}#print axioms {name}\n", text.count("\n") + 1, name)
 
 
@@ -50,7 +58,3 @@ def up_to_proof(modified: str) -> str:
 
 def _is_import(text: str) -> bool:
     return text.strip().startswith(_IMPORT)
-
-
-def _indented(tactic: str) -> str:
-    return "\n".join(f"  {line}" if line else line for line in tactic.strip().split("\n"))

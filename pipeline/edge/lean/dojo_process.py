@@ -13,17 +13,20 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from threading import Event, Timer
 from typing import Any, NamedTuple
 
 import psutil
 
-from pipeline.edge.child import await_end, has_ended, signal_group
+from pipeline.edge.child import has_ended, signal_group
+from pipeline.edge.lean.model import Stop
 from pipeline.edge.lean.process import Ended, Overrun, Starter
+from pipeline.edge.lean.turns import LOOK, look
+from pipeline.edge.process import Stopping
 
 CHILD = Path(__file__).with_name("dojo_child.py")
 LAST_WORDS = 2000
 PIECE = 1 << 16
+PAUSE = 0.02  # seconds between looks at whether a process has ended
 POLITE = 2.0  # seconds that a Dojo has to put away what it made
 
 
@@ -35,26 +38,27 @@ class Ran(NamedTuple):
     err: str
 
 
-def ran(starter: Starter, argv: Sequence[str], env: Mapping[str, str], cwd: str, timeout: float) -> Ran:
+def ran(
+    starter: Starter, argv: Sequence[str], env: Mapping[str, str], cwd: str, timeout: float, stop: Stop | None = None
+) -> Ran:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         child = starter.start(argv, env, cwd=cwd, stdout=out, stderr=err)
-        late = Event()
-
-        def end() -> None:
-            late.set()
-            signal_group(child.pid, signal.SIGKILL)
-
-        timer = Timer(timeout, end)
-        timer.start()
         try:
-            await_end(child)
+            _await(child, time.monotonic() + timeout, stop)
         finally:
-            timer.cancel()
-            timer.join()
             starter.end(child)
-        if late.is_set():
-            raise Overrun
+        if starter.stopping:
+            raise Stopping
         return Ran(child.returncode, _read(out), _read(err))
+
+
+def _await(child: subprocess.Popen[bytes], deadline: float, stop: Stop | None) -> None:
+    while not has_ended(child):
+        look(stop)
+        if time.monotonic() >= deadline:
+            signal_group(child.pid, signal.SIGKILL)
+            raise Overrun
+        time.sleep(PAUSE)
 
 
 def _read(file: Any) -> str:
@@ -64,7 +68,7 @@ def _read(file: Any) -> str:
 
 
 class DojoProcess:
-    """Used by one thread at a time.  After Ended and Overrun it is of no use."""
+    """Used by one thread at a time.  After Ended, Overrun and Interrupted it is of no use: it may still be busy."""
 
     def __init__(self, starter: Starter, env: Mapping[str, str], cwd: str) -> None:
         self._starter = starter
@@ -82,22 +86,30 @@ class DojoProcess:
     def pid(self) -> int:
         return self._child.pid
 
-    def ask(self, request: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+    @property
+    def stopping(self) -> bool:
+        """The build ends, and all of its processes."""
+        return self._starter.stopping
+
+    def ask(self, request: Mapping[str, Any], timeout: float, stop: Stop | None = None) -> dict[str, Any]:
         deadline = time.monotonic() + timeout
         try:
             self._in.write(json.dumps(request).encode() + b"\n")
             self._in.flush()
         except BrokenPipeError:
             raise Ended(self.last_words()) from None
-        answer: dict[str, Any] = json.loads(self._line(deadline))
+        answer: dict[str, Any] = json.loads(self._line(deadline, stop))
         self.file = answer.get("file", self.file)
         return answer
 
-    def _line(self, deadline: float) -> bytes:
+    def _line(self, deadline: float, stop: Stop | None) -> bytes:
         while b"\n" not in self._rest:
+            look(stop)
             left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self._out], [], [], left)[0]:
+            if left <= 0:
                 raise Overrun
+            if not select.select([self._out], [], [], min(left, LOOK))[0]:
+                continue
             piece = os.read(self._out.fileno(), PIECE)
             if not piece:
                 raise Ended(self.last_words())
@@ -114,7 +126,7 @@ class DojoProcess:
             self._in.close()  # a Dojo that does nothing puts away what it made, and ends
         deadline = time.monotonic() + POLITE
         while not has_ended(self._child) and time.monotonic() < deadline:
-            time.sleep(0.01)
+            time.sleep(PAUSE)
         for each in _descendants(self._child.pid):
             with suppress(psutil.NoSuchProcess):
                 each.kill()

@@ -13,15 +13,20 @@ from pipeline.edge.lean.model import (
     LeanError,
     ProofFinished,
     ProofGivenUp,
+    Stop,
     TacticResult,
     TacticState,
     Theorem,
 )
 from pipeline.edge.lean.process import Ended, Overrun
+from pipeline.edge.process import Stopping
 
 GRACE = 5.0  # seconds after which the process of a Dojo is killed that did not say itself that time is over
 REPLAY = 60.0
 GIVEN_UP = ("sorry", "admit")
+
+
+Opening = Callable[[], tuple[DojoProcess, dict[str, Any]]]
 
 
 class DojoSession:
@@ -30,9 +35,9 @@ class DojoSession:
     `open`: a new Dojo for the theorem, and its answer; `closed` is called once."""
 
     def __init__(
-        self, theorem: Theorem, open_: Callable[[], tuple[DojoProcess, dict[str, Any]]], closed: Callable[[], object]
+        self, theorem: Theorem, open_: Opening, closed: Callable[[], object], stop: Stop | None = None
     ) -> None:
-        self._theorem, self._open, self._closed = theorem, open_, closed
+        self._theorem, self._open, self._closed, self._stop = theorem, open_, closed, stop
         self._came: list[tuple[int, str]] = [(-1, "")]  # from which state, by which tactic
         self._there: dict[int, int] = {}  # state -> its number in the present Dojo
         self._dojo: DojoProcess | None = None
@@ -57,13 +62,19 @@ class DojoSession:
     def _asked(self, number: int, tactic: str, timeout: float) -> dict[str, Any]:
         assert self._dojo is not None
         try:
-            answer = self._dojo.ask({"sid": number, "tactic": tactic, "timeout": timeout}, timeout + GRACE)
+            answer = self._dojo.ask({"sid": number, "tactic": tactic, "timeout": timeout}, timeout + GRACE, self._stop)
         except Overrun:
             answer = {"lost": "timeout", "error": f"not done after {timeout + GRACE:g} seconds; the process was killed"}
         except Ended as error:
             answer = {"lost": "crash", "error": f"the process ended: {error}"}
+        except BaseException:
+            self._lose()  # it may still be busy
+            raise
         if "lost" in answer:
+            stopping = self._dojo.stopping
             self._lose()
+            if stopping:
+                raise Stopping  # it ended with the build, and the tactic is not to blame
         return answer
 
     def _result(self, before: int, tactic: str, answer: dict[str, Any]) -> TacticResult:
