@@ -106,7 +106,7 @@ def by_cases(goal: PrintedGoal, modulus: int, cost: float) -> Iterator[Move]:
     """All residues of all leaves, and in each case the residues of all products that occur."""
     leaves = involved(goal)
     names = goal.fresh("hr", len(leaves))
-    split = [within(name, range(modulus), leaf) for name, leaf in zip(names, leaves, strict=True)]
+    split = [within(name, range(modulus), f"{leaf} % {modulus}") for name, leaf in zip(names, leaves, strict=True)]
     apart = " <;> ".join(f"({cases(name, modulus)})" for name in names)
     count = modulus ** len(leaves)
     tail = f"(first | omega | (simp [*, {MODULO}]; done) | (simp_all [{MODULO}]; done) | grind -verbose)"
@@ -140,7 +140,7 @@ def one_variable(goal: PrintedGoal, modulus: int) -> Iterator[Move]:
     name = goal.fresh("hr")[0]
     tail = f"(first | omega | (simp [{name}, {MODULO}]; done) | (simp_all [{MODULO}]; done) | grind -verbose)"
     for place, variable in enumerate(goal.of_type("Nat", "Int")[:3]):
-        split = [within(name, range(modulus), variable), cases(name, modulus)]
+        split = [within(name, range(modulus), f"{variable} % {modulus}"), cases(name, modulus)]
         yield Move(1.0 + 0.02 * modulus + 0.3 * place, "residues", f"{chain(split)} <;> {tail}", LONG, closing=True)
         if modulus <= 5:
             yield Move(2.0 + 0.3 * place, "residues", chain(split), SHORT)
