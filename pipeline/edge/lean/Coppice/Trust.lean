@@ -120,20 +120,21 @@ def entering (parts : List Name) (todo : List Todo) : List Todo := Id.run do
   for p in parts do todo := .enter p :: todo
   return todo
 
-def sumOf (env : Environment) (sound : Sound) (parts : List Name) : Rests := Id.run do
+def sumOf (sound : Sound) (parts : List Name) : Rests := Id.run do
   let mut all : Rests := {}
-  for p in parts do all := all.with (sound.of (headOf env p))
+  for p in parts do all := all.with (sound.of p)
   return all
 
 /-- Looks through imported constants and all that they use, once each. -/
 partial def through (env : Environment) (todo : List Todo) (begun : NameSet) (sound : Sound) : Ruled Sound :=
   match todo with
   | [] => .ok sound
-  | .leave n parts :: todo => through env todo begun (sound.add n (sumOf env sound parts))
+  | .leave n parts :: todo => through env todo begun (sound.add n (sumOf sound parts))
   | .enter n :: todo =>
-    let n := headOf env n
     if sound.seen.contains n || begun.contains n then through env todo begun sound
     else if runsCode n then .error (axiom? n)
+    else if headOf env n != n then
+      through env (.enter (headOf env n) :: .leave n [headOf env n] :: todo) (begun.insert n) sound
     else match trusted? n, parts? env n with
       | some rests, _ => through env todo begun (sound.add n rests)
       | none, some parts => through env (entering parts (.leave n parts :: todo)) (begun.insert n) sound
@@ -221,7 +222,7 @@ def accepted (known : IO.Ref Sound) (base env : Environment) (d : TheoremVal) (t
       | .error t => return .error t
       | .ok base => match ← addedTo base (.thmDecl d) token? with
         | .error t => return .error t
-        | .ok _ => return .ok (sumOf env sound found.imported).names
+        | .ok _ => return .ok (sumOf sound found.imported).names
 
 end Coppice
 end
