@@ -1,4 +1,4 @@
-"""What is refused: every kind of syntax that this Lean has, if its name sounds as though it could run code, is decided."""
+"""What is refused: each kind of syntax of this Lean that by its name could run code is refused, or said to be harmless."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HARMLESS = {
     "Lean.Parser.Term.waitIfTypeContainsMVar": "postpones an elaboration",
     "Lean.Parser.Term.waitIfTypeMVar": "postpones an elaboration",
 }
-COMMANDS = re.compile(r"command|Command|Cmd|Lean\.Option\.|configElab|elabConfigGetter|commandConfigElab|Lean\.Widget\.")
+COMMANDS = re.compile(r"command|Command|Cmd|Lean\.Option\.|configElab|elabConfigGetter|ConfigElab|Lean\.Widget\.")
 
 
 @pytest.fixture(scope="module")

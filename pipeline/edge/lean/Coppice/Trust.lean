@@ -186,8 +186,9 @@ def declaration? (env : Environment) (n : Name) : Option Declaration :=
   | some (.inductInfo v) => some (.inductDecl v.levelParams v.numParams (typesOf env v.all) v.isUnsafe)
   | _ => none
 
-def addedTo (base : Environment) (d : Declaration) (token? : Option IO.CancelToken) : BaseIO (Ruled Environment) := do
-  match base.addDeclCore 0 d token? with
+def addedTo (base : Kernel.Environment) (d : Declaration) (token? : Option IO.CancelToken) :
+    BaseIO (Ruled Kernel.Environment) := do
+  match base.addDecl (({} : Options).setNat `maxHeartbeats 0) d token? with
   | .ok base => return .ok base
   | .error e =>
     let text ← (e.toMessageData {}).toString
@@ -195,8 +196,8 @@ def addedTo (base : Environment) (d : Declaration) (token? : Option IO.CancelTok
     return trouble "kernel" ("the kernel does not take it: " ++ text)
 
 /-- The kernel takes them all anew, whatever the environment that they come from was told of them. -/
-partial def again (env base : Environment) (names : List Name) (token? : Option IO.CancelToken) :
-    BaseIO (Ruled Environment) := do
+partial def again (env : Environment) (base : Kernel.Environment) (names : List Name) (token? : Option IO.CancelToken) :
+    BaseIO (Ruled Kernel.Environment) := do
   match names with
   | [] => return .ok base
   | n :: rest => match declaration? env n with
@@ -206,8 +207,8 @@ partial def again (env base : Environment) (names : List Name) (token? : Option 
       | .error t => return .error t
 
 /-- The axioms of a proof that counts.  `base` is the environment in which nothing was done. -/
-def accepted (known : IO.Ref Sound) (base env : Environment) (d : TheoremVal) (token? : Option IO.CancelToken) :
-    BaseIO (Ruled (List String)) := do
+def accepted (known : IO.Ref Sound) (base : Kernel.Environment) (env : Environment) (d : TheoremVal)
+    (token? : Option IO.CancelToken) : BaseIO (Ruled (List String)) := do
   if d.value.hasSorry || d.type.hasSorry then return trouble "sorry" "the proof contains `sorry`"
   if d.value.hasMVar || d.type.hasMVar then return trouble "tactic" "the proof contains metavariables"
   if d.value.hasFVar || d.type.hasFVar then
