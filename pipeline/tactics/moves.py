@@ -19,6 +19,7 @@ from pipeline.tactics import (
     residues,
     rewriting,
     roots,
+    sequences,
     specialising,
     witnesses,
 )
@@ -33,6 +34,7 @@ FAMILIES: dict[str, Callable[[PrintedGoal], Iterator[Move]]] = {
     "cases": cases.propose,
     "rewriting": rewriting.propose,
     "specialising": specialising.propose,
+    "sequences": sequences.propose,
     "residues": residues.propose,
     "powers": powers.propose,
     "bounds": bounds.propose,
