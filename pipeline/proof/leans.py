@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.edge.job import Job
-from pipeline.edge.lean import dojo, dojo_project, process
+from pipeline.edge.lean import dojo, dojo_project, native, process
 from pipeline.edge.lean.model import Lean
 from pipeline.edge.lean.pool import Pool
+from pipeline.edge.lean.process import Command
 from pipeline.edge.lean.toolchain import ready
 
 REPL = Path(process.__file__).with_name("Repl.lean")
@@ -29,15 +30,27 @@ def described(backend: str, project: str) -> Mapping[str, str]:
     return {"backend": backend, "version": VERSIONS[backend](project)}
 
 
-def _wasm(job: Job, keys: Mapping[str, Any]) -> Pool:
-    command = ready().command(REPL)
+def _wasm(job: Job, keys: Mapping[str, Any]) -> Lean:
+    return _pool(job, keys, ready().command(REPL))
+
+
+def _native(job: Job, keys: Mapping[str, Any]) -> Lean:
+    return _pool(job, keys, native.command(REPL, keys["project"]))
+
+
+def _pool(job: Job, keys: Mapping[str, Any], command: Command) -> Pool:
     env, _ = job.processes.environment(job.target.run, command.env, ())
-    return Pool(replace(command, env=env), job.processes, keys["processes"], _wasm_version())
+    version = VERSIONS[keys["backend"]](keys["project"])
+    return Pool(replace(command, env=env), job.processes, keys["processes"], version, keys["memory"])
 
 
-def _wasm_version() -> str:
+def _wasm_version(_project: str) -> str:
     """Answers depend on the REPL too."""
     return f"{ready().version} repl {sha256(REPL.read_bytes()).hexdigest()[:8]}"
+
+
+def _native_version(project: str) -> str:
+    return native.version(REPL, project)
 
 
 def _leandojo(job: Job, keys: Mapping[str, Any]) -> Lean:
@@ -50,8 +63,13 @@ def _leandojo_version(project: str) -> str:
     return dojo_project.project(project).version
 
 
-BACKENDS: Mapping[str, Callable[[Job, Mapping[str, Any]], Lean]] = {"wasm": _wasm, "leandojo": _leandojo}
+BACKENDS: Mapping[str, Callable[[Job, Mapping[str, Any]], Lean]] = {
+    "wasm": _wasm,
+    "native": _native,
+    "leandojo": _leandojo,
+}
 VERSIONS: Mapping[str, Callable[[str], str]] = {
-    "wasm": lambda project: _wasm_version(),
+    "wasm": _wasm_version,
+    "native": _native_version,
     "leandojo": _leandojo_version,
 }

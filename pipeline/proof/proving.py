@@ -54,7 +54,7 @@ def prove(job: Job) -> None:
         wanted = Wanted(
             goals=[replace(sample.goal, id=sample.name) for sample in samples],
             rules=rules_of(asked, pace),
-            workers={name: made(name, lean) for name in asked.strategies},
+            workers=made(asked.strategies, params, lean),
             config=_config(params["codes"], samples),
             use_cache=asked.tactic_cache and asked.samples == 1,
             deadline=asked.timeout,

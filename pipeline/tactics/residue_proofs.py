@@ -45,7 +45,7 @@ def by_computation(sides: Sequence[Side], claim: str, modulus: int, kinds: dict[
 def residue(leaf: str, kind: str, modulus: int, names: Names) -> list[str]:
     """A natural below the modulus; the fact about it is `leaf % m = r`."""
     name, fact = names.leaves[leaf]
-    found = f"({leaf}) % {modulus}"
+    found = f"({leaf} : {kind}) % {modulus}"
     value = found if kind == "Nat" else f"({found}).toNat"
     cast = name if kind == "Nat" else f"({name} : Int)"
     return [

@@ -25,17 +25,19 @@ START = 300.0  # seconds that a process has until it is ready
 LOOK = 0.1  # seconds between looks at whether to stop
 HURRY = 0.4  # seconds that the answer has when it is not wanted any more: often it is all but there
 PIECE = 1 << 16
+LAST_WORDS = 2000  # bytes
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _decode = json.JSONDecoder().decode
 
 
 @dataclass(frozen=True)
 class Command:
-    """How to start a Lean that runs Repl.lean."""
+    """How to start a Lean that runs Repl.lean.  `name`: what it is, for people."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
     cwd: str
+    name: str = "Lean"
 
 
 class Starter(Protocol):
@@ -86,6 +88,7 @@ class Repl:
         self._aside: deque[bytes] = deque(maxlen=20)  # lines that were no answers
         self._deadline = time.monotonic() + START
         self._is_ready = False
+        self._seen = 0  # how much of what it printed was before it was ready, and says nothing of its end
 
     @property
     def pid(self) -> int:
@@ -97,6 +100,7 @@ class Repl:
             self._answer(READY, self._deadline, stop, 0.0)
             self._is_ready = True
             self._aside.clear()
+            self._seen = self._printed.seek(0, os.SEEK_END)
 
     def ask(self, request: Mapping[str, Any], timeout: float, stop: Stop | None = None) -> dict[str, Any]:
         word = secrets.token_hex(8)
@@ -147,10 +151,9 @@ class Repl:
 
     def last_words(self) -> str:
         """What it printed that was no answer, as far as it is about its end."""
-        self._printed.seek(0, os.SEEK_END)
-        self._printed.seek(max(0, self._printed.tell() - 2000))
-        heard = [] if self._is_ready else [line for line in [*self._aside, self._rest] if line.strip()]
-        return b"\n".join([*heard, self._printed.read()]).decode(errors="replace").strip()
+        self._printed.seek(max(self._seen, self._printed.seek(0, os.SEEK_END) - LAST_WORDS))
+        heard = [line for line in [*self._aside, self._rest] if line.strip()]
+        return b"\n".join([*heard, self._printed.read()])[-LAST_WORDS:].decode(errors="replace").strip()
 
     def kill(self) -> None:
         """At once; whoever waits for an answer gets Ended."""

@@ -79,7 +79,7 @@ class Slot:
                 try:
                     self._repl = Repl(self._command, self._starter)
                 except OSError as error:
-                    raise LeanStartError(f"Lean does not start: {error}") from error
+                    raise LeanStartError(f"{self._command.name} does not start: {error}") from error
 
     def _started(self, stop: Stop | None) -> Warm:
         """Interrupted, it goes on starting: somebody will want it."""
@@ -97,7 +97,7 @@ class Slot:
                 self._warm = Warm(self._ask, self._repl.pid, self._most)
                 return self._warm
             self._lose()
-        raise LeanStartError(f"Lean does not start: {why}")
+        raise LeanStartError(f"{self._command.name} does not start: {why}")
 
     def _lose(self) -> None:
         """Its process is of no use any more."""
