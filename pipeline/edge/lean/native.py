@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
-from pipeline.edge.lean import kept
+from pipeline.edge.lean import kept, parts
 from pipeline.edge.lean.model import LeanStartError
 from pipeline.edge.lean.process import Command
 
 WRITTEN_FOR = "4.28"
 INSTALL = "install elan (https://lean-lang.org/install), or take the backend wasm"
-HEAD = "public meta import Lean\n"
+HEAD = "import Coppice\n"
 PASSED = ("PATH", "HOME", "ELAN_HOME", "LEAN_PATH")
 _VERSION = re.compile(r"version ([^,)]+)")
 _LIBRARY = re.compile(r"^\s*lean_lib\s+«?([\w.]+)»?", re.MULTILINE)
@@ -27,17 +27,24 @@ _LIBRARY = re.compile(r"^\s*lean_lib\s+«?([\w.]+)»?", re.MULTILINE)
 def command(repl: Path, project: str) -> Command:
     """A process of `repl`."""
     name = f"Lean {lean_version(project)} of the PATH (the REPL is written for {WRITTEN_FOR})"
-    env = {each: os.environ[each] for each in PASSED if each in os.environ}
     if not project:
-        return Command((_tool("lean"), str(repl.resolve())), env, str(repl.parent.resolve()), name)
+        return Command((_tool("lean"), str(repl.resolve())), _environment(""), str(repl.parent.resolve()), name)
     placed = _placed(_importing(repl.read_text(), libraries(Path(project))))
-    return Command((_tool("lake"), "env", "lean", str(placed)), env, os.path.abspath(project), name)
+    return Command((_tool("lake"), "env", "lean", str(placed)), _environment(project), os.path.abspath(project), name)
 
 
-def version(repl: Path, project: str) -> str:
+def _environment(project: str) -> dict[str, str]:
+    """With the REPL's module among what is searched; lake puts the project's before it."""
+    env = {each: os.environ[each] for each in PASSED if each in os.environ}
+    lean = f"native {lean_version(project)}"
+    compiled = parts.compiled((_tool("lean"),), env, os.path.abspath(project or kept.cache()), lean)
+    return {**env, "LEAN_PATH": ":".join(filter(None, [env.get("LEAN_PATH", ""), str(compiled)]))}
+
+
+def version(project: str) -> str:
     """It changes with whatever may change an answer: the Lean, the REPL, the project's sources."""
-    parts = [lean_version(project), "native", "repl", sha256(repl.read_bytes()).hexdigest()[:8]]
-    return " ".join([*parts, "project", _content(Path(project))] if project else parts)
+    named = [lean_version(project), "native", "repl", parts.fingerprint()]
+    return " ".join([*named, "project", _content(Path(project))] if project else named)
 
 
 def lean_version(project: str) -> str:
