@@ -1,0 +1,119 @@
+"""The backend native, on a `lean` of the PATH that is a script: the Lean behind it is the one from npm."""
+
+import re
+import shlex
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from leaning import REPL, command
+
+from pipeline.edge.lean import native
+from pipeline.edge.lean.model import LeanError, LeanStartError, ProofFinished, Theorem
+from pipeline.edge.lean.pool import Pool
+from pipeline.edge.process import Processes
+
+LEAN = """#!/bin/sh
+case $1 in
+--version) echo "Lean (version {version}, wasm32, commit 0123, Release)" ;;
+*) {path}exec {argv} "$@" ;;
+esac
+"""
+# What `lake env` does: it runs a command so that the project's modules are found.
+LAKE = """#!/bin/sh
+test "$1" = env && shift && LEAN_PATH={path}:$PWD exec "$@"
+"""
+LAKEFILE = '[[lean_lib]]\nname = "Sums"\n\n[[lean_lib]]\nname = "More"\nroots = []\n'
+SUMS = "module\npublic theorem Sums.two : 1 + 1 = 2 := rfl\npublic axiom Sums.no : 1 = 2\n"
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with `lean` and `lake`, the only one on the PATH but for the system's."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    return folder
+
+
+def put(path: Path, name: str, text: str) -> None:
+    (path / name).write_text(text)
+    (path / name).chmod(0o755)
+
+
+def lean(path: Path, version: str = "4.28.0-pre") -> None:
+    """In `lake env` the module path is what lake says."""
+    wasm = command()
+    argv = shlex.join(wasm.argv[:-1])
+    library = wasm.env["LEAN_PATH"]
+    put(path, "lean", LEAN.format(version=version, argv=argv, path=f"LEAN_PATH=${{LEAN_PATH:-{library}}} "))
+    put(path, "lake", LAKE.format(path=library))
+
+
+@pytest.fixture
+def sums(path: Path, tmp_path: Path) -> Path:
+    """A lake project that is built."""
+    lean(path)
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "lakefile.toml").write_text(LAKEFILE)
+    (folder / "Sums.lean").write_text(SUMS)
+    subprocess.run(["lean", "Sums.lean", "-o", "Sums.olean"], cwd=folder, capture_output=True, check=True)
+    return folder
+
+
+def test_the_modules_of_a_project_are_there_and_their_axioms_are_seen(sums: Path, processes: Processes) -> None:
+    with closing(Pool(native.command(REPL, str(sums)), processes)) as pool:
+        session, start = pool.open(Theorem("a", "1 + 1 = 2"))
+        assert isinstance(session.run_tac(start, "exact Sums.two", 9), ProofFinished)
+        session, start = pool.open(Theorem("a", "1 = 2"))
+        answer = session.run_tac(start, "exact Sums.no", 9)
+        assert isinstance(answer, LeanError)
+        assert answer.kind == "axioms"
+
+
+def test_without_a_project_it_is_the_core_library(path: Path) -> None:
+    lean(path)
+    found = native.command(REPL, "")
+    assert found.argv == (str(path / "lean"), str(REPL))
+    assert native.version(REPL, "").startswith("4.28.0-pre native repl ")
+
+
+def test_the_version_changes_with_the_sources_of_the_project(path: Path, tmp_path: Path) -> None:
+    lean(path)
+    folder = tmp_path / "project"
+    (folder / ".lake").mkdir(parents=True)
+    seen = []
+    for name in ("lakefile.toml", "A.lean", ".lake/B.lean", "notes.txt", "lake-manifest.json"):
+        (folder / name).write_text("x")
+        seen.append(native.version(REPL, str(folder)))
+    assert seen[0] != seen[1] == seen[2] == seen[3] != seen[4]
+
+
+def test_a_project_names_its_libraries_in_either_lakefile(tmp_path: Path) -> None:
+    (tmp_path / "lakefile.lean").write_text(
+        "import Lake\nlean_lib «Sums» where\n  x := 1\n@[default_target]\nlean_lib B\n"
+    )
+    assert native.libraries(tmp_path) == ["Sums", "B"]
+    (tmp_path / "lakefile.toml").write_text(LAKEFILE)
+    assert native.libraries(tmp_path) == ["Sums"]
+
+
+def test_what_is_missing_is_said_with_what_to_install(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(LeanStartError, match=r"no `lean` on the PATH: install elan .* or take the backend wasm"):
+        native.command(REPL, "")
+    put(path, "lean", "#!/bin/sh\necho error: no default toolchain configured >&2; exit 1\n")
+    with pytest.raises(LeanStartError, match="no default toolchain configured"):
+        native.command(REPL, "")
+    lean(path)
+    with pytest.raises(LeanStartError, match="it is no lake project"):
+        native.command(REPL, str(tmp_path))
+
+
+def test_a_lean_that_is_too_old_says_so_itself(path: Path, processes: Processes) -> None:
+    put(path, "lean", LEAN.format(version="4.9.0", argv="echo 'Repl.lean:1:0: unexpected identifier'; false", path=""))
+    with closing(Pool(native.command(REPL, ""), processes)) as pool:
+        wanted = "Lean 4.9.0 of the PATH (the REPL is written for 4.28) does not start: Repl.lean:1:0: unexpected"
+        with pytest.raises(LeanStartError, match=re.escape(wanted)):
+            pool.open(Theorem("a", "True"))
