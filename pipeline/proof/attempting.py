@@ -13,7 +13,7 @@ from pipeline.edge.lean.model import LeanStartError, NotElaborated
 from pipeline.edge.process import Stopping
 from pipeline.errors import SpecError
 from pipeline.goals.model import Goal
-from pipeline.proof.model import Result
+from pipeline.proof.model import RAISED, Result
 from pipeline.proof.trials import FAILED, PROVED, Outcome, Trial
 
 # Raised by a worker, these are no attempt's fault: there is no Lean, nothing more may start, memory is out.
@@ -77,7 +77,7 @@ async def answer(goal: Goal, trial: Trial, worker: Worker, patience: Patience) -
     except Exception as error:  # a worker may be anybody's: what it raises is what came of the attempt
         if is_fault(error):
             raise
-        seen = {"raised": type(error).__name__, "traceback": "".join(format_exception(error))}
+        seen = {RAISED: type(error).__name__, "traceback": "".join(format_exception(error))}
         what = f"{type(error).__name__}: {error}"
         return Result(False, trial.strategy, time_seconds=monotonic() - begun, error=what, metadata=seen)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from hashlib import sha256
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.edge.job import Job
-from pipeline.edge.lean import native, process
+from pipeline.edge.lean import dojo, dojo_project, native, process
 from pipeline.edge.lean.model import Lean
 from pipeline.edge.lean.pool import Pool
 from pipeline.edge.lean.process import Command
@@ -24,7 +25,7 @@ def opened(job: Job) -> Lean:
     return BACKENDS[keys["backend"]](job, keys)
 
 
-def described(backend: str, project: str = "") -> Mapping[str, str]:
+def described(backend: str, project: str) -> Mapping[str, str]:
     """What is recorded of it."""
     return {"backend": backend, "version": VERSIONS[backend](project)}
 
@@ -52,5 +53,23 @@ def _native_version(project: str) -> str:
     return native.version(REPL, project)
 
 
-BACKENDS: Mapping[str, Callable[[Job, Mapping[str, Any]], Lean]] = {"wasm": _wasm, "native": _native}
-VERSIONS: Mapping[str, Callable[[str], str]] = {"wasm": _wasm_version, "native": _native_version}
+def _leandojo(job: Job, keys: Mapping[str, Any]) -> Lean:
+    elan = {"ELAN_HOME": os.environ["ELAN_HOME"]} if "ELAN_HOME" in os.environ else {}
+    env, _ = job.processes.environment(job.target.run, elan, ())
+    return dojo.opened(keys["project"], job.processes, env, keys["processes"])
+
+
+def _leandojo_version(project: str) -> str:
+    return dojo_project.project(project).version
+
+
+BACKENDS: Mapping[str, Callable[[Job, Mapping[str, Any]], Lean]] = {
+    "wasm": _wasm,
+    "native": _native,
+    "leandojo": _leandojo,
+}
+VERSIONS: Mapping[str, Callable[[str], str]] = {
+    "wasm": _wasm_version,
+    "native": _native_version,
+    "leandojo": _leandojo_version,
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -71,7 +72,7 @@ def decided(goal: PrintedGoal, naturals: Sequence[str], ranges: dict[str, Range]
         return
     order = sorted(naturals, key=lambda name: ranges[name].size)
     facts = [fact for fact in goal.facts if any(syntax.mentions(name, fact.type) for name in naturals)]
-    said = " → ".join([*(f"({fact.type})" for fact in facts), f"({goal.target})"])
+    said = typed(" → ".join([*(f"({fact.type})" for fact in facts), f"({goal.target})"]))
     inner = f"decide ({said})"
     for name in reversed(order):
         inner = f"(List.range {(ranges[name].high or 0) + 1}).all (fun {name} => {inner})"
@@ -82,6 +83,11 @@ def decided(goal: PrintedGoal, naturals: Sequence[str], ranges: dict[str, Range]
     closing = f"exact of_decide_eq_true ({proof}) {' '.join(fact.name for fact in facts)}"
     whole = chain([f"have {key} : ({inner}) = true := by decide +kernel", closing])
     yield Move(0.05, "bounds", whole, MIDDLE + 0.001 * points, closing=True)
+
+
+def typed(said: str) -> str:
+    """Lean prints `↑k`, and would not know by itself what that is to become."""
+    return re.sub(r"↑(\w+)", r"(\1 : Int)", said)
 
 
 def sensible(goal: PrintedGoal) -> bool:

@@ -79,7 +79,7 @@ class Search:
 
     @property
     def script(self) -> tuple[str, ...] | None:
-        return tuple(search_script.lines(self.root)) if self.root.proved_by else None
+        return search_script.tactics(search_script.lines(self.root)) if self.root.proved_by else None
 
     @property
     def families(self) -> tuple[str, ...]:
@@ -126,7 +126,8 @@ class Search:
             self.push(node, move, move.cost)
 
     def attempt(self, node: Node, move: Move) -> Generator[Ask, Answer, None]:
-        answer = yield Ask(node.state, move.tactic, move.budget, move.family)
+        tactic = move.tactic if node.count == 1 else f"focus {move.tactic}"  # `done` speaks of all goals in sight
+        answer = yield Ask(node.state, tactic, move.budget, move.family)
         if answer.failure == "timeout" and move.budget < AGAIN_FACTOR * 2:
             again = move._replace(budget=move.budget * AGAIN_FACTOR * 2, cost=move.cost + AGAIN_COST)
             self.push(node, again, again.cost)

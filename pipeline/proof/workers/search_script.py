@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import indent as indented
 
 from pipeline.proof.workers.search_nodes import Node, Step
 
@@ -42,6 +43,17 @@ def steps(node: Node) -> Iterator[Step]:
         yield from steps(subgoal)
 
 
+def tactics(written: list[str]) -> tuple[str, ...]:
+    """The script a tactic at a time: lines that are indented belong to the one above."""
+    found: list[str] = []
+    for line in written:
+        if line.startswith(" ") and found:
+            found[-1] += f"\n{line}"
+        else:
+            found.append(line)
+    return tuple(found)
+
+
 def one_tactic(script: list[str] | tuple[str, ...]) -> str:
     """The whole script in brackets, which Lean takes as one tactic."""
-    return "(\n" + "\n".join(f"  {line}" for line in script) + "\n)"
+    return "(\n" + indented("\n".join(script), "  ") + "\n)"
