@@ -184,6 +184,17 @@ def test_environments_that_nobody_needs_are_forgotten(pooled: Pooled, tmp_path: 
     assert isinstance(still.run_tac(start, "skip", 9), TacticState)
 
 
+def test_a_tactic_that_overruns_by_far_is_killed_and_is_a_timeout(pooled: Pooled) -> None:
+    session, start = (pool := pooled()).open(ANY)
+    before, begun = pool.pids(), time.monotonic()
+    answer = session.run_tac(start, "sleep 60", 0.1)
+    assert isinstance(answer, LeanError)
+    assert answer.kind == "timeout"
+    assert time.monotonic() - begun < 10
+    assert isinstance(session.run_tac(start, "skip", 9), TacticState)
+    assert pool.pids() != before
+
+
 def test_a_session_that_waits_for_its_turn_is_interrupted(pooled: Pooled) -> None:
     pool, stop = pooled(), threading.Event()
     (busy, one), (waits, two) = pool.open(ANY), pool.open(ANY, stop)
@@ -277,7 +288,7 @@ def test_a_whole_proof_is_checked_where_no_tactic_was_tried(pool: Pool) -> None:
     (own,) = {*pool.pids()} - {*before}
     wrong = {
         "tactic": (SWAP, ["intro p q h", "exact h"]),
-        "axioms": (Theorem("a", "1 = 2", ("axiom bad : 1 = 2",)), ["exact bad"]),
+        "sorry": (SWAP, ["intro p q h", "sorry"]),
         "elab": (Theorem("a", "1 = true"), ["rfl"]),
     }
     for kind, (theorem, script) in wrong.items():

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from pipeline.edge.job import Job
-from pipeline.edge.lean import dojo, dojo_project, native, process
+from pipeline.edge.lean import dojo, dojo_project, native, parts, process
 from pipeline.edge.lean.model import Lean
 from pipeline.edge.lean.pool import Pool
 from pipeline.edge.lean.process import Command
@@ -46,11 +45,11 @@ def _pool(job: Job, keys: Mapping[str, Any], command: Command) -> Pool:
 
 def _wasm_version(_project: str) -> str:
     """Answers depend on the REPL too."""
-    return f"{ready().version} repl {sha256(REPL.read_bytes()).hexdigest()[:8]}"
+    return f"{ready().version} repl {parts.fingerprint()}"
 
 
 def _native_version(project: str) -> str:
-    return native.version(REPL, project)
+    return native.version(project)
 
 
 def _leandojo(job: Job, keys: Mapping[str, Any]) -> Lean:

@@ -12,43 +12,55 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
-from pipeline.edge.lean import kept
+from pipeline.edge.lean import kept, parts
 from pipeline.edge.lean.model import LeanStartError
 from pipeline.edge.lean.process import Command
 
 WRITTEN_FOR = "4.28"
 INSTALL = "install elan (https://lean-lang.org/install), or take the backend wasm"
-HEAD = "public meta import Lean\n"
 PASSED = ("PATH", "HOME", "ELAN_HOME", "LEAN_PATH")
 _VERSION = re.compile(r"version ([^,)]+)")
 _LIBRARY = re.compile(r"^\s*lean_lib\s+«?([\w.]+)»?", re.MULTILINE)
 
 
 def command(repl: Path, project: str) -> Command:
-    """A process of `repl`."""
+    """A process of `repl`, which the Lean may have to be shown first: then that is done once, and kept."""
     name = f"Lean {lean_version(project)} of the PATH (the REPL is written for {WRITTEN_FOR})"
     env = {each: os.environ[each] for each in PASSED if each in os.environ}
+    try:
+        compiled = parts.compiled((_binary(project),), env, f"native {_said('--version', project)}")
+    except LeanStartError as error:
+        raise LeanStartError(f"{name}: {error}") from error
+    env["LEAN_PATH"] = ":".join([str(compiled), *filter(None, [env.get("LEAN_PATH")])])
     if not project:
-        return Command((_tool("lean"), str(repl.resolve())), env, str(repl.parent.resolve()), name)
+        return Command((_tool("lean"), str(repl.resolve())), env, str(compiled), name)
     placed = _placed(_importing(repl.read_text(), libraries(Path(project))))
     return Command((_tool("lake"), "env", "lean", str(placed)), env, os.path.abspath(project), name)
 
 
-def version(repl: Path, project: str) -> str:
+def version(project: str) -> str:
     """It changes with whatever may change an answer: the Lean, the REPL, the project's sources."""
-    parts = [lean_version(project), "native", "repl", sha256(repl.read_bytes()).hexdigest()[:8]]
-    return " ".join([*parts, "project", _content(Path(project))] if project else parts)
+    found = [lean_version(project), "native", "repl", parts.fingerprint()]
+    return " ".join([*found, "project", _content(Path(project))] if project else found)
 
 
 def lean_version(project: str) -> str:
+    said = _said("--version", project)
+    found = _VERSION.search(said)
+    return found[1].strip() if found else said
+
+
+def _binary(project: str) -> str:
+    """Itself, not elan's stand-in for it, which goes by the folder that one is in."""
+    return os.path.join(_said("--print-prefix", project), "bin", "lean")
+
+
+def _said(option: str, project: str) -> str:
     """In a project's folder, elan takes the toolchain that it asks for."""
-    asked = subprocess.run(
-        [_tool("lean"), "--version"], cwd=project or None, capture_output=True, text=True, check=False
-    )
-    found = _VERSION.search(asked.stdout)
-    if asked.returncode or not found:
-        raise LeanStartError(f"`lean --version` failed: {(asked.stderr or asked.stdout).strip()[-500:]}; {INSTALL}")
-    return found[1].strip()
+    asked = subprocess.run([_tool("lean"), option], cwd=project or None, capture_output=True, text=True, check=False)
+    if asked.returncode or not asked.stdout.strip():
+        raise LeanStartError(f"`lean {option}` failed: {(asked.stderr or asked.stdout).strip()[-500:]}; {INSTALL}")
+    return asked.stdout.strip()
 
 
 def _tool(name: str) -> str:
@@ -70,9 +82,7 @@ def libraries(project: Path) -> list[str]:
 
 
 def _importing(repl: str, modules: list[str]) -> str:
-    head, found, rest = repl.partition(HEAD)
-    assert found, f"Repl.lean has no line '{HEAD.strip()}'"
-    return head + found + "".join(f"import {name}\n" for name in modules) + rest
+    return "".join(f"import {name}\n" for name in modules) + repl
 
 
 def _placed(text: str) -> Path:
