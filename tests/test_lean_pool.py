@@ -3,6 +3,7 @@
 Where it does not matter what is proved, a few lines of Python answer in Lean's place: they start at once, and do when
 they are asked what a Lean does when it happens."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -35,10 +36,12 @@ from pipeline.edge.lean.pool import Pool
 from pipeline.edge.lean.process import Command
 from pipeline.edge.lean.turns import Turns
 from pipeline.edge.process import Processes, Stopping
+from pipeline.goals.model import Goal
+from pipeline.proof.workers import micro
 
 STAND_IN = """
 import json, os, sys, time
-states, kept = 0, []
+states, kept, hangs = 0, [], False
 print("\\nready {}", flush=True)
 for line in sys.stdin:
     asked = json.loads(line)
@@ -49,7 +52,8 @@ for line in sys.stdin:
         case ["pid"]: answer["goals"] = [f"⊢ {os.getpid()}"]
         case ["sleep", seconds]: time.sleep(float(seconds))
         case ["grow", size]: kept.append(os.urandom(int(size)))
-        case ["die"]: os._exit(3)
+        case _ if hangs: time.sleep(60)
+        case ["hang"]: hangs = True
     print(asked["word"], json.dumps(answer), flush=True)
 """
 ANY = Theorem("a", "⊢ p")
@@ -180,6 +184,17 @@ def test_environments_that_nobody_needs_are_forgotten(pooled: Pooled, tmp_path: 
     assert isinstance(still.run_tac(start, "skip", 9), TacticState)
 
 
+def test_a_tactic_that_overruns_by_far_is_killed_and_is_a_timeout(pooled: Pooled) -> None:
+    session, start = (pool := pooled()).open(ANY)
+    before, begun = pool.pids(), time.monotonic()
+    answer = session.run_tac(start, "sleep 60", 0.1)
+    assert isinstance(answer, LeanError)
+    assert answer.kind == "timeout"
+    assert time.monotonic() - begun < 10
+    assert isinstance(session.run_tac(start, "skip", 9), TacticState)
+    assert pool.pids() != before
+
+
 def test_a_session_that_waits_for_its_turn_is_interrupted(pooled: Pooled) -> None:
     pool, stop = pooled(), threading.Event()
     (busy, one), (waits, two) = pool.open(ANY), pool.open(ANY, stop)
@@ -190,6 +205,23 @@ def test_a_session_that_waits_for_its_turn_is_interrupted(pooled: Pooled) -> Non
         with pytest.raises(Interrupted):
             second.result(timeout=1.5)
         assert isinstance(first.result(), TacticState)
+
+
+def test_a_cancelled_attempt_ends_in_the_middle_of_a_tactic(pooled: Pooled, tmp_path: Path) -> None:
+    pool = pooled()
+
+    async def cancelled() -> float:
+        attempt = asyncio.create_task(micro.bound(pool)(Goal("a", "hang"), 60))
+        while not (tmp_path / "asked").exists() or not asked(tmp_path, "tac"):
+            await asyncio.sleep(0.01)
+        attempt.cancel()
+        begun = time.monotonic()
+        await asyncio.wait({attempt})
+        assert attempt.cancelled()
+        return time.monotonic() - begun
+
+    assert asyncio.run(cancelled()) < 3  # half a second, but for what else the machine does
+    assert pool.pids() == []
 
 
 def test_turns_are_taken_in_the_order_of_asking() -> None:
@@ -256,7 +288,7 @@ def test_a_whole_proof_is_checked_where_no_tactic_was_tried(pool: Pool) -> None:
     (own,) = {*pool.pids()} - {*before}
     wrong = {
         "tactic": (SWAP, ["intro p q h", "exact h"]),
-        "axioms": (Theorem("a", "1 = 2", ("axiom bad : 1 = 2",)), ["exact bad"]),
+        "sorry": (SWAP, ["intro p q h", "sorry"]),
         "elab": (Theorem("a", "1 = true"), ["rfl"]),
     }
     for kind, (theorem, script) in wrong.items():

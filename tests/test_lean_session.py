@@ -21,7 +21,7 @@ from pipeline.edge.lean.model import (
     Theorem,
 )
 from pipeline.edge.lean.pool import Pool
-from pipeline.edge.lean.session import milliseconds
+from pipeline.edge.lean.session import milliseconds, untrusted
 from pipeline.edge.process import Processes
 
 SWAP = Theorem("swap", "∀ p q : Prop, p ∧ q → q ∧ p")
@@ -56,7 +56,7 @@ def test_any_state_may_be_gone_on_from_any_number_of_times(pool: Pool) -> None:
         named = [state(session.run_tac(start, f"intro p q {name}", 9)) for name in "hk"]
         for name, each in zip("hk", named, strict=True):
             assert f"{name} : p ∧ q" in each.pp
-            assert session.run_tac(each, f"exact ⟨{name}.2, {name}.1⟩", 9) == ProofFinished(each.id + 2)
+            assert isinstance(session.run_tac(each, f"exact ⟨{name}.2, {name}.1⟩", 9), ProofFinished)
 
 
 def test_the_loss_of_the_process_between_two_tactics_goes_unnoticed(pool: Pool) -> None:
@@ -88,18 +88,6 @@ def test_a_tactic_that_ends_the_process_fails_and_is_not_run_again(pool: Pool) -
     huge.close()
 
 
-def test_a_tactic_that_overruns_by_far_is_killed_and_is_a_timeout(pool: Pool) -> None:
-    (session, start), (long, odd) = pool.open(SWAP), pool.open(LONG)
-    both, begun = halves(session, start), time.monotonic()
-    answer = long.run_tac(odd, "decide +kernel", 0.1)
-    assert isinstance(answer, LeanError)
-    assert answer.kind == "timeout"
-    assert time.monotonic() - begun < 6
-    assert state(session.run_tac(both, "exact h.2", 60)).goals == both.goals[1:]
-    session.close()
-    long.close()
-
-
 def test_an_interrupted_session_ends_at_once_and_the_others_go_on(pool: Pool) -> None:
     stop = Event()
     (session, start), (long, odd) = pool.open(SWAP), pool.open(LONG, stop)
@@ -124,13 +112,15 @@ def test_an_interrupted_session_ends_at_once_and_the_others_go_on(pool: Pool) ->
     long.close()
 
 
-def test_what_is_given_up_or_rests_on_other_axioms_is_no_proof(pool: Pool) -> None:
-    session, start = pool.open(Theorem("a", "1 = 2", ("axiom bad : False",)))
-    assert session.run_tac(start, "sorry", 9) == ProofGivenUp()
-    answer = session.run_tac(start, "exact bad.elim", 9)
-    assert isinstance(answer, LeanError)
-    assert (answer.kind, "bad" in answer.error) == ("axioms", True)
+def test_giving_up_is_no_error_of_a_tactic(pool: Pool) -> None:
+    session, start = pool.open(SWAP)
+    assert {session.run_tac(start, tactic, 9) for tactic in ("sorry", " admit")} == {ProofGivenUp()}
     session.close()
+
+
+def test_axioms_of_ones_own_are_no_proof_whatever_the_process_says() -> None:
+    assert untrusted({"axioms": ["propext", "Quot.sound"]}) == ""
+    assert untrusted({"axioms": ["propext", "no", "Lean.ofReduceBool"]}) == "the proof rests on Lean.ofReduceBool, no"
 
 
 @pytest.mark.parametrize(
