@@ -32,7 +32,7 @@ def from_bound(one: Hypothesis, goal: PrintedGoal) -> Iterator[Move]:
 
 
 def is_recursive(one: Hypothesis) -> bool:
-    return one.type.split(" ")[0] in RECURSIVE and not one.value
+    return one.type.split(" ")[0] in RECURSIVE and "→" not in one.type and not one.value
 
 
 def others(one: Hypothesis, goal: PrintedGoal) -> list[str]:

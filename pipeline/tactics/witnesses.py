@@ -78,18 +78,24 @@ def asked_for(goal: PrintedGoal, bound: list[str], body: str) -> Iterator[str]:
 
 
 def solved(relation: Relation, bound: list[str], goal: PrintedGoal) -> Iterator[str]:
-    """`m = 2 * k + 1` for k: `(m - 1) / 2`; where all is divisible, divided."""
+    """`m = 2 * k + 1` for k: `(m - 1) / 2`; where all is divisible, divided.  Others that are bound are small."""
     natural = not arithmetic.integral(relation, goal)
-    form = numbers.difference(relation, naturals=natural)
-    unknown = ((bound[0], 1),)
-    scale = form.pop(unknown, 0)
-    if not scale or any(syntax.mentions(name, leaf) for name in bound for leaf in numbers.names(form)):
-        return
-    form = {monomial: -factor if scale > 0 else factor for monomial, factor in form.items()}
-    if all(factor % scale == 0 for factor in form.values()):
-        yield text({monomial: factor // abs(scale) for monomial, factor in form.items()})
-    else:
-        yield f"({text(form)}) / {abs(scale)}"
+    whole = numbers.difference(relation, naturals=natural)
+    scale = whole.pop(((bound[0], 1),), 0)
+    for small in range(3 if len(bound) > 1 else 1):
+        form: numbers.Polynomial = {}
+        for monomial, factor in whole.items():
+            left = tuple((name, times) for name, times in monomial if name not in bound)
+            worth = factor if left == monomial else factor * small
+            form = numbers.added(form, {left: -worth if scale > 0 else worth})
+        if scale and not any(syntax.mentions(bound[0], leaf) for leaf in numbers.names(form)):
+            yield quotient(form, abs(scale))
+
+
+def quotient(form: numbers.Polynomial, by: int) -> str:
+    if all(factor % by == 0 for factor in form.values()):
+        return text({monomial: factor // by for monomial, factor in form.items()})
+    return f"({text(form)}) / {by}"
 
 
 def text(form: numbers.Polynomial) -> str:
@@ -100,7 +106,8 @@ def text(form: numbers.Polynomial) -> str:
 
 
 def monomial_text(factor: int, monomial: numbers.Monomial) -> str:
-    powers = [name if times == 1 else f"{name} ^ {times}" for name, times in monomial]
+    tight = [(f"({name})" if " " in name else name, times) for name, times in monomial]
+    powers = [name if times == 1 else f"{name} ^ {times}" for name, times in tight]
     return " * ".join([str(factor), *powers] if factor != 1 or not powers else powers)
 
 
