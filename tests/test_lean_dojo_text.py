@@ -197,5 +197,9 @@ def test_goals_that_differ_have_different_keys(before, goal):
     assert dojo_reading.key(before, goal) != dojo_reading.key((), "n : Nat\n⊢ n = 1")
 
 
+def test_a_hypothesis_is_on_one_line_however_long_it_is():
+    assert dojo_reading.goals("h : a ∧\n    b ∧\n  c\nx : Nat\n⊢ p ∧\n    q") == ("h : a ∧ b ∧ c\nx : Nat\n⊢ p ∧ q",)
+
+
 def test_goals_are_told_apart_by_empty_lines():
     assert dojo_reading.goals("case a\n⊢ p\n\ncase b\n⊢ q") == ("case a\n⊢ p", "case b\n⊢ q")
