@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from pipeline.tactics import arithmetic
 from pipeline.tactics.goal import PrintedGoal
-from pipeline.tactics.move import LONG, MIDDLE, SHORT, Move
+from pipeline.tactics.move import LONG, SHORT, Move
 from pipeline.tactics.scripts import cases, chain, either
-from pipeline.tactics.terms import Leaf, Number, Operation, Term, leaves, shown
+from pipeline.tactics.terms import Number, Operation, Term, leaves, shown
 
 LONGEST = 24  # of a period
 
