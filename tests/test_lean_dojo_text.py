@@ -64,6 +64,11 @@ def test_a_proof_that_wants_out_of_its_theorem_is_refused(tactic):
     assert refused_tactic(tactic)
 
 
+@pytest.mark.parametrize("option", ["pp.all", "warn.sorry", "autoImplicit", "Elab.async", "maxRecDepth.x", ""])
+def test_a_proof_sets_limits_and_no_other_options(option):
+    assert "may set" in refused_tactic(f"set_option {option} true in trivial")
+
+
 @pytest.mark.parametrize("tactic", HARMLESS)
 def test_usual_tactics_are_not_refused(tactic):
     assert refused_tactic(tactic) == ""
