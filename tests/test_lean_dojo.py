@@ -28,7 +28,7 @@ from pipeline.edge.lean.model import (
     Theorem,
 )
 from pipeline.edge.process import Processes
-from tests import lake_stand_in, lean_traces
+from tests import lake_stand_in, lean_repositories, lean_traces
 
 pytestmark = pytest.mark.skipif(
     find_spec("lean_dojo") is None, reason="lean-dojo is not installed: there is none for Python 3.13"
@@ -68,7 +68,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     for name in ("bin", "home", "demo"):
         (folder / name).mkdir()
     lake = lake_stand_in.installed(folder / "bin")
-    commit = _committed(folder / "demo")
+    commit = lean_repositories.committed(folder / "demo")
     lean_traces.traced(folder / "home" / ".cache" / "lean_dojo" / f"gitpython-demo-{commit}" / "demo")
     processes = Processes(["demo"])
     env, _ = processes.environment("demo", {"PATH": f"{lake}:{os.environ['PATH']}", "HOME": str(folder / "home")}, ())
@@ -78,19 +78,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     processes.close()
 
 
-def _committed(project: Path) -> str:
-    (project / "lakefile.toml").write_text('name = "demo"\n')
-    (project / "lean-toolchain").write_text("leanprover/lean4:v4.28.0\n")
-    git = ["git", "-c", "user.name=A", "-c", "user.email=a@b.example", "-C", str(project)]
-    for what in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "A project"]):
-        subprocess.run([*git, *what], check=True)
-    return subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+@pytest.fixture(scope="module")
+def stop() -> threading.Event:
+    """Of the session below."""
+    return threading.Event()
 
 
 @pytest.fixture(scope="module")
-def session(place: Place) -> Iterator[tuple[DojoSession, TacticState]]:
+def session(place: Place, stop: threading.Event) -> Iterator[tuple[DojoSession, TacticState]]:
     """The tests below share it, in their order."""
-    session, first = place.dojos().open(SWAP)
+    session, first = place.dojos().open(SWAP, stop)
     yield session, first
     session.close()
 
@@ -152,17 +149,15 @@ def test_a_tactic_that_takes_too_long_and_one_that_ends_lean_do_not_end_the_sess
     assert isinstance(session.run_tac(second, "exact ⟨h.2, h.1⟩", 20), ProofFinished)
 
 
-def test_what_is_not_wanted_any_more_is_interrupted_and_leaves_nothing_behind(session, place):
+def test_what_is_not_wanted_any_more_is_interrupted_and_leaves_nothing_behind(session, place, stop):
     session, first = session
-    stop = threading.Event()
-    session._stop = stop
     timer = threading.Timer(0.3, stop.set)
     timer.start()
     with pytest.raises(Interrupted):
         session.run_tac(first, "sleep 100000", 60)
     session.close()
     assert not place.running()
-    copy = next((kept.cache()).glob("leandojo-*/cache/gitpython-*/demo"))
+    copy = next(kept.cache().glob("leandojo-*/cache/gitpython-*/demo"))
     assert not [*copy.glob("Goal*.lean")]
 
 
@@ -219,7 +214,7 @@ def test_without_lake_nothing_is_started(place):
 def test_a_folder_that_leandojo_cannot_prove_in_is_refused_with_what_is_wrong(tmp_path, file, text, message):
     project = tmp_path / "demo"
     project.mkdir()
-    _committed(project)
+    lean_repositories.committed(project)
     (project / file).unlink()
     if text:
         (project / file).write_text(text)
@@ -230,7 +225,7 @@ def test_a_folder_that_leandojo_cannot_prove_in_is_refused_with_what_is_wrong(tm
 def test_a_folder_without_a_repository_of_its_own_is_refused(tmp_path):
     project = tmp_path / "demo"
     project.mkdir()
-    _committed(project)
+    lean_repositories.committed(project)
     inner = project / "inner"
     inner.mkdir()
     (inner / "lakefile.toml").touch()

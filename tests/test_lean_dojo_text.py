@@ -64,6 +64,11 @@ def test_a_proof_that_wants_out_of_its_theorem_is_refused(tactic):
     assert refused_tactic(tactic)
 
 
+@pytest.mark.parametrize("option", ["pp.all", "warn.sorry", "autoImplicit", "Elab.async", "maxRecDepth.x", ""])
+def test_a_proof_sets_limits_and_no_other_options(option):
+    assert "may set" in refused_tactic(f"set_option {option} true in trivial")
+
+
 @pytest.mark.parametrize("tactic", HARMLESS)
 def test_usual_tactics_are_not_refused(tactic):
     assert refused_tactic(tactic) == ""
@@ -195,6 +200,10 @@ def test_a_goal_has_one_key_however_it_is_named_and_its_lines_are_broken():
 )
 def test_goals_that_differ_have_different_keys(before, goal):
     assert dojo_reading.key(before, goal) != dojo_reading.key((), "n : Nat\n⊢ n = 1")
+
+
+def test_a_hypothesis_is_on_one_line_however_long_it_is():
+    assert dojo_reading.goals("h : a ∧\n    b ∧\n  c\nx : Nat\n⊢ p ∧\n    q") == ("h : a ∧ b ∧ c\nx : Nat\n⊢ p ∧ q",)
 
 
 def test_goals_are_told_apart_by_empty_lines():
