@@ -110,3 +110,8 @@ def oracle(item: Item) -> Sequence[str]:
 
 def shuffled(item: Item, rng: Random) -> Sequence[str]:
     return rng.sample([*item.tried], len(item.tried))
+
+
+def restricted(items: Sequence[Item], arms: Sequence[str]) -> list[Item]:
+    """As if there were these arms alone."""
+    return [item._replace(tried={arm: item.tried[arm] for arm in arms}) for item in items]

@@ -14,6 +14,13 @@ class Shape(NamedTuple):
     kind: str
     traits: tuple[str, ...] = ()
 
+    def failure(self, arm: str) -> str:
+        """The trait that it gets if `arm` fails on it next: at each level an arm is tried once."""
+        level = 0
+        while (trait := f"{FAILED}{arm} {level}") in self.traits:
+            level += 1
+        return trait
+
     def after(self, arm: str, level: int) -> Shape:
         """Of the goal, once `arm` has failed on it."""
         return self._replace(traits=(*self.traits, f"{FAILED}{arm} {level}"))
