@@ -25,10 +25,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pipeline.edge.lean.model import ProofFinished, TacticState, Theorem
 from pipeline.edge.lean.pool import Pool
-from pipeline.edge.lean.toolchain import ready
 from pipeline.edge.process import Processes
-from pipeline.proof.leans import REPL
-from tests import lake_stand_in, lean_repositories, lean_traces
+from tests import lake_stand_in, lean_repositories, lean_traces, leaning
 
 STATEMENT = "∀ a b c : Nat, ∀ p q : Prop, p ∧ q → a < b → b < c → (q ∧ p) ∧ a + 0 + 1 < c + 0"
 # Each on what the one before left.
@@ -63,7 +61,7 @@ def theirs(folder: Path) -> Iterator[tuple[Run, Any]]:
 
 @contextmanager
 def ours() -> Iterator[tuple[Run, Any]]:
-    with closing(Processes(["benchmark"])) as processes, closing(Pool(ready().command(REPL), processes)) as lean:
+    with closing(Processes(["benchmark"])) as processes, closing(Pool(leaning.command(), processes)) as lean:
         session, state = lean.open(Theorem("swap", STATEMENT))
         yield lambda state, tactic: session.run_tac(state, tactic, 60.0), state
 
