@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pipeline.edge.lean.model import Lean, LeanError, LeanStartError, ProofFinished, TacticState, Theorem
 from pipeline.edge.lean.pool import Pool
-from pipeline.edge.lean.toolchain import ready
-from pipeline.proof.leans import REPL
+from tests import leaning
 
+FURTHER = "LAKE_STAND_IN_AXIOMS"  # names that it says every theorem rests on, too
 LONG = 3600.0  # its caller ends it
 SORRY = "proof contains `sorry`"
 _AXIOMS = re.compile(r"^#print axioms (\S+)", re.MULTILINE)
@@ -124,6 +124,7 @@ def elaborate(lean: Lean, file: File) -> int:
     if isinstance(answer, LeanError) and answer.kind not in ("sorry", "axioms"):
         raise LeanStartError(answer.error)
     axioms = answer.axioms if isinstance(answer, ProofFinished) else ("sorryAx",)
+    axioms = (*axioms, *os.environ.get(FURTHER, "").split())
     line = file.text[: asked.start()].count("\n") + 1
     told = f"depends on axioms: [{', '.join(axioms)}]" if axioms else "does not depend on any axioms"
     tell("information", f"'{name.removeprefix('_root_.')}' {told}", line)
@@ -138,7 +139,7 @@ def main(argv: list[str]) -> int:
     if argv[:2] != ["env", "lean"]:
         return 0
     file = read(argv[-1])
-    lean = Pool(ready().command(REPL), Here())
+    lean = Pool(leaning.command(), Here())
     try:
         if "lean_dojo_repl" in file.proof:
             serve(lean, file.theorem)
