@@ -104,7 +104,8 @@ def has_cut_off(factor: Term) -> bool:
 
 
 def power_text(monomial: Monomial) -> str:
-    return " * ".join(name if times == 1 else f"{name} ^ {times}" for name, times in monomial)
+    tight = [(f"({name})" if " " in name else name, times) for name, times in monomial]
+    return " * ".join(name if times == 1 else f"{name} ^ {times}" for name, times in tight)
 
 
 def completed(one: Stated, *, integral: bool) -> Iterator[Stated]:
@@ -116,9 +117,7 @@ def completed(one: Stated, *, integral: bool) -> Iterator[Stated]:
             yield from as_product(form, (mixed, x, y), integral=integral)
 
 
-def as_product(
-    form: Polynomial, monomials: tuple[Monomial, Monomial, Monomial], *, integral: bool
-) -> Iterator[Stated]:
+def as_product(form: Polynomial, monomials: tuple[Monomial, Monomial, Monomial], *, integral: bool) -> Iterator[Stated]:
     sign = 1 if form[monomials[0]] > 0 else -1
     a, b, c = (sign * form.get(monomial, 0) for monomial in monomials)
     d = -sign * form.get((), 0)

@@ -18,44 +18,50 @@ from pipeline.edge.lean.process import Command
 
 WRITTEN_FOR = "4.28"
 INSTALL = "install elan (https://lean-lang.org/install), or take the backend wasm"
-HEAD = "import Coppice\n"
 PASSED = ("PATH", "HOME", "ELAN_HOME", "LEAN_PATH")
 _VERSION = re.compile(r"version ([^,)]+)")
 _LIBRARY = re.compile(r"^\s*lean_lib\s+«?([\w.]+)»?", re.MULTILINE)
 
 
 def command(repl: Path, project: str) -> Command:
-    """A process of `repl`."""
+    """A process of `repl`, which the Lean may have to be shown first: then that is done once, and kept."""
     name = f"Lean {lean_version(project)} of the PATH (the REPL is written for {WRITTEN_FOR})"
-    if not project:
-        return Command((_tool("lean"), str(repl.resolve())), _environment(""), str(repl.parent.resolve()), name)
-    placed = _placed(_importing(repl.read_text(), libraries(Path(project))))
-    return Command((_tool("lake"), "env", "lean", str(placed)), _environment(project), os.path.abspath(project), name)
-
-
-def _environment(project: str) -> dict[str, str]:
-    """With the REPL's module among what is searched; lake puts the project's before it."""
     env = {each: os.environ[each] for each in PASSED if each in os.environ}
-    lean = f"native {lean_version(project)}"
-    compiled = parts.compiled((_tool("lean"),), env, os.path.abspath(project or kept.cache()), lean)
-    return {**env, "LEAN_PATH": ":".join(filter(None, [env.get("LEAN_PATH", ""), str(compiled)]))}
+    try:
+        there, lean = str(repl.parent.resolve()), f"native {_said('--version', project)}"
+        compiled = parts.compiled((_binary(project),), env, there, lean)
+    except LeanStartError as error:
+        raise LeanStartError(f"{name}: {error}") from error
+    env["LEAN_PATH"] = ":".join([str(compiled), *filter(None, [env.get("LEAN_PATH")])])
+    if not project:
+        return Command((_tool("lean"), str(repl.resolve())), env, str(compiled), name)
+    placed = _placed(_importing(repl.read_text(), libraries(Path(project))))
+    return Command((_tool("lake"), "env", "lean", str(placed)), env, os.path.abspath(project), name)
 
 
 def version(project: str) -> str:
     """It changes with whatever may change an answer: the Lean, the REPL, the project's sources."""
-    named = [lean_version(project), "native", "repl", parts.fingerprint()]
-    return " ".join([*named, "project", _content(Path(project))] if project else named)
+    found = [lean_version(project), "native", "repl", parts.fingerprint()]
+    return " ".join([*found, "project", _content(Path(project))] if project else found)
 
 
 def lean_version(project: str) -> str:
+    said = _said("--version", project)
+    found = _VERSION.search(said)
+    return found[1].strip() if found else said
+
+
+def _binary(project: str) -> str:
+    """Itself, not elan's stand-in for it, which goes by the folder that one is in."""
+    return os.path.join(_said("--print-prefix", project), "bin", "lean")
+
+
+def _said(option: str, project: str) -> str:
     """In a project's folder, elan takes the toolchain that it asks for."""
-    asked = subprocess.run(
-        [_tool("lean"), "--version"], cwd=project or None, capture_output=True, text=True, check=False
-    )
-    found = _VERSION.search(asked.stdout)
-    if asked.returncode or not found:
-        raise LeanStartError(f"`lean --version` failed: {(asked.stderr or asked.stdout).strip()[-500:]}; {INSTALL}")
-    return found[1].strip()
+    asked = subprocess.run([_tool("lean"), option], cwd=project or None, capture_output=True, text=True, check=False)
+    if asked.returncode or not asked.stdout.strip():
+        raise LeanStartError(f"`lean {option}` failed: {(asked.stderr or asked.stdout).strip()[-500:]}; {INSTALL}")
+    return asked.stdout.strip()
 
 
 def _tool(name: str) -> str:
@@ -77,9 +83,7 @@ def libraries(project: Path) -> list[str]:
 
 
 def _importing(repl: str, modules: list[str]) -> str:
-    head, found, rest = repl.partition(HEAD)
-    assert found, f"Repl.lean has no line '{HEAD.strip()}'"
-    return head + found + "".join(f"import {name}\n" for name in modules) + rest
+    return "".join(f"import {name}\n" for name in modules) + repl
 
 
 def _placed(text: str) -> Path:

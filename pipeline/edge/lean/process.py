@@ -23,7 +23,7 @@ from pipeline.edge.lean.model import Interrupted, Stop
 READY = b"ready"
 START = 300.0  # seconds that a process has until it is ready
 LOOK = 0.1  # seconds between looks at whether to stop
-HURRY = 0.4  # seconds that the answer has when it is not wanted any more: often it is all but there
+HURRY = 0.25  # seconds that the answer has when it is not wanted any more: often it is all but there
 PIECE = 1 << 16
 LAST_WORDS = 2000  # bytes
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

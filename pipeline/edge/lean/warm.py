@@ -48,8 +48,8 @@ class Warm:
     def _after(self, before: tuple[str, ...], text: str, stop: Stop | None) -> int:
         request = {"cmd": "cmd", "env": self._environments[before], "text": text}
         answer = self.ask(request, PREPARING, stop)
-        if wrong := [message["data"] for message in answer["messages"] if message["severity"] == "error"]:
-            raise NotElaborated(f"{text.strip()}: {wrong[0]}")
+        if wrong := _wrong(answer):
+            raise NotElaborated(f"{text.strip()}: {wrong}")
         return int(answer["env"])
 
     def tidy(self, alone: bool, stop: Stop | None) -> None:
@@ -61,3 +61,9 @@ class Warm:
         elif self.freed:
             freed = [self.freed.popleft() for _ in range(len(self.freed))]
             self.ask({"cmd": "drop", "sids": [sid for sids in freed for sid in sids]}, PREPARING, stop)
+
+
+def _wrong(answer: Mapping[str, Any]) -> str:
+    """With commands: they were refused, or one has an error."""
+    errors = [message["data"] for message in answer.get("messages", ()) if message["severity"] == "error"]
+    return str(answer.get("error") or next(iter(errors), ""))
