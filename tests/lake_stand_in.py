@@ -21,12 +21,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pipeline.edge.lean.model import Lean, LeanError, LeanStartError, ProofFinished, TacticState, Theorem
 from pipeline.edge.lean.pool import Pool
-from pipeline.edge.lean.toolchain import ready
-from pipeline.proof.leans import REPL
+from tests import leaning
 
+FURTHER = "LAKE_STAND_IN_AXIOMS"  # names that it says every theorem rests on, too
 LONG = 3600.0  # its caller ends it
-AXIOMS = "#print axioms "
 SORRY = "proof contains `sorry`"
+_AXIOMS = re.compile(r"^#print axioms (\S+)", re.MULTILINE)
 _THEOREM = re.compile(
     r"(?P<before>.*?)(?:set_option maxHeartbeats 0 in\s+)?"
     r"theorem (?P<name>\S+) : (?P<statement>(?:(?!\ntheorem ).)*?)\s*:=\s*by\n(?P<proof>(?:  .*\n|\n)*)(?P<rest>.*)",
@@ -113,19 +113,21 @@ def say(**fields: Any) -> None:
 
 def elaborate(lean: Lean, file: File) -> int:
     """The statement by itself; then the file, and of its theorem the axioms."""
-    name, command = file.theorem.name, f"{AXIOMS}{file.theorem.name}"
     lean.open(file.theorem)[0].close()
-    if command not in file.text:
+    asked = _AXIOMS.search(file.text)
+    if asked is None:
         return 0
-    whole = Theorem("told", f"type_of% @{name}", (file.text.replace(command, ""),))
+    name = asked[1]
+    whole = Theorem("told", f"type_of% @{name}", (file.text[: asked.start()],))
     session, state = lean.open(whole)
     answer = session.run_tac(state, f"exact @{name}", LONG)
     if isinstance(answer, LeanError) and answer.kind not in ("sorry", "axioms"):
         raise LeanStartError(answer.error)
     axioms = answer.axioms if isinstance(answer, ProofFinished) else ("sorryAx",)
-    line = file.text[: file.text.index(command)].count("\n") + 1
+    axioms = (*axioms, *os.environ.get(FURTHER, "").split())
+    line = file.text[: asked.start()].count("\n") + 1
     told = f"depends on axioms: [{', '.join(axioms)}]" if axioms else "does not depend on any axioms"
-    tell("information", f"'{name}' {told}", line)
+    tell("information", f"'{name.removeprefix('_root_.')}' {told}", line)
     return 0
 
 
@@ -137,7 +139,7 @@ def main(argv: list[str]) -> int:
     if argv[:2] != ["env", "lean"]:
         return 0
     file = read(argv[-1])
-    lean = Pool(ready().command(REPL), Here())
+    lean = Pool(leaning.command(), Here())
     try:
         if "lean_dojo_repl" in file.proof:
             serve(lean, file.theorem)

@@ -23,6 +23,7 @@ def started() -> Iterator[Repl]:
     """A process of it, to which one speaks the protocol itself."""
     repl = Repl(command(), Processes(["lean"]))
     try:
+        repl.await_ready()
         yield repl
     finally:
         repl.end()

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pipeline.tactics import arithmetic, syntax, terms
+from pipeline.tactics import arithmetic, numbers, syntax, terms
 from pipeline.tactics.arithmetic import Stated
 from pipeline.tactics.goal import PrintedGoal
 from pipeline.tactics.move import LONG, MIDDLE, Move
@@ -45,8 +45,18 @@ def bounds(name: str, goal: PrintedGoal) -> Range:
     for one in arithmetic.known(goal):
         below, above = limits(one.relation, name)
         low += below
-        high += above
+        high += [*above, *implied(one.relation, name, goal)]
     return Range(max(low, default=None), min(high, default=None))
+
+
+def implied(relation: Relation, name: str, goal: PrintedGoal) -> Iterator[int]:
+    """`2 * x + y ≤ 12` of naturals: no part of a sum is above the whole."""
+    if relation.sign not in ("=", "≤", "<") or not relation.holds or not isinstance(relation.right, Number):
+        return
+    linear = numbers.linear(numbers.polynomial(relation.left))
+    if linear and len(linear[0]) > 1 and min(linear[0].values()) > 0 and linear[0].get(name):
+        if all(arithmetic.kind_of(one, goal) == "Nat" for one in linear[0]):
+            yield (relation.right.value - (relation.sign == "<") - linear[1]) // linear[0][name]
 
 
 def limits(relation: Relation, name: str) -> tuple[list[int], list[int]]:

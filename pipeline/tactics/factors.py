@@ -104,7 +104,8 @@ def has_cut_off(factor: Term) -> bool:
 
 
 def power_text(monomial: Monomial) -> str:
-    return " * ".join(name if times == 1 else f"{name} ^ {times}" for name, times in monomial)
+    tight = [(f"({name})" if " " in name else name, times) for name, times in monomial]
+    return " * ".join(name if times == 1 else f"{name} ^ {times}" for name, times in tight)
 
 
 def completed(one: Stated, *, integral: bool) -> Iterator[Stated]:

@@ -20,6 +20,7 @@ KINDS = (
     ("<stdin>:", "parse"),
 )
 _CASE = re.compile(r"\Acase [^\n]*\n")
+_BROKEN = re.compile(r"\n\s+")
 _SPACE = re.compile(r"\s+")
 _AXIOMS = re.compile(r"'(?P<name>\S+)' (?:does not depend on any axioms|depends on axioms: \[(?P<list>[^\]]*)\])")
 
@@ -27,7 +28,8 @@ Message = Mapping[str, Any]
 
 
 def goals(pp: str) -> tuple[str, ...]:
-    return tuple(goal.strip() for goal in pp.split("\n\n") if "⊢" in goal)
+    """A line for each hypothesis, as our REPL prints them; LeanDojo breaks lines at 120 characters."""
+    return tuple(_BROKEN.sub(" ", goal.strip()) for goal in pp.split("\n\n") if "⊢" in goal)
 
 
 def kind(error: str) -> str:

@@ -28,7 +28,8 @@ def command(repl: Path, project: str) -> Command:
     name = f"Lean {lean_version(project)} of the PATH (the REPL is written for {WRITTEN_FOR})"
     env = {each: os.environ[each] for each in PASSED if each in os.environ}
     try:
-        compiled = parts.compiled((_binary(project),), env, f"native {_said('--version', project)}")
+        there, lean = str(repl.parent.resolve()), f"native {_said('--version', project)}"
+        compiled = parts.compiled((_binary(project),), env, there, lean)
     except LeanStartError as error:
         raise LeanStartError(f"{name}: {error}") from error
     env["LEAN_PATH"] = ":".join([str(compiled), *filter(None, [env.get("LEAN_PATH")])])

@@ -1,4 +1,4 @@
-"""The REPL, written in Lean: its parts put together and compiled once for a Lean, so that a process need only load it."""
+"""The REPL, written in Lean: its parts put together, and compiled once for a Lean, so that processes only load it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from pipeline.edge.lean import kept
 from pipeline.edge.lean.model import LeanStartError
@@ -20,7 +21,7 @@ TIMEOUT = 600.0
 
 def source() -> str:
     """All of them as one module, which takes a fifth of the time that nine take."""
-    bodies = (_body((FOLDER / f"{name}.lean").read_text()) for name in PARTS)
+    bodies = (_body((FOLDER / f"{name}.lean").read_text(encoding="utf-8")) for name in PARTS)
     return "module\npublic meta import Lean\n" + "\n".join(bodies)
 
 
@@ -32,18 +33,19 @@ def fingerprint() -> str:
     return sha256(source().encode()).hexdigest()[:8]
 
 
-def compiled(argv: Sequence[str], env: Mapping[str, str], lean: str) -> Path:
-    """The folder to be searched for the module; `argv` runs a Lean, `lean` says which one it is."""
+def compiled(argv: Sequence[str], env: Mapping[str, str], cwd: str, lean: str) -> Path:
+    """The folder to be searched for the module; `argv` runs a Lean there, `lean` says which one it is."""
     key = sha256(f"{lean}\0{source()}".encode()).hexdigest()[:16]
-    return kept.kept(f"repl-{key}", lambda new: _compile(argv, env, new))
+    return kept.kept(f"repl-{key}", lambda new: _compile(argv, env, cwd, new))
 
 
-def _compile(argv: Sequence[str], env: Mapping[str, str], new: Path) -> None:
+def _compile(argv: Sequence[str], env: Mapping[str, str], cwd: str, new: Path) -> None:
     written = new / f"{MODULE}.lean"
-    written.write_text(source())
-    command = [*argv, "-o", str(new / f"{MODULE}.olean"), str(written)]
+    written.write_text(source(), encoding="utf-8")
+    command = [*argv, f"--root={new}", "-o", str(new / f"{MODULE}.olean"), str(written)]
+    how: dict[str, Any] = {"env": env, "cwd": cwd, "capture_output": True, "encoding": "utf-8", "timeout": TIMEOUT}
     try:
-        done = subprocess.run(command, env=env, cwd=new, capture_output=True, text=True, timeout=TIMEOUT)
+        done = subprocess.run(command, check=False, **how)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise LeanStartError(f"the REPL could not be compiled: {error}") from error
     if done.returncode or not written.with_suffix(".olean").exists():

@@ -56,7 +56,7 @@ def ready(package: npm.Package = PACKAGE) -> Toolchain:
     key = _key(package)
     folder = kept.kept(f"wasm-{key}", lambda new: _make(package, new))
     bare = Toolchain(folder, f"{LEAN} wasm {key}")
-    return replace(bare, compiled=parts.compiled(bare.lean, bare.environment, key))
+    return replace(bare, compiled=parts.compiled(bare.lean, bare.environment, str(folder), key))
 
 
 def _key(package: npm.Package) -> str:

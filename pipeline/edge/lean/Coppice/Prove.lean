@@ -68,6 +68,7 @@ structure Found where
   ti : TacticInfo
 
 mutual
+/-- The `sorry` that is the whole of the proof: any in the statement stands behind a `by` at least. -/
 partial def sorryIn (ci? : Option ContextInfo) (t : InfoTree) : Option Found :=
   match t with
   | .context inner t => sorryIn (inner.mergeIntoOuter? ci?) t
@@ -76,7 +77,7 @@ partial def sorryIn (ci? : Option ContextInfo) (t : InfoTree) : Option Found :=
 partial def own (ci? : Option ContextInfo) (info : Info) : Option Found :=
   match info, ci? with
   | .ofTacticInfo ti, some ci => match ti.goalsBefore with
-    | _ :: _ => if ti.stx.isOfKind ``Parser.Tactic.tacticSorry then some { ci, ti } else none
+    | _ :: _ => if ti.stx.isOfKind ``Parser.Tactic.tacticSorry && ti.stx.getPos? == some 0 then some { ci, ti } else none
     | [] => none
   | _, _ => none
 partial def sorryAmong (ci? : Option ContextInfo) (cs : PersistentArray InfoTree) : Option Found :=

@@ -85,7 +85,8 @@ partial def isWritten (stx : Syntax) : Bool :=
   | .atom .. => true
   | .ident _ _ n _ => n == `true || n == `false || n == `none || n == `some
   | .node _ k args =>
-    if k == `Lean.Parser.Term.dotIdent || k == `Lean.Parser.Term.structInstLVal then true
+    if k == `Lean.Parser.Term.dotIdent then true
+    else if k == `Lean.Parser.Term.structInstLVal then args.size == 2 && args[0]!.getId != `native
     else isWrittenKind k && areWritten args.toList
 partial def areWritten (all : List Syntax) : Bool :=
   match all with

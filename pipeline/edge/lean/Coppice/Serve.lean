@@ -42,11 +42,17 @@ def messagesOf (log : MessageLog) : BaseIO Json := do
       ("data", .str (← m.data.toString))])
   return .arr all
 
+/-- A command that was not elaborated: no environment, and the reason is among the messages, too. -/
+def untaken (t : Trouble) : List (String × Json) :=
+  let message := Json.mkObj [
+    ("severity", .str "error"), ("line", ofNat 1), ("col", ofNat 0), ("data", .str t.message)]
+  [("error", .str t.message), ("kind", .str t.kind), ("messages", .arr #[message])]
+
 def onCmd (s : Served) (j : Json) : BaseIO Answer := do
   match s.env? j with
   | none => return trouble "protocol" "there is no such environment"
   | some cs => match ← commands s.shop.rules (input (textOf j "text")) {} { cs with messages := {} } with
-    | .error t => return .error t
+    | .error t => return answered s (untaken t)
     | .ok cs =>
       let messages ← messagesOf cs.messages
       let number := s.envs.size

@@ -99,15 +99,17 @@ def parts? (env : Environment) (n : Name) : Option (List Name) :=
   | some ci => some (usedBy ci.type [])
   | none => none
 
-def isOwn (root : Name) : Bool := root == `Init || root == `Std || root == `Lean
+/-- Modules may keep proofs to themselves.  What the toolchain says of its own is believed: the modules up to `Lean`,
+which is imported before all others. -/
+def isOwn (env : Environment) (n : Name) : Bool :=
+  match env.getModuleIdxFor? n, env.getModuleIdx? `Lean with
+  | some idx, some last => idx.toNat ≤ last.toNat
+  | _, _ => false
 
-/-- Modules may keep proofs to themselves; what the toolchain says of its own is believed, of any others nothing is. -/
-def hidden? (env : Environment) (n : Name) : Bool :=
-  match env.getModuleIdxFor? n with
-  | none => false
-  | some idx => match env.header.moduleNames[idx.toNat]?, getOriginalConstKind? env n with
-    | some m, some kind => isOwn m.getRoot && !(kind matches .axiom)
-    | _, _ => false
+def isAxiom (env : Environment) (n : Name) : Bool :=
+  match getOriginalConstKind? env n with
+  | some .axiom | none => true
+  | _ => false
 
 inductive Todo where
   | enter (n : Name)
@@ -136,8 +138,9 @@ partial def through (env : Environment) (todo : List Todo) (begun : NameSet) (so
       | some rests, _ => through env todo begun (sound.add n rests)
       | none, some parts => through env (entering parts (.leave n parts :: todo)) (begun.insert n) sound
       | none, none =>
-        if hidden? env n then through env todo begun (sound.add n { propext := true, choice := true, quot := true })
-        else .error (axiom? n)
+        if isAxiom env n then .error (axiom? n)
+        else if isOwn env n then through env todo begun (sound.add n { propext := true, choice := true, quot := true })
+        else trouble "axioms" s!"the proof of {n.toString} is not in the files of its module"
 
 def isImported (env : Environment) (n : Name) : Bool := (env.getModuleIdxFor? n).isSome
 
@@ -207,7 +210,7 @@ def accepted (known : IO.Ref Sound) (base env : Environment) (d : TheoremVal) (t
   if d.value.hasSorry || d.type.hasSorry then return trouble "sorry" "the proof contains `sorry`"
   if d.value.hasMVar || d.type.hasMVar then return trouble "tactic" "the proof contains metavariables"
   if d.value.hasFVar || d.type.hasFVar then
-    return trouble "tactic" "the proof refers to itself, or to what is local to something else"
+    return trouble "tactic" "the proof refers to itself, or to a `let rec`, which only a whole script may have"
   match locals env (entering (usedBy d.type (usedBy d.value [])) []) {} with
   | .error t => return .error t
   | .ok found => match through env (entering found.imported []) {} (← known.get) with
