@@ -72,6 +72,8 @@ def split(g: str, size: int) -> str:
 
 def about_lcm(left: Term, right: Term, goal: PrintedGoal) -> Iterator[Move]:
     a, b = shown(left, tight=True), shown(right, tight=True)
+    if f"{a} ∣ " in goal.said:
+        return  # all of this was said before
     names = goal.fresh("hl", 5)
     laws = ("gcd_mul_lcm", "dvd_lcm_left", "dvd_lcm_right", "gcd_dvd_left", "gcd_dvd_right")
     facts = [f"have {name} := Nat.{law} {a} {b}" for name, law in zip(names, laws, strict=True)]

@@ -34,14 +34,14 @@ def turned(one: Stated) -> Stated:
 
 
 def products(one: Stated, goal: PrintedGoal, *, integral: bool) -> Iterator[tuple[float, str]]:
-    match (one.relation.left, one.relation.right):
-        case (Operation("*", (left, right)), Number(number)) if 0 < number <= LARGEST:
+    match (one.relation.left, numbers.closed(one.relation.right)):
+        case (Operation("*", (left, right)), int(number)) if 0 < number <= LARGEST:
             if len(divisors(number)) <= MOST:
                 if leaves(left) and not open_power(left):
                     yield 0.3, split(one.name, left, number, goal, first=True, integral=integral)
                 if leaves(right) and not open_power(right):
                     yield 0.35, split(one.name, right, number, goal, first=False, integral=integral)
-        case (Operation("*", _), Number(0)):
+        case (Operation("*", _), 0):
             yield 0.1, f"cases ({'Int' if integral else 'Nat'}.mul_eq_zero.mp {one.name})"
 
 

@@ -31,6 +31,14 @@ def value(term: Term, known: Mapping[str, int], *, naturals: bool = True) -> int
     return found
 
 
+def closed(term: Term) -> int | None:
+    """The value of a term without leaves."""
+    try:
+        return value(term, {})
+    except Unknown:
+        return None
+
+
 def power(base: int, exponent: int) -> int:
     if exponent < 0 or exponent * base.bit_length() > 200:
         raise Unknown("^")

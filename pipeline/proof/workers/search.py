@@ -83,6 +83,12 @@ class Search:
         return search_script.tactics(search_script.lines(self.root)) if self.root.proved_by else None
 
     @property
+    def straight(self) -> bool:
+        """Whether the script is a line of tactics each run on what the one before left: then it ran as a whole."""
+        steps = [*search_script.steps(self.root)]
+        return all(len(step.subgoals) <= 1 and all(one.uses[0] is step for one in step.subgoals) for step in steps)
+
+    @property
     def families(self) -> tuple[str, ...]:
         """The families that the proof is made of, in order."""
         return tuple(step.family for step in search_script.steps(self.root)) if self.root.proved_by else ()
