@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from pipeline.tactics.scripts import cases, chain, either
 from pipeline.tactics.terms import Number, Operation, Term, leaves, shown
 
 LONGEST = 24  # of a period
+FEW_CASES, MOST_CASES = 30, 200
 COMPUTED = 5000  # exponents up to this are left to the kernel
 
 
@@ -92,11 +94,12 @@ def kind(goal: PrintedGoal) -> str:
 def repeated(powers: list[Power], modulus: int, goal: PrintedGoal) -> Iterator[Move]:
     """By cases on the exponent modulo the period, with what every power is then."""
     told = [said for place, power in enumerate(powers) if (said := table(power, modulus, f"ht{place}"))]
-    if not told:
+    many = math.prod(sum(cycle(power.base, modulus)) for power in powers)
+    if not told or many > MOST_CASES:
         return
     lines = [line for one in told for line in one]
     names = [line.split()[1] for one in told for line in one[-1:]]
-    yield Move(0.1, "powers", chain([*lines, *ended(names)]), LONG, closing=True)
+    yield Move(0.1 if many <= FEW_CASES else 0.8, "powers", chain([*lines, *ended(names)]), LONG, closing=True)
     yield Move(0.7, "powers", chain(lines), LONG)
 
 
