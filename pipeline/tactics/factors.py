@@ -26,6 +26,7 @@ def propose(goal: PrintedGoal) -> Iterator[Move]:
             for cost, tactic in products(made, goal, integral=integral):
                 yield Move(cost + 0.05 * place, "factors", tactic, LONG)
     yield from divided(goal)
+    yield from all_apart(goal)
 
 
 def turned(one: Stated) -> Stated:
@@ -144,6 +145,16 @@ def divided(goal: PrintedGoal) -> Iterator[Move]:
         if one.relation.sign == "∣" and one.relation.holds:
             yield Move(1.0 + 0.05 * place, "factors", quotient(one, goal), SHORT)
             yield Move(1.1 + 0.05 * place, "factors", f"have {goal.fresh('hd')[0]} := {below(one, goal)}", SHORT)
+
+
+def all_apart(goal: PrintedGoal) -> Iterator[Move]:
+    """Everything that is divided by a variable as a multiple of it."""
+    facts = [one for one in arithmetic.known(goal) if one.relation.sign == "∣" and one.relation.holds]
+    open_ones = [one for one in facts if leaves(one.relation.left)]
+    names = zip(goal.fresh("k", len(open_ones)), goal.fresh("hk", len(open_ones)), strict=True)
+    lines = [f"obtain ⟨{k}, {hk}⟩ := {one.name}; try subst {hk}" for one, (k, hk) in zip(open_ones, names, strict=True)]
+    if lines:
+        yield Move(0.6, "factors", chain(lines), SHORT)
 
 
 def quotient(one: Stated, goal: PrintedGoal) -> str:
