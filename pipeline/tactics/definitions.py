@@ -10,10 +10,24 @@ from pipeline.tactics.goal import PrintedGoal, is_universe
 from pipeline.tactics.move import MIDDLE, SHORT, Move
 
 WORD = re.compile(r"(?<![\w.✝?])[^\W\d][\w.']*")
-KNOWN = frozenset(
-    "Nat Int Bool Prop Type Sort List Option Fin Array True False true false fun let if then else match with Rat String "
-    "Char Unit id not and or xor succ min max compare".split()
-)
+KNOWN = {
+    "Nat",
+    "Int",
+    "Bool",
+    "Prop",
+    "Type",
+    "Sort",
+    "List",
+    "Option",
+    "Fin",
+    "Array",
+    "Rat",
+    "String",
+    "Char",
+    "Unit",
+}
+KNOWN |= {"True", "False", "true", "false", "fun", "let", "if", "then", "else", "match", "with"}
+KNOWN |= {"id", "not", "and", "or", "xor", "succ", "min", "max", "compare"}
 LIBRARY = ("Nat.", "Int.", "List.", "Bool.", "Option.", "Function.", "Classical.", "Array.", "Fin.", "Prod.", "String.")
 
 
@@ -33,7 +47,7 @@ def words(goal: PrintedGoal) -> list[str]:
     """Constants that are none of Lean's own: neither variables here, nor bound in a proposition."""
     bound = {name for group in re.findall(r"(?:∀|∃|fun|λ) \(?([\w ₀-₉✝']+)", goal.said) for name in group.split()}
     found = dict.fromkeys(WORD.findall(goal.said))
-    return [word for word in found if word not in goal.types and word not in bound | KNOWN and not inherited(word, goal)]
+    return [word for word in found if word not in bound | KNOWN | goal.types.keys() and not inherited(word, goal)]
 
 
 def inherited(word: str, goal: PrintedGoal) -> bool:

@@ -118,9 +118,7 @@ def completed(one: Stated, *, integral: bool) -> Iterator[Stated]:
             yield from as_product(form, (mixed, x, y), integral=integral)
 
 
-def as_product(
-    form: Polynomial, monomials: tuple[Monomial, Monomial, Monomial], *, integral: bool
-) -> Iterator[Stated]:
+def as_product(form: Polynomial, monomials: tuple[Monomial, Monomial, Monomial], *, integral: bool) -> Iterator[Stated]:
     sign = 1 if form[monomials[0]] > 0 else -1
     a, b, c = (sign * form.get(monomial, 0) for monomial in monomials)
     d = -sign * form.get((), 0)

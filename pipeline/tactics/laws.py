@@ -44,7 +44,14 @@ APPLIED: Mapping[str, tuple[str, ...]] = {
     "=": ("{0}.dvd_antisymm", "{0}.le_antisymm", "{0}.eq_of_mul_eq_mul_left", "{0}.eq_of_mul_eq_mul_right"),
 }
 OPERATIONS = "+*^∣"
-STEPS = ("{0}.mul_le_mul", "{0}.pow_le_pow_left", "{0}.pow_le_pow_right", "{0}.add_le_add", "{0}.le_of_lt", "{0}.dvd_add")
+STEPS = (
+    "{0}.mul_le_mul",
+    "{0}.pow_le_pow_left",
+    "{0}.pow_le_pow_right",
+    "{0}.add_le_add",
+    "{0}.le_of_lt",
+    "{0}.dvd_add",
+)
 STEPS_DOWN = ("{0}.dvd_sub", "{0}.dvd_mul_left_of_dvd", "{0}.dvd_mul_right_of_dvd", "{0}.mul_dvd_mul", "{0}.dvd_gcd")
 
 

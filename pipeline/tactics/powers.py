@@ -115,7 +115,8 @@ def table(power: Power, modulus: int, name: str) -> list[str]:
         return []
     e, of = shown(power.exponent, tight=True), f"({power.base} : {power.kind})"
     first = power.base**start % modulus
-    again = f"have {name}r : ∀ q : Nat, {of} ^ ({period} * q + {start}) % {modulus} = {first} := by ({proof(power, start, period)})"
+    claim = f"∀ q : Nat, {of} ^ ({period} * q + {start}) % {modulus} = {first}"
+    again = f"have {name}r : {claim} := by ({proof(power, start, period)})"
     values = [power.base ** (start + step) % modulus for step in range(period)]
     small = [f"({e} = {at} ∧ {of} ^ {e} = {power.base**at})" for at in range(start)]
     rest = [
@@ -131,7 +132,8 @@ def proof(power: Power, start: int, period: int) -> str:
     """That the period is one, by induction."""
     of = f"({power.base} : {power.kind})"
     at, name = f"{period} * q + {start}", power.kind
-    step = f"(rw [show {period} * (q + 1) + {start} = ({at}) + {period} by omega, {name}.pow_add]; generalize {of} ^ ({at}) = t at *; omega)"
+    next_one = f"rw [show {period} * (q + 1) + {start} = ({at}) + {period} by omega, {name}.pow_add]"
+    step = f"({next_one}; generalize {of} ^ ({at}) = t at *; omega)"
     return f"intro q; induction q with | zero => decide | succ q ih => {step}"
 
 
@@ -142,13 +144,12 @@ def by_cases(power: Power, start: int, period: int, modulus: int, name: str) -> 
     forms = [f"{e} = ({period} * (({e} - {start}) / {period}) + {start}) + {step}" for step in range(period)]
     split = f"(have hr : {either([*below, *forms])} := by omega)"
     small = "(rw [hr]; simp)"
-    large = (
-        f"(have hq := {name}r (({e} - {start}) / {period}); "
-        f"have hv : {of} ^ {e} % {modulus} = {of} ^ (({period} * (({e} - {start}) / {period}) + {start}) + _) % {modulus} "
-        f":= congrArg (fun k => {of} ^ k % {modulus}) hr; rw [{power.kind}.pow_add] at hv; "
-        f"generalize {of} ^ ({period} * (({e} - {start}) / {period}) + {start}) = t at *; "
-        f"generalize {of} ^ {e} = u at *; omega)"
-    )
+    times = f"({e} - {start}) / {period}"
+    whole = f"{period} * ({times}) + {start}"
+    residue = f"have hv : {of} ^ {e} % {modulus} = {of} ^ (({whole}) + _) % {modulus}"
+    same = f"{residue} := congrArg (fun k => {of} ^ k % {modulus}) hr; rw [{power.kind}.pow_add] at hv"
+    general = f"generalize {of} ^ ({whole}) = t at *; generalize {of} ^ {e} = u at *"
+    large = f"(have hq := {name}r ({times}); {same}; {general}; omega)"
     return f"{split}; {cases('hr', start + period)} <;> (first | {large} | {small})"
 
 

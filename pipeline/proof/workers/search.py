@@ -47,7 +47,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Options:
-    """`families`: the kinds of moves to use; `weights` multiply their costs; `hints`: tactics tried on the root first."""
+    """`families`: kinds of moves to use; `weights` multiply their costs; `hints`: tactics tried on the root first."""
 
     families: frozenset[str] = moves.EVERY
     weights: Mapping[str, float] = field(default_factory=dict)
