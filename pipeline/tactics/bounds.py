@@ -15,7 +15,7 @@ from pipeline.tactics.scripts import CLOSERS, cases, chain, root, within
 from pipeline.tactics.terms import Leaf, Number, Relation
 
 MOST_POINTS = 12_000
-MOST_CASES = 40
+MOST_CASES = 100
 
 
 class Range(NamedTuple):

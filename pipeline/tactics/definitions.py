@@ -10,24 +10,9 @@ from pipeline.tactics.goal import PrintedGoal, is_universe
 from pipeline.tactics.move import MIDDLE, SHORT, Move
 
 WORD = re.compile(r"(?<![\w.✝?])[^\W\d][\w.']*")
-KNOWN = {
-    "Nat",
-    "Int",
-    "Bool",
-    "Prop",
-    "Type",
-    "Sort",
-    "List",
-    "Option",
-    "Fin",
-    "Array",
-    "Rat",
-    "String",
-    "Char",
-    "Unit",
-}
-KNOWN |= {"True", "False", "true", "false", "fun", "let", "if", "then", "else", "match", "with"}
-KNOWN |= {"id", "not", "and", "or", "xor", "succ", "min", "max", "compare"}
+TYPES = {"Nat", "Int", "Bool", "Prop", "Type", "Sort", "List", "Option", "Fin", "Array", "Rat", "String", "Char"}
+WORDS = {"True", "False", "true", "false", "fun", "let", "if", "then", "else", "match", "with"}
+KNOWN = TYPES | WORDS | {"id", "not", "and", "or", "xor", "succ", "min", "max", "compare"}
 LIBRARY = ("Nat.", "Int.", "List.", "Bool.", "Option.", "Function.", "Classical.", "Array.", "Fin.", "Prod.", "String.")
 
 

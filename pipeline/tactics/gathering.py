@@ -123,7 +123,5 @@ def apart(goal: PrintedGoal) -> Iterator[Move]:
         h, d = goal.fresh("hle")[0], goal.fresh("d")[0]
         either = f"rcases Nat.le_total {a} {b} with {h} | {h}"
         substituted = f"(obtain ⟨{d}, rfl⟩ := Nat.exists_eq_add_of_le {h}; clear {h})"
-        yield Move(
-            1.1 + 0.1 * place, "gathering", f"({either} <;> {substituted} <;> {CLOSE.join('()')})", LONG, closing=True
-        )
+        yield Move(1.1 + 0.1 * place, "gathering", f"({either} <;> {substituted} <;> ({CLOSE}))", LONG, closing=True)
         yield Move(1.6 + 0.1 * place, "gathering", f"({either} <;> {substituted})", MIDDLE)

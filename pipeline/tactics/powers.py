@@ -34,7 +34,7 @@ def propose(goal: PrintedGoal) -> Iterator[Move]:
     yield from reduced(goal)
     powers = open_powers(goal)
     for modulus in arithmetic.moduli(goal)[:2]:
-        yield from repeated(powers[:3], modulus, goal)
+        yield from repeated(powers[:3], modulus)
     for place, power in enumerate(positive(goal)[:3]):
         yield Move((0.8 if " - " in goal.said else 1.3) + 0.1 * place, "powers", said_positive(power, goal), SHORT)
     for place, one in enumerate(powers[:2]):
@@ -91,7 +91,7 @@ def kind(goal: PrintedGoal) -> str:
     return "Int" if integral or not arithmetic.stated(goal) else "Nat"
 
 
-def repeated(powers: list[Power], modulus: int, goal: PrintedGoal) -> Iterator[Move]:
+def repeated(powers: list[Power], modulus: int) -> Iterator[Move]:
     """By cases on the exponent modulo the period, with what every power is then."""
     told = [said for place, power in enumerate(powers) if (said := table(power, modulus, f"ht{place}"))]
     many = math.prod(sum(cycle(power.base, modulus)) for power in powers)

@@ -71,7 +71,7 @@ def exponents(one: Stated, goal: PrintedGoal) -> Iterator[Move]:
     side, other = one.relation.left, one.relation.right
     if not isinstance(other, Number) or other.value <= 0 or arithmetic.is_integral(side, goal):
         return
-    lines = []
+    lines: list[str] = []
     for power in subterms(side):
         match power:
             case Operation("^", (Number(base), Leaf(exponent))) if base > 1 and f"{exponent} ≤ " not in goal.said:
