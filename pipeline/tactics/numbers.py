@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from itertools import product
 
 from pipeline.tactics.terms import LARGEST, Leaf, Number, Operation, Relation, Term, shown
@@ -126,17 +126,6 @@ def difference(relation: Relation, *, naturals: bool) -> Polynomial:
 
 def names(form: Polynomial) -> list[str]:
     return sorted({name for monomial in form for name, _ in monomial})
-
-
-def residues(form: Polynomial, modulus: int) -> Iterator[tuple[dict[str, int], int]]:
-    """Every choice of residues for the leaves, with the residue that the polynomial takes there."""
-    leaves = names(form)
-    for choice in product(range(modulus), repeat=len(leaves)):
-        at = dict(zip(leaves, choice, strict=True))
-        yield (
-            at,
-            sum(factor * math.prod(pow(at[n], e, modulus) for n, e in mono) for mono, factor in form.items()) % modulus,
-        )
 
 
 def linear(form: Polynomial) -> tuple[dict[str, int], int] | None:

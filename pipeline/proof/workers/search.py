@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections import Counter
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -61,7 +60,6 @@ class Search:
         self.options = options or Options()
         self.queue: list[tuple[float, int, Node, Move | None]] = []
         self.shared: dict[str, Node] = {}
-        self.asked: Counter[str] = Counter()
         self.pushed = 0
         self.root = self.node(state, goals, 0, 0.0)
         self.running = self.run()
@@ -71,8 +69,6 @@ class Search:
         return self.pending
 
     def learn(self, answer: Answer) -> None:
-        if self.pending is not None:
-            self.asked[self.pending.family] += 1
         try:
             self.pending = self.running.send(answer)
         except StopIteration:
