@@ -21,7 +21,16 @@ import psutil
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pipeline.edge.lean import process
-from pipeline.edge.lean.model import Lean, LeanStartError, ProofFinished, Session, TacticResult, TacticState, Theorem
+from pipeline.edge.lean.model import (
+    Lean,
+    LeanStartError,
+    ProofFinished,
+    Session,
+    Stop,
+    TacticResult,
+    TacticState,
+    Theorem,
+)
 from pipeline.edge.lean.pool import Pool
 from pipeline.edge.lean.toolchain import ready
 from pipeline.edge.process import Processes
@@ -32,7 +41,6 @@ from pipeline.proof.workers.search import Options
 from pipeline.tactics import moves
 
 PORTFOLIO = ("rfl", "omega", "simp_all", "grind", "decide")
-MOST_MEMORY = 1.4e9  # a process that has taken more is replaced before the next goal
 SLOWEST = 8.0  # how many times as long a tactic may take on a busy machine, at most
 
 
@@ -73,9 +81,6 @@ class Metered(Processes):
     def seconds(self) -> float:
         return self.ended + time.process_time() + sum(map(used, self.running.values()))
 
-    def memory(self) -> int:
-        return max((one.memory_info().rss for one in self.running.values() if one.is_running()), default=0)
-
 
 def used(one: psutil.Process) -> float:
     try:
@@ -92,8 +97,8 @@ class Patient:
         self.lean, self.meter = lean, meter
         self.version, self.check, self.close = lean.version, lean.check, lean.close
 
-    def open(self, theorem: Theorem) -> tuple[Session, TacticState]:
-        session, state = self.lean.open(theorem)
+    def open(self, theorem: Theorem, stop: Stop | None = None) -> tuple[Session, TacticState]:
+        session, state = self.lean.open(theorem, stop)
         return PatientSession(session, self.meter), state
 
 
@@ -163,8 +168,6 @@ def work(asked: argparse.Namespace, goals: Any, rows: Any) -> None:
     pool = Pool(ready().command(Path(process.__file__).with_name("Repl.lean")), meter)
     try:
         for goal in iter(goals.get, None):
-            if meter.memory() > MOST_MEMORY:
-                pool.close()
             rows.put(measured(goal, Patient(pool, meter), meter, asked))
     finally:
         pool.close()

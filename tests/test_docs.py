@@ -16,6 +16,7 @@ from pipeline.core.outcome import FRESH, Outcome
 from pipeline.edge.ledger.rows import ATTEMPT, GOAL
 from pipeline.edge.process import ALLOWED, MARK
 from pipeline.proof import read as proof_read
+from pipeline.proof import read_strategies
 from pipeline.proof.flags import VARIABLES
 from pipeline.proof.plan import FILES
 from pipeline.proof.results import COLUMNS, results
@@ -183,7 +184,7 @@ SEARCH = dict.fromkeys(("timestamp", "strategies", "config", "seconds", "stopped
     ("title", "expected"),
     [
         ("## Keys of the spec", proof_read.KEYS),
-        ("## Keys of a strategy", proof_read.STRATEGY_KEYS),
+        ("## Keys of a strategy", read_strategies.STRATEGY_KEYS),
         ("## Keys of `lean`", proof_read.LEAN_KEYS),
         ("### results.json", results({"refused": []}, SEARCH, [], ())),
     ],

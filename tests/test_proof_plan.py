@@ -8,6 +8,7 @@ from pipeline.core.recipe import recipe
 from pipeline.proof.plan import plan
 from pipeline.proof.read import read
 from pipeline.proof.shown import outlook, shown
+from pipeline.proof.workers import micro
 from pipeline.spec import parse
 
 LEAST = "kind: proof\nbank: bench/bank.jsonl\nprofile: 0\n"
@@ -36,7 +37,7 @@ def test_the_targets_and_their_files() -> None:
         "report": (
             "x:report",
             (f"{run}/bank.json", f"{run}/search.json", f"{run}/proofs.jsonl", f"{run}/checked.json"),
-            (f"{run}/results.json", f"{run}/results.csv", f"{run}/proofs.lean"),
+            (f"{run}/results.json", f"{run}/results.csv", f"{run}/results.html", f"{run}/proofs.lean"),
         ),
     }
 
@@ -54,6 +55,7 @@ def test_another_name_or_place_redoes_nothing() -> None:
     assert recipes(LEAST.replace("bench/", "")) == recipes(LEAST)
 
 
+ARMS = ("micro: ", "micro: {families: [logic]}", "micro: {families: [cases]}")
 DECIDING = (
     "bandit: ucb1", "speculation: 1", "levels: 3", "level_factor: 2", "tactic_cache: false", "timeout: 1h",
     "samples: 2",
@@ -64,6 +66,26 @@ DECIDING = (
 def test_what_decides_on_attempts_makes_the_search_stale_and_no_more(line: str) -> None:
     before, after = recipes(LEAST), recipes(f"{LEAST}{line}\n")
     assert [stage for stage in before if before[stage] != after[stage]] == ["prove"]
+
+
+def codes(strategies: str) -> dict[str, str]:
+    text = f"kind: proof\nbank: b\nstrategies: {{{strategies}}}\n"
+    found: dict[str, str] = targets(text)["prove"].params["codes"]
+    return found
+
+
+def test_families_make_other_attempts_and_a_plain_worker_is_what_it_was() -> None:
+    assert codes("micro: ") == codes("micro: {timeout: 3s}") == {"micro": micro.CODE}
+    assert codes("twin: {worker: micro}") == {"twin": micro.CODE}
+    assert codes("micro: {families: [finishers]}") == {"micro": f"{micro.CODE} finishers"}
+    assert codes("micro: {families: [logic, cases]}") == codes("micro: {families: [cases, logic]}")
+
+
+def test_families_make_the_search_stale_and_no_more() -> None:
+    plain, before, after = ({**targets(f"kind: proof\nbank: b\nstrategies: {{{text}}}\n")} for text in ARMS)
+    assert recipe(plain["prove"], "") == recipe(targets(LEAST)["prove"], "")
+    assert recipe(before["prove"], "") != recipe(after["prove"], "") != recipe(plain["prove"], "")
+    assert recipe(before["bank"], "") == recipe(after["bank"], "")
 
 
 def test_another_backend_is_another_toolchain() -> None:

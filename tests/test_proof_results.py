@@ -3,12 +3,14 @@
 import csv
 import io
 import itertools
+from html.parser import HTMLParser
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.proof.results import PROVED, counted, pass_at_k, quantile, results, script, table
+from pipeline.proof.page import page
+from pipeline.proof.results import PROVED, counted, headline, pass_at_k, quantile, results, script, table
 
 SEARCH = {
     "timestamp": "20261119-010203", "seconds": 9.5, "stopped": "", "samples": 1, "toolchain": "lean 4.28",
@@ -26,6 +28,7 @@ def record(
         "goal": goal, "key": f"{goal}#{sample}", "sample": sample, "status": status,
         "strategy": "micro" if won else "", "level": 0, "seconds": seconds, "line": 1, "difficulty": 0.3,
         "of": {"text": "1 + 1 = 2", "context": []}, "tactics": ["rfl"] if won else [], "metadata": {"category": "nat"},
+        "why": "" if won else "nothing more to try",
         "attempts": [{"strategy": strategy, "success": success} for strategy, success in attempts],
     }  # fmt: skip
 
@@ -59,6 +62,14 @@ def test_a_proof_that_fails_the_last_check_is_none() -> None:
     assert [each["status"] for each in found] == ["open", "open", "frontier", "proved"]
     assert found[0]["why"] == "not verified: axioms: sorryAx"
     assert results(BANK, SEARCH, found, [1])["strategies"]["micro"] == {"used": 4, "succeeded": 1}
+
+
+def test_mistakes_in_workers_are_told_once_each() -> None:
+    attempt = {"strategy": "micro", "success": False, "error": "ValueError: no such state", "raised": True}
+    found = results(BANK, SEARCH, [*FOUND, {**FOUND[1], "goal": "e", "attempts": [attempt, attempt]}], [1])
+    assert found["raised"] == ["ValueError: no such state"]
+    assert "mistakes in their workers: ValueError: no such state" in headline(found)
+    assert "mistakes" not in headline(results(BANK, SEARCH, FOUND, [1]))
 
 
 def test_nothing_in_the_bank_is_no_division_by_zero() -> None:
@@ -106,3 +117,46 @@ def test_the_proofs_are_a_lean_file_with_context_kept_apart() -> None:
         "section", "-- d-1: micro, 0.5 s", "open Nat", "theorem «d-1» : 1 + 1 = 2 := by", "  intro n", "  cases n with",
         "  | zero => rfl", "  | succ n => rfl", "end", "",
     ]  # fmt: skip
+
+
+class Seen(HTMLParser):
+    """The tags that a browser would find, those that are open, and what stands in cells."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.attributes: list[str] = []
+        self.words = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += [name for name, _ in attrs]
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+def test_the_page_has_all_goals_and_needs_nothing_from_outside() -> None:
+    hostile = {**record("e", "open", ("micro", False)), "why": "<script>alert(1)</script>", "goal": "<b>&amp;"}
+    refused = {"refused": [{"line": 7, "id": "odd", "why": "it is false, by `decide`"}]}
+    found = [*FOUND, hostile]
+    seen = Seen(page("lean-bank", results(refused, SEARCH, found, [1]), refused, found))
+    assert not seen.open
+    assert not {"script", "b", "link", "img"} & {*seen.tags}
+    assert not {"src", "href"} & {*seen.attributes}
+    assert "lean-bank: 2 of 5 goals proved" in seen.words
+    assert all(word in seen.words for word in ("d-1", "rfl", "<script>alert(1)</script>", "<b>&amp;", "it is false"))
+    assert seen.tags.count("details") == 5
+
+
+def test_the_page_of_a_bank_without_a_proof_has_no_curve() -> None:
+    found = [record("b", "open", ("micro", False))]
+    assert "svg" not in Seen(page("x", results({"refused": []}, SEARCH, found, [1]), {"refused": []}, found)).tags

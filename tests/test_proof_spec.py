@@ -5,8 +5,9 @@ from conftest import Project
 
 from pipeline.errors import SpecError
 from pipeline.proof.read import read
-from pipeline.proof.settings import LEDGER, LeanKeys, Pace, ProofSpec, Search
+from pipeline.proof.settings import LEDGER, LeanKeys, Pace, ProofSpec, Search, Way
 from pipeline.spec import parse
+from pipeline.tactics.moves import FAMILIES
 
 LEAST = "kind: proof\nbank: bank.jsonl\nprofile: 0\n"
 
@@ -46,6 +47,23 @@ def test_a_list_of_strategies_has_the_documented_budgets() -> None:
     assert spec("kind: proof\nbank: b\nstrategies: {micro: }\n").search.strategies == {"micro": 8.0}
 
 
+def test_one_worker_may_be_several_strategies() -> None:
+    found = spec(
+        "kind: proof\nbank: b\nstrategies:\n  quick: {worker: micro, families: [finishers], timeout: 2s}\n"
+        "  induct: {worker: micro, families: [induction, finishers]}\n  twin: {worker: micro}\n  micro:\n"
+    )
+    assert found.search.strategies == {"quick": 2.0, "induct": 8.0, "twin": 8.0, "micro": 8.0}
+    assert found.way("quick") == Way("micro", ("finishers",))
+    assert found.way("induct") == Way("micro", ("finishers", "induction"))
+    assert found.way("twin") == found.way("micro") == Way("micro")
+    assert "micro" not in found.ways
+
+
+def test_all_families_are_as_good_as_none() -> None:
+    found = spec(f"kind: proof\nbank: b\nstrategies: {{micro: {{families: [{', '.join(FAMILIES)}]}}}}\n")
+    assert found.way("micro") == Way("micro")
+
+
 def test_no_throttle_unless_it_is_asked_for() -> None:
     assert spec(LEAST).pace.cpu_target is None
     assert spec(LEAST + "cpu_target: none\n").pace.cpu_target is None
@@ -65,6 +83,22 @@ def test_no_throttle_unless_it_is_asked_for() -> None:
         ("kind: proof\nbank: b\nstrategies: [micro, micro]\n", 3, "strategies: 'micro' is given twice"),
         ("kind: proof\nbank: b\nstrategies: {micro: {timeouts: 3}}\n", 3, "did you mean 'timeout'?"),
         ("kind: proof\nbank: b\nstrategies: {micro: {timeout: soon}}\n", 3, "strategy micro: timeout: expected a time"),
+        ("kind: proof\nbank: b\nstrategies:\n  micro:\n  micro: {timeout: 3}\n", 5, "micro"),
+        ("kind: proof\nbank: b\nstrategies:\n  quick: {timeout: 3}\n", 4, "strategy quick: worker 'quick' is unknown"),
+        ("kind: proof\nbank: b\nstrategies:\n  quick: {timeout: 3}\n", 4, "or say with `worker:` whose strategy it is"),
+        ("kind: proof\nbank: b\nstrategies:\n  q: {worker: mikro}\n", 4, "strategy q: worker 'mikro' is unknown; did"),
+        ("kind: proof\nbank: b\nstrategies:\n  q: {worker: copilot}\n", 4, "worker 'copilot' is not built yet"),
+        ("kind: proof\nbank: b\nstrategies:\n  cache: {worker: micro}\n", 4, "strategies: 'cache' is taken"),
+        ("kind: proof\nbank: b\nstrategies:\n  sketch: {worker: micro}\n", 4, "strategies: 'sketch' is taken"),
+        ("kind: proof\nbank: b\nstrategies:\n  2 fast: {worker: micro}\n", 4, "strategies: '2 fast' is not a name"),
+        ("kind: proof\nbank: b\nstrategies: {micro: {families: [logik]}}\n", 3, "did you mean 'logic'?"),
+        ("kind: proof\nbank: b\nstrategies: {micro: {families: []}}\n", 3, "families: there is none"),
+        (
+            "kind: proof\nbank: b\nstrategies: {micro: {families: logic}}\n",
+            3,
+            "strategy micro: families: expected a list",
+        ),
+        ("kind: proof\nbank: b\nstrategies: {micro: {families: [logic, logic]}}\n", 3, "'logic' is given twice"),
         ("kind: proof\nbank: ''\nprofile: 0\n", 2, "bank: expected a path"),
         (LEAST + "bandit: thompson\n", 4, "bandit: 'thompson' is unknown; allowed: contextual, discounted, seed, ucb1"),
         (LEAST + "speculation: 0\n", 4, "speculation: expected a whole number, from 1"),

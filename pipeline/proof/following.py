@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, RECALLED, Outcome
-from pipeline.core.words import duration, plural
+from pipeline.core.words import plural
 from pipeline.goals.bank import told
 from pipeline.goals.model import Refusal
 from pipeline.proof.records import load
+from pipeline.proof.results import headline
 
 NAMED = 10  # rows that are told one by one
 
@@ -46,14 +46,6 @@ class Follower:
 
 
 follower = Follower
-
-
-def headline(results: Mapping[str, Any]) -> str:
-    total, solved, half = results["goals_total"], results["goals_solved"], results["time_to_proof"]["p50"]
-    often = f", half of them within {duration(half, 2)}" if half is not None else ""
-    open_ = total - results["goals_processed"]
-    left = f"; {open_} not tried to the end ({results['stopped']})" if open_ else ""
-    return f"{solved} of {plural(total, 'goal')} proved{often}{left}"
 
 
 def _line(bank: str, row: Refusal) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from pipeline.core.graph import Limits, Ports, Target
 from pipeline.core.recipe import LIMITS
 from pipeline.proof.making import code
-from pipeline.proof.settings import ProofSpec
+from pipeline.proof.settings import ProofSpec, Way
 
 # stage -> what it reads, and what it writes; a name without a dot is the spec's.
 FILES = {
@@ -20,7 +20,7 @@ FILES = {
     "check": (("proofs.jsonl", "toolchain.json"), ("checked.json",)),
     "report": (
         ("bank.json", "search.json", "proofs.jsonl", "checked.json"),
-        ("results.json", "results.csv", "proofs.lean"),
+        ("results.json", "results.csv", "results.html", "proofs.lean"),
     ),
 }
 
@@ -47,9 +47,15 @@ def _ports(spec: ProofSpec, names: tuple[str, ...]) -> Ports:
 def prove_params(spec: ProofSpec) -> Mapping[str, Any]:
     # dicts and lists: they are written down as they are
     search = {**spec.search._asdict(), "strategies": dict(spec.search.strategies)}
-    codes = {name: code(name) for name in spec.search.strategies}
+    codes = {name: code(spec.way(name)) for name in spec.search.strategies}
+    ways = {name: way._asdict() for name in spec.search.strategies if (way := spec.way(name)) != Way(name)}
     limits = {"pace": spec.pace._asdict(), "ledger": spec.ledger, "profile": spec.profile}
-    return {"search": search, "codes": codes, LIMITS: {**_lean(spec)[LIMITS], **limits}}
+    return {
+        "search": search,
+        "codes": codes,
+        **({"ways": ways} if ways else {}),
+        LIMITS: {**_lean(spec)[LIMITS], **limits},
+    }
 
 
 def _lean(spec: ProofSpec) -> Mapping[str, Any]:

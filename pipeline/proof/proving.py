@@ -17,6 +17,7 @@ from pipeline.proof import results
 from pipeline.proof.keeping import Tried
 from pipeline.proof.leans import opened
 from pipeline.proof.making import made
+from pipeline.proof.model import RAISED
 from pipeline.proof.records import Record, as_record, goal_of, load, save, save_lines
 from pipeline.proof.reporting import read, written
 from pipeline.proof.running import Progress
@@ -53,7 +54,7 @@ def prove(job: Job) -> None:
         wanted = Wanted(
             goals=[replace(sample.goal, id=sample.name) for sample in samples],
             rules=rules_of(asked, pace),
-            workers={name: made(name, lean) for name in asked.strategies},
+            workers=made(asked.strategies, params, lean),
             config=_config(params["codes"], samples),
             use_cache=asked.tactic_cache and asked.samples == 1,
             deadline=asked.timeout,
@@ -161,6 +162,7 @@ def _attempt(tried: Tried) -> Record:
         "seconds": round(result.time_seconds, 6),
         "error": result.error,
         "recalled": tried.recalled,
+        "raised": RAISED in result.metadata,
     }
 
 

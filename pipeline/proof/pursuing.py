@@ -37,7 +37,7 @@ def pursue(job: Job) -> None:
         wanted = Wanted(
             goals=goals,
             rules=rules_of(asked, Pace(**limits["pace"])),
-            workers={name: made(name, lean) for name in asked.strategies},
+            workers=made(asked.strategies, params, lean),
             config=lambda goal, strategy: params["codes"][strategy],
             use_cache=asked.tactic_cache,
             deadline=asked.timeout,

@@ -7,11 +7,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pipeline.declared import choice, flag
-from pipeline.errors import SpecError
 from pipeline.proof.bandits import BANDITS
-from pipeline.proof.model import TIMEOUTS
+from pipeline.proof.read_strategies import listed, of_profile
 from pipeline.proof.settings import LEDGER, LeanKeys, Pace, ProofSpec, Search
-from pipeline.proof.workers import BUILT, PROFILES, demand
 from pipeline.spec import Item
 
 SEARCH = (
@@ -23,7 +21,6 @@ KEYS = ("kind", "store", "bank", "lean", *SEARCH, *PACE, "pass_at", "ledger")
 NEEDED = ("kind", "bank")
 HOW = "give it `strategies:`, or a `profile:` that stands for some; 0 is micro alone"
 LEAN_KEYS = ("backend", "processes", "memory", "project")
-STRATEGY_KEYS = ("timeout",)
 BACKENDS = ("wasm", "native", "leandojo")
 MOST_PROCESSES, MOST_AT_ONCE, MOST_LEVELS, MOST_SAMPLES = 256, 1000, 12, 1000
 LEAST_MEMORY = 256  # megabytes; no Lean fits into less
@@ -37,7 +34,8 @@ def read(item: Item, name: str) -> ProofSpec:
     profile = top["profile"].count("profile", 0) if "profile" in top else None
     if ("strategies" in top) == (profile is not None):
         item.wrong(f"spec: {HOW}")
-    search = _search(top, _strategies(top, profile))
+    budgets, ways = listed(top["strategies"]) if profile is None else of_profile(profile, top["profile"])
+    search = _search(top, budgets)
     return ProofSpec(
         name=name,
         line=item.line,
@@ -50,50 +48,8 @@ def read(item: Item, name: str) -> ProofSpec:
         ledger=_path(top["ledger"], "ledger") if "ledger" in top else LEDGER,
         store=_path(top["store"], "store") if "store" in top else None,
         given=frozenset(top),
+        ways=ways,
     )
-
-
-def _strategies(top: Keys, profile: int | None) -> dict[str, float]:
-    """As they are listed, or as the profile has them; every one is there to be run, or nothing is."""
-    if profile is not None:
-        names = PROFILES[min(profile, len(PROFILES) - 1)]
-        for name in names:
-            _demand(top["profile"], name, f"profile: {profile}")
-        return {name: TIMEOUTS[name] for name in names}
-    item = top["strategies"]
-    pairs = [*item.pairs("strategies")] if item.is_map else _listed(item)
-    found = {_strategy(name, each): _budget(name, each) if item.is_map else TIMEOUTS[name] for name, each in pairs}
-    if not found:
-        item.wrong(f"strategies: there is none; name one of: {', '.join(BUILT)}")
-    return found
-
-
-def _listed(item: Item) -> list[tuple[str, Item]]:
-    named = [(each.text("strategies"), each) for each in item.items("strategies")]
-    for n, (name, each) in enumerate(named):
-        if name in dict(named[:n]):
-            each.wrong(f"strategies: '{name}' is given twice")
-    return named
-
-
-def _strategy(name: str, item: Item) -> str:
-    _demand(item, name, "strategies")
-    return name
-
-
-def _demand(item: Item, name: str, what: str) -> None:
-    """There is such a worker, and it can be run."""
-    try:
-        demand(name)
-    except SpecError as error:
-        item.wrong(f"{what}: {error}")
-
-
-def _budget(name: str, item: Item) -> float:
-    if item.is_null:
-        return TIMEOUTS[name]
-    keys = item.fields(f"strategy {name}", STRATEGY_KEYS)
-    return keys["timeout"].seconds(f"strategy {name}: timeout") if "timeout" in keys else TIMEOUTS[name]
 
 
 def _search(top: Keys, strategies: dict[str, float]) -> Search:

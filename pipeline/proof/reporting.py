@@ -8,6 +8,7 @@ from contextlib import closing
 from pipeline.edge.job import Job, Papers
 from pipeline.edge.lean.model import Lean
 from pipeline.proof.leans import opened
+from pipeline.proof.page import page
 from pipeline.proof.records import Record, goal_of, load, load_lines, save, theorem_of, write
 from pipeline.proof.results import PROVED, counted, results, script, table
 
@@ -32,7 +33,9 @@ def _why(lean: Lean, proof: Record) -> str:
 def report(job: Papers) -> None:
     bank, search = load(read(job, "bank.json")), load(read(job, "search.json"))
     found = counted(load_lines(read(job, "proofs.jsonl")), load(read(job, "checked.json"))["checked"])
-    save(written(job, "results.json"), results(bank, search, found, job.target.params["pass_at"]))
+    told = results(bank, search, found, job.target.params["pass_at"])
+    save(written(job, "results.json"), told)
+    write(written(job, "results.html"), page(job.target.run, told, bank, found))
     write(written(job, "results.csv"), table(found))
     write(written(job, "proofs.lean"), script(found))
 

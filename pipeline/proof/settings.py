@@ -36,6 +36,13 @@ class Search(NamedTuple):
     seed: int = 0
 
 
+class Way(NamedTuple):
+    """Who does a strategy, and with which families of moves.  None of them stands for all."""
+
+    worker: str
+    families: tuple[str, ...] = ()
+
+
 class Pace(NamedTuple):
     """How fast, and not what: attempts at once, and the load per CPU above which starting is slowed down."""
 
@@ -45,7 +52,9 @@ class Pace(NamedTuple):
 
 
 class ProofSpec(NamedTuple):
-    """`given`: the keys that stand in the spec, which have not their defaults."""
+    """`given`: the keys that stand in the spec, which have not their defaults.
+
+    `ways`: of strategies that are more than the worker of their name."""
 
     name: str
     line: int
@@ -58,6 +67,11 @@ class ProofSpec(NamedTuple):
     ledger: str
     store: str | None
     given: frozenset[str] = frozenset()
+    ways: Mapping[str, Way] = {}
+
+    def way(self, strategy: str) -> Way:
+        """One that the spec says nothing of is the worker of that name."""
+        return self.ways.get(strategy, Way(strategy))
 
     @property
     def rooms(self) -> dict[str, int]:

@@ -15,9 +15,10 @@ from pipeline.proof.bandits.model import Shape, best
 KEPT = 0.995  # of the weight of an attempt, each time that another one ends
 WEIGHT = 4.0  # so many attempts of its own count as much as what all classes say
 XI = 0.1  # how much is explored
-PRIOR_RATE, PRIOR_SECONDS = 0.3, 2.0
+PRIOR_RATE = 0.3
+FIRST_SECONDS = 1.0  # before any attempt; then, an arm that is not known is taken to cost what attempts usually do
 LEAST_SECONDS = 0.01  # no attempt is free, whatever the clock says
-ALL = ""  # stands for the class of all goals
+ALL = ""  # stands for the class of all goals, and for all arms
 
 
 class Tally(NamedTuple):
@@ -48,24 +49,25 @@ class Discounted:
         self.tallies: dict[tuple[str, str], Tally] = {}
 
     def choose(self, arms: Sequence[str], shape: Shape, n: int) -> list[str]:
-        weight = (1 - KEPT**self.now) / (1 - KEPT)  # of all attempts
-        return best(arms, lambda arm: self._score(arm, shape.kind, weight), n)
+        every = self._tally(ALL, ALL)
+        return best(arms, lambda arm: self._score(arm, shape.kind, every), n)
 
-    def _score(self, arm: str, kind: str, all_trials: float) -> float:
+    def _score(self, arm: str, kind: str, every: Tally) -> float:
         wide, own = self._tally(ALL, arm), self._tally(kind, arm)
+        usual = every.seconds / every.trials if every.trials else FIRST_SECONDS
         rate = (wide.successes + PRIOR_RATE) / (wide.trials + 1)
-        seconds = (wide.seconds + PRIOR_SECONDS) / (wide.trials + 1)
+        seconds = (wide.seconds + usual) / (wide.trials + 1)
         rate = (own.successes + WEIGHT * rate) / (own.trials + WEIGHT)
         seconds = (own.seconds + WEIGHT * seconds) / (own.trials + WEIGHT)
-        return discounted_score(rate, seconds, min(own.trials + WEIGHT, wide.trials), all_trials)
+        return discounted_score(rate, seconds, min(own.trials + WEIGHT, wide.trials), every.trials)
 
     def _tally(self, kind: str, arm: str) -> Tally:
         return self.tallies.get((kind, arm), Tally()).faded(self.now)
 
     def learn(self, arm: str, shape: Shape, success: bool, seconds: float) -> None:
         self.now += 1
-        for kind in dict.fromkeys((ALL, shape.kind)):
-            self.tallies[kind, arm] = self._tally(kind, arm).counted(success, seconds)
+        for place in dict.fromkeys(((ALL, ALL), (ALL, arm), (shape.kind, arm))):
+            self.tallies[place] = self._tally(*place).counted(success, seconds)
 
     def learned(self) -> Mapping[str, Any]:
         return {"now": self.now, "tallies": [[kind, arm, *tally] for (kind, arm), tally in self.tallies.items()]}

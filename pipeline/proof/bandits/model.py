@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+FAILED = "failed "  # begins the trait of a goal that withstood an arm
+
 
 class Shape(NamedTuple):
     """What is known of a goal before it is tried: the class it belongs to, and traits, in an order that stays."""
@@ -12,9 +14,16 @@ class Shape(NamedTuple):
     kind: str
     traits: tuple[str, ...] = ()
 
+    def failure(self, arm: str) -> str:
+        """The trait that it gets if `arm` fails on it next: at each level an arm is tried once."""
+        level = 0
+        while (trait := f"{FAILED}{arm} {level}") in self.traits:
+            level += 1
+        return trait
+
     def after(self, arm: str, level: int) -> Shape:
         """Of the goal, once `arm` has failed on it."""
-        return self._replace(traits=(*self.traits, f"failed {arm} {level}"))
+        return self._replace(traits=(*self.traits, f"{FAILED}{arm} {level}"))
 
 
 class Bandit(Protocol):

@@ -5,20 +5,15 @@ does that writes to SQLite as it goes."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import sqlite3
 import statistics
-import sys
 import tempfile
 import time
 from concurrent.futures import Future
 from contextlib import closing
-from pathlib import Path
 from threading import Event, Thread
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from typing import Any
 
 from pipeline.edge.ledger.ledger import Ledger
 from pipeline.edge.ledger.model import Attempt, Key, KnownGoal
@@ -124,25 +119,18 @@ def asked(path: str, count: int) -> dict[str, float]:
     return times
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--attempts", type=int, default=20_000)
-    parser.add_argument("--folder", default=None, help="on the disk that is to be measured; without it that of TMPDIR")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        many = f"{folder}/batched.db"
-        found = {
-            "attempts": options.attempts,
-            "batched": batched(many, options.attempts),
-            "with_readers": read_beside(f"{folder}/read.db", options.attempts, 4),
-            "paced": paced(f"{folder}/paced.db", 2 * TARGET_PER_SECOND, 3.0),
-            "one_by_one_per_second": one_by_one(f"{folder}/single.db", 1000),
-            "asked": asked(many, options.attempts),
+def measured(count: int, folder: str | None) -> dict[str, Any]:
+    """`folder` is on the disk that is to be measured; without it that of TMPDIR."""
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        many = f"{place}/batched.db"
+        found: dict[str, Any] = {
+            "attempts": count,
+            "batched": batched(many, count),
+            "with_readers": read_beside(f"{place}/read.db", count, 4),
+            "paced": paced(f"{place}/paced.db", 2 * TARGET_PER_SECOND, 3.0),
+            "one_by_one_per_second": one_by_one(f"{place}/single.db", 1000),
+            "asked": asked(many, count),
         }
-    ratio = found["batched"]["per_second"] / found["one_by_one_per_second"]  # type: ignore[index,operator]
-    reached = found["paced"]["per_second"] >= TARGET_PER_SECOND and found["paced"]["max_s"] <= TARGET_AGE  # type: ignore[index,operator]
-    print(json.dumps({**found, "ratio_to_one_by_one": ratio, "reached": reached}, indent=1))
-
-
-if __name__ == "__main__":
-    main()
+    paced_, ratio = found["paced"], found["batched"]["per_second"] / found["one_by_one_per_second"]
+    reached = paced_["per_second"] >= TARGET_PER_SECOND and paced_["max_s"] <= TARGET_AGE
+    return {**found, "ratio_to_one_by_one": ratio, "reached": reached}

@@ -1,0 +1,115 @@
+"""What each kind of move does on each goal of a bank, with a real Lean: is it proved, and in how many CPU seconds."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.bank import MOST_MEMORY, Metered, Patient
+from benchmarks.proof.arms import ARMS, BUDGET
+from pipeline.edge.child import signal_group
+from pipeline.edge.lean import process
+from pipeline.edge.lean.model import LeanStartError
+from pipeline.edge.lean.pool import Pool
+from pipeline.edge.lean.process import Ended
+from pipeline.edge.lean.toolchain import ready
+from pipeline.goals.bank import read_bank
+from pipeline.goals.model import Goal
+from pipeline.proof.workers import micro
+from pipeline.proof.workers.search import Options
+from pipeline.tactics.moves import EVERY
+
+REPL = Path(process.__file__).with_name("Repl.lean")
+SLACK = 5.0  # CPU seconds over its budget: then Lean is killed, as a search does it
+NAME = "goal"  # an id need not be a name in Lean
+WARM = Goal(NAME, "∀ a b c : Nat, a < b → b < c → a + 1 < c ∧ a + b = b + a")
+
+Tried = list[tuple[int, float]]  # of each arm: whether it proved the goal, and its CPU seconds
+
+
+def record(bank: Path, out: Path) -> None:
+    """A goal is written as soon as all arms were tried on it, and is not tried again."""
+    toolchain, meter = ready(), Metered()
+    found = _begun(out, toolchain.version)
+    try:
+        with closing(Pool(toolchain.command(REPL), meter)) as pool:
+            _attempt(WARM, "all", pool, meter)
+            for goal in read_bank(bank.read_bytes()).goals:
+                if goal.id not in found["goals"]:
+                    found["goals"][goal.id] = _tried(goal, pool, meter)
+                    _save(out, found)
+    finally:
+        meter.close()
+
+
+def _begun(out: Path, lean: str) -> dict[str, Any]:
+    how = {"budget": BUDGET, "worker": micro.CODE, "lean": lean, "arms": [*ARMS]}
+    found: dict[str, Any] = json.loads(out.read_text()) if out.exists() else {**how, "goals": {}}
+    if {name: found[name] for name in how} != how:
+        sys.exit(f"{out} was recorded with other arms, or another worker or Lean; remove it first")
+    return found
+
+
+def _tried(goal: Goal, pool: Pool, meter: Metered) -> Tried:
+    """Of each arm, in order; of none where Lean does not take the statement."""
+    if meter.memory() > MOST_MEMORY:
+        pool.close()
+        _attempt(WARM, "all", pool, meter)
+    try:
+        found = [_attempt(replace(goal, id=NAME), arm, pool, meter) for arm in ARMS]
+    except LeanStartError as error:
+        print(f"{goal.id}: {error}", file=sys.stderr)
+        return []
+    print(
+        goal.id, *(f"{arm} {'+' if ok else '-'}{s:.2f}" for arm, (ok, s) in zip(ARMS, found, strict=True)), flush=True
+    )
+    return found
+
+
+def _attempt(goal: Goal, arm: str, pool: Pool, meter: Metered) -> tuple[int, float]:
+    families = ARMS[arm]
+    options = Options(families=EVERY if families is None else frozenset(families))
+    begun = meter.seconds()
+    with _limited(meter) as stop:
+        try:
+            result = micro.prove(goal, BUDGET, Patient(pool, meter), options, stop, meter.seconds)
+        except Ended:  # it was killed between two tactics
+            pool.close()
+            return 0, round(meter.seconds() - begun, 3)
+    return int(result.success), round(result.time_seconds, 3)
+
+
+@contextmanager
+def _limited(meter: Metered) -> Iterator[threading.Event]:
+    """Lean may be at something that knows no time."""
+    over, stop, begun = threading.Event(), threading.Event(), meter.seconds()
+
+    def watch() -> None:
+        while not over.wait(0.25):
+            if meter.seconds() - begun > BUDGET + SLACK:
+                stop.set()
+                for pid in [*meter.running]:
+                    signal_group(pid, signal.SIGKILL)
+                return
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield stop
+    finally:
+        over.set()
+        watcher.join()
+
+
+def _save(out: Path, found: Mapping[str, Any]) -> None:
+    """A goal a line."""
+    how = {name: value for name, value in found.items() if name != "goals"}
+    goals = ",\n".join(f" {json.dumps(name)}: {json.dumps(tried)}" for name, tried in found["goals"].items())
+    out.write_text(json.dumps(how)[:-1] + ', "goals": {\n' + goals + "\n}}\n")

@@ -1,0 +1,186 @@
+"""What each bandit promises: its formula, what it learns from, and that the same history gives the same choices."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from proof_searches import Case, cases, played
+
+from pipeline.goals.model import Goal
+from pipeline.proof.bandits import BANDITS
+from pipeline.proof.bandits.contextual import SHARED, Contextual, chance
+from pipeline.proof.bandits.discounted import Discounted
+from pipeline.proof.bandits.model import Bandit, Shape
+from pipeline.proof.bandits.seed import Seed, ucb_score, updated_rate
+from pipeline.proof.bandits.ucb1 import Ucb1, ucb1_score
+from pipeline.proof.replaying import replay, resumed
+from pipeline.proof.shape import shape
+
+ARMS = ("a", "b", "c")
+LIST, NAT = Shape("List =", ("about List", "has ++")), Shape("Nat ≤", ("about Nat", "has <"))
+SHAPES = (LIST, NAT, NAT.after("a", 0), Shape("Nat ≤"))
+
+attempts = st.lists(
+    st.tuples(st.sampled_from(ARMS), st.sampled_from(SHAPES), st.booleans(), st.sampled_from([0.0, 0.25, 1.0, 8.0])),
+    max_size=40,
+)
+named = pytest.mark.parametrize("name", [*BANDITS])
+counts_seconds = pytest.mark.parametrize("name", ["discounted", "contextual"])
+
+
+def taught(name: str, history: list[tuple[str, Shape, bool, float]], factor: float = 1.0) -> Bandit:
+    bandit = BANDITS[name]()
+    for arm, looks, success, seconds in history:
+        bandit.learn(arm, looks, success, factor * seconds)
+    return bandit
+
+
+def first(bandit: Bandit, looks: Shape) -> str:
+    return bandit.choose(ARMS, looks, 1)[0]
+
+
+@named
+@given(history=attempts, looks=st.sampled_from(SHAPES), n=st.integers(0, 4))
+def test_it_chooses_so_many_different_ones_of_the_arms(name: str, history: list, looks: Shape, n: int) -> None:
+    chosen = taught(name, history).choose(ARMS, looks, n)
+    assert len({*chosen}) == len(chosen) == min(n, len(ARMS))
+    assert {*chosen} <= {*ARMS}
+
+
+@named
+def test_of_arms_that_nothing_is_known_of_the_one_listed_first_is_chosen(name: str) -> None:
+    assert BANDITS[name]().choose(ARMS, LIST, 3) == [*ARMS]
+    assert BANDITS[name]().choose(("c", "a"), LIST, 3) == ["c", "a"]
+
+
+@named
+@given(history=attempts, later=attempts)
+def test_what_it_knows_can_be_kept_as_json_and_it_goes_on_alike(name: str, history: list, later: list) -> None:
+    bandit, again = taught(name, history), BANDITS[name]()
+    again.restore(json.loads(json.dumps(bandit.learned())))
+    for arm, looks, success, seconds in later:
+        assert again.choose(ARMS, looks, 3) == bandit.choose(ARMS, looks, 3)
+        bandit.learn(arm, looks, success, seconds)
+        again.learn(arm, looks, success, seconds)
+    assert again.learned() == bandit.learned()
+
+
+@named
+@given(cases(stops=True), st.data())
+def test_a_search_among_several_arms_is_decided_again_to_the_byte(name: str, case: Case, data: st.DataObject) -> None:
+    run = played(case._replace(rules=replace(case.rules, bandit=name)))
+    assert replay(run.lines) == []
+    cut = data.draw(st.integers(1, len(run.lines)))
+    again = resumed(run.lines[:cut], lambda _: None)
+    assert cut < len(run.lines) or again.schedule.bandit.learned() == run.journalled.schedule.bandit.learned()
+
+
+@named
+def test_the_arm_that_proves_more_is_found(name: str) -> None:
+    bandit, rng, chances, chosen = BANDITS[name](), Random(1), {"a": 0.5, "b": 0.2, "c": 0.9}, Counter[str]()
+    for _ in range(400):
+        arm = first(bandit, LIST)
+        bandit.learn(arm, LIST, rng.random() < chances[arm], 1.0)
+        chosen[arm] += 1
+    assert chosen.most_common(1)[0][0] == "c"
+
+
+def test_the_documented_formula_of_seed() -> None:
+    assert ucb_score(0.3, 4, 99) == 0.3 + 1.5 * ((2 * (100).bit_length()) / 4) ** 0.5
+    assert ucb_score(0.3, 0, 0) == 0.3 + 1.5 * 2**0.5
+    assert updated_rate(0.5, success=True) == pytest.approx(0.55)
+    assert updated_rate(0.5, success=False) == pytest.approx(0.45)
+
+
+def test_the_bonus_of_seed_is_more_than_any_rate_can_differ_until_31_trials() -> None:
+    assert ucb_score(0.0, 31, 99) > 1.0 >= ucb_score(0.0, 32, 99)
+
+
+def test_seed_takes_arms_that_differ_by_a_tenth_nearly_by_turns() -> None:
+    bandit, rng, chances, chosen = Seed(), Random(1), {"a": 0.5, "b": 0.4, "c": 0.6}, Counter[str]()
+    for _ in range(90):
+        arm = first(bandit, LIST)
+        bandit.learn(arm, LIST, rng.random() < chances[arm], 1.0)
+        chosen[arm] += 1
+    assert max(chosen.values()) <= 45
+
+
+def test_ucb1_tries_each_arm_once_before_any_twice() -> None:
+    bandit = Ucb1()
+    bandit.learn("a", LIST, True, 1.0)
+    assert bandit.choose(ARMS, LIST, 3) == ["b", "c", "a"]
+    assert ucb1_score(1, 2, 8) == pytest.approx(0.5 + 1.442027)
+
+
+@counts_seconds
+def test_successes_count_by_the_second(name: str) -> None:
+    history = [("a", LIST, n % 2 == 0, 8.0) for n in range(30)] + [("b", LIST, n % 3 == 0, 1.0) for n in range(30)]
+    assert taught(name, [*history, *(("c", LIST, False, 1.0) for _ in range(30))]).choose(ARMS, LIST, 1) == ["b"]
+
+
+@counts_seconds
+@given(history=attempts, looks=st.sampled_from(SHAPES), factor=st.sampled_from([2.0, 16.0, 1024.0]))
+def test_it_does_not_matter_what_a_second_is(name: str, history: list, looks: Shape, factor: float) -> None:
+    slow = [(*rest, max(seconds, 0.25)) for *rest, seconds in history]
+    assert taught(name, slow).choose(ARMS, looks, 3) == taught(name, slow, factor).choose(ARMS, looks, 3)
+
+
+def test_what_is_long_ago_counts_less_to_discounted() -> None:
+    before = [("a", LIST, True, 1.0)] * 100 + [("b", LIST, False, 1.0)] * 20
+    since = [("a", LIST, False, 1.0)] * 100 + [("b", LIST, True, 1.0)] * 10  # in all, a proved a half and b a third
+    assert taught("discounted", before).choose(("a", "b"), LIST, 1) == ["a"]
+    assert taught("discounted", before + since).choose(("a", "b"), LIST, 1) == ["b"]
+
+
+def both_ways(kind: Shape, other: Shape) -> list[tuple[str, Shape, bool, float]]:
+    """Arm a proves goals of one shape, arm b of the other."""
+    pairs = [(arm, looks) for looks in (kind, other) for arm in ("a", "b")]
+    return [(arm, looks, (arm == "a") == (looks == kind), 1.0) for arm, looks in pairs] * 20
+
+
+def test_discounted_learns_each_class_of_goals_by_itself() -> None:
+    bandit = taught("discounted", both_ways(LIST, NAT))
+    assert [bandit.choose(("a", "b"), looks, 1) for looks in (LIST, NAT)] == [["a"], ["b"]]
+
+
+def test_contextual_judges_a_class_that_it_never_saw_by_its_traits() -> None:
+    bandit = taught("contextual", both_ways(Shape("x", ("has ++",)), Shape("y", ("has <",))))
+    assert bandit.choose(("a", "b"), Shape("new", ("has ++", "long 3")), 1) == ["a"]
+    assert bandit.choose(("a", "b"), Shape("new", ("has <", "long 3")), 1) == ["b"]
+
+
+def test_contextual_learns_what_to_try_after_which_failure() -> None:
+    failed = LIST.after("a", 0)
+    history = [("b", failed, True, 1.0), ("c", failed, False, 1.0), ("c", LIST, True, 1.0), ("b", LIST, False, 1.0)]
+    bandit = taught("contextual", history * 15)
+    assert [bandit.choose(("b", "c"), looks, 1) for looks in (LIST, failed)] == [["c"], ["b"]]
+
+
+@pytest.mark.parametrize("traits", [0, 5, 40])
+def test_one_attempt_is_not_believed_as_often_as_a_goal_has_traits(traits: int) -> None:
+    """Expected is then no more than what came, and no certainty."""
+    looks = Shape("k", tuple(f"has {n}" for n in range(traits)))
+    bandit = Contextual()
+    bandit.learn("a", looks, True, 1.0)
+    weights = {(arm, trait): mean for arm, trait, mean, _ in bandit.learned()["weights"]}
+    assert 0.5 < chance(sum(weights.values())) < 0.85
+    assert (SHARED, "") not in weights
+
+
+def test_the_least_cost_is_not_nothing() -> None:
+    for bandit in (Discounted(), Contextual()):
+        for _ in range(5):
+            bandit.learn("a", LIST, True, 0.0)
+        assert bandit.choose(ARMS, LIST, 3)[0] == "a"
+
+
+def test_a_goal_is_classed_by_what_it_is_about_and_what_it_shows() -> None:
+    looks = shape(Goal("g", "∀ (xs ys : List Nat) (n : Nat), n ≤ 3 → (xs ++ ys).length = ys.length + xs.length"))
+    assert looks.kind == "List ="
+    assert {"about List", "about Nat", "has ++", "shows +", "has ≤"} <= {*looks.traits}
+    assert "shows ≤" not in looks.traits
+    assert looks.after("a", 1).traits == (*looks.traits, "failed a 1")
