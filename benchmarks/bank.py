@@ -21,7 +21,16 @@ import psutil
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pipeline.edge.lean import process
-from pipeline.edge.lean.model import Lean, LeanStartError, ProofFinished, Session, TacticResult, TacticState, Theorem
+from pipeline.edge.lean.model import (
+    Lean,
+    LeanStartError,
+    ProofFinished,
+    Session,
+    Stop,
+    TacticResult,
+    TacticState,
+    Theorem,
+)
 from pipeline.edge.lean.pool import Pool
 from pipeline.edge.lean.toolchain import ready
 from pipeline.edge.process import Processes
@@ -32,7 +41,6 @@ from pipeline.proof.workers.search import Options
 from pipeline.tactics import moves
 
 PORTFOLIO = ("rfl", "omega", "simp_all", "grind", "decide")
-MOST_MEMORY = 1.4e9  # a process that has taken more is replaced before the next goal
 SLOWEST = 8.0  # how many times as long a tactic may take on a busy machine, at most
 
 
@@ -73,9 +81,6 @@ class Metered(Processes):
     def seconds(self) -> float:
         return self.ended + time.process_time() + sum(map(used, self.running.values()))
 
-    def memory(self) -> int:
-        return max((one.memory_info().rss for one in self.running.values() if one.is_running()), default=0)
-
 
 def used(one: psutil.Process) -> float:
     try:
@@ -92,8 +97,8 @@ class Patient:
         self.lean, self.meter = lean, meter
         self.version, self.check, self.close = lean.version, lean.check, lean.close
 
-    def open(self, theorem: Theorem) -> tuple[Session, TacticState]:
-        session, state = self.lean.open(theorem)
+    def open(self, theorem: Theorem, stop: Stop | None = None) -> tuple[Session, TacticState]:
+        session, state = self.lean.open(theorem, stop)
         return PatientSession(session, self.meter), state
 
 
@@ -163,8 +168,6 @@ def work(asked: argparse.Namespace, goals: Any, rows: Any) -> None:
     pool = Pool(ready().command(Path(process.__file__).with_name("Repl.lean")), meter)
     try:
         for goal in iter(goals.get, None):
-            if meter.memory() > MOST_MEMORY:
-                pool.close()
             rows.put(measured(goal, Patient(pool, meter), meter, asked))
     finally:
         pool.close()
@@ -187,24 +190,29 @@ def run(goals: Sequence[Goal], asked: argparse.Namespace) -> Iterator[Row]:
             worker.join()
 
 
+def line(row: Row) -> str:
+    how = "+".join(dict.fromkeys(row.families)) if row.solved else f"-- {row.error[:90]}"
+    return f"{row.seconds:7.2f} {row.wall:7.2f} {row.calls:5d} {row.portfolio:8} {row.id} {how}"
+
+
 def table(rows: Iterable[Row], limits: Sequence[float]) -> str:
     rows = list(rows)
     counts = [sum(row.solved and row.seconds <= limit for row in rows) for limit in limits]
-    told = [
-        f"| goals | portfolio | {' | '.join(f'≤ {limit:g} s' for limit in limits)} |",
-        "|---" * (len(limits) + 2) + "|",
-    ]
+    told = [f"| goals | portfolio | {' | '.join(f'≤ {limit:g} s' for limit in limits)} |"]
+    told += ["|---" * (len(limits) + 2) + "|"]
     told += [f"| {len(rows)} | {sum(bool(row.portfolio) for row in rows)} | {' | '.join(map(str, counts))} |"]
     told += ["", f"not proved: {' '.join(sorted(row.id for row in rows if not row.solved))}"]
     return "\n".join(told)
 
 
+def limits(text: str) -> list[float]:
+    return [float(one) for one in text.split(",")]
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("bank", type=Path, help="a goal a line, as `kind: proof` reads them")
-    parser.add_argument(
-        "--seconds", type=lambda text: [float(one) for one in text.split(",")], default=[1.0, 10.0, 60.0]
-    )
+    parser.add_argument("--seconds", type=limits, default=[1.0, 10.0, 60.0], help="limits; the longest is run")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--portfolio", action="store_true", help="also each of " + ", ".join(PORTFOLIO))
     parser.add_argument("--families", default=",".join(moves.FAMILIES), help="kinds of moves that micro may use")
@@ -222,12 +230,7 @@ def main() -> None:
     rows = []
     for row in run([goal for goal in bank.goals if any(part in goal.id for part in parts)], asked):
         rows.append(row)
-        how = f"{'+'.join(dict.fromkeys(row.families))}" if row.solved else f"-- {row.error[:90]}"
-        print(
-            f"{row.seconds:7.2f} {row.wall:7.2f} {row.calls:5d} {row.portfolio:8} {row.id} {how}",
-            file=sys.stderr,
-            flush=True,
-        )
+        print(line(row), file=sys.stderr, flush=True)
     print(table(rows, asked.seconds))
     if asked.json:
         found = {"seconds": "CPU", "limits": asked.seconds, "goals": [asdict(row) for row in rows]}

@@ -38,8 +38,10 @@ def equations(goal: PrintedGoal) -> list[Stated]:
 
 
 def sides(goal: PrintedGoal) -> Iterator[Term]:
-    for one in stated(goal):
-        yield from (one.relation.left, one.relation.right)
+    alternatives = (terms.read_relation(part) for part in syntax.parts(goal.target, "∨"))
+    for relation in [*(one.relation for one in stated(goal)), *alternatives]:
+        if relation:
+            yield from (relation.left, relation.right)
 
 
 @lru_cache(maxsize=512)

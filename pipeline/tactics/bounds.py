@@ -15,7 +15,7 @@ from pipeline.tactics.scripts import CLOSERS, cases, chain, root, within
 from pipeline.tactics.terms import Leaf, Number, Relation
 
 MOST_POINTS = 12_000
-MOST_CASES = 40
+MOST_CASES = 100
 
 
 class Range(NamedTuple):
@@ -54,9 +54,10 @@ def implied(relation: Relation, name: str, goal: PrintedGoal) -> Iterator[int]:
     if relation.sign not in ("=", "≤", "<") or not relation.holds or not isinstance(relation.right, Number):
         return
     linear = numbers.linear(numbers.polynomial(relation.left))
-    if linear and len(linear[0]) > 1 and min(linear[0].values()) > 0 and linear[0].get(name):
-        if all(arithmetic.kind_of(one, goal) == "Nat" for one in linear[0]):
-            yield (relation.right.value - (relation.sign == "<") - linear[1]) // linear[0][name]
+    if linear is None or len(linear[0]) < 2 or name not in linear[0] or min(linear[0].values()) <= 0:
+        return
+    if all(arithmetic.kind_of(one, goal) == "Nat" for one in linear[0]):
+        yield (relation.right.value - (relation.sign == "<") - linear[1]) // linear[0][name]
 
 
 def limits(relation: Relation, name: str) -> tuple[list[int], list[int]]:
@@ -137,8 +138,7 @@ def bounded(
     for place, limit in enumerate(guesses(goal) if free and not integers else []):
         names = goal.fresh("hb", len(free))
         lines = [
-            f"have {h} : {name} ≤ {limit} := by {natural_bound(name, goal)}"
-            for h, name in zip(names, free, strict=True)
+            f"have {h} : {name} ≤ {limit} := by {natural_bound(goal)}" for h, name in zip(names, free, strict=True)
         ]
         yield Move(0.4 + 0.08 * place, "bounds", chain(lines), LONG)
     open_ended = [name for name in integers if ranges[name].size > 10**6]
@@ -153,7 +153,7 @@ def guesses(goal: PrintedGoal) -> list[int]:
     return sorted(number for number in found if number > 1)[:5]
 
 
-def natural_bound(name: str, goal: PrintedGoal) -> str:
+def natural_bound(goal: PrintedGoal) -> str:
     products = [fact for fact in arithmetic.equations(goal) if is_product(fact)]
     divides = [f"exact Nat.le_of_dvd (by omega) ⟨_, ({fact.name}).symm⟩" for fact in products]
     swapped = [
@@ -185,5 +185,5 @@ def one_side(side: str, limit: int) -> str:
     """That it is not above the limit: else its square and its cube are too large."""
     squares = "(have hsq := Int.mul_le_mul hl hl (by omega) (by omega))"
     cubes = f"(have hcb := Int.mul_le_mul_of_nonneg_right hsq (show 0 ≤ {side} by omega))"
-    absurd = f"(apply Int.le_of_not_gt; intro hlt; (have hl : {limit} ≤ {side} := by omega); {squares}; {cubes}; grind -verbose)"
-    return f"(first | omega | {absurd})"
+    above = f"(have hl : {limit} ≤ {side} := by omega)"
+    return f"(first | omega | (apply Int.le_of_not_gt; intro hlt; {above}; {squares}; {cubes}; grind -verbose))"

@@ -53,9 +53,11 @@ def eliminated(a: str, b: str, combined: tuple[int, int, int], goal: PrintedGoal
     if constant < 0:
         first, texts = first[::-1], texts[::-1]
     size = abs(constant)
-    divides = f"have {name} : Nat.gcd {a} {b} ∣ {size} := by (have h := Nat.dvd_sub ({first[0]}) ({first[1]}); rw [show {texts[0]} - {texts[1]} = {size} by omega] at h; exact h)"
+    apart = f"have h := Nat.dvd_sub ({first[0]}) ({first[1]})"
+    known = f"rw [show {texts[0]} - {texts[1]} = {size} by omega] at h; exact h"
+    divides = f"have {name} : Nat.gcd {a} {b} ∣ {size} := by ({apart}; {known})"
     small = f"have {name}b := Nat.le_of_dvd (by decide) {name}"
-    positive = f"have {name}c : 0 < Nat.gcd {a} {b} := Nat.pos_of_dvd_of_pos (Nat.dvd_refl _) (Nat.gcd_pos_of_pos_left _ (by omega))"
+    positive = f"have {name}c : 0 < Nat.gcd {a} {b} := Nat.gcd_pos_of_pos_left _ (by omega)"
     general = f"generalize Nat.gcd {a} {b} = {g} at *"
     ends = f"first | omega | (simp_all; done) | ({split(g, size)}) | grind -verbose"
     return chain([*facts, divides, small, f"try ({positive})", general, ends])
@@ -67,11 +69,14 @@ def split(g: str, size: int) -> str:
         return "fail"
     values = " ∨ ".join(f"{g} = {value}" for value in range(size + 1))
     pattern = " | ".join(["rfl"] * (size + 1))
-    return f"(have hv : {values} := by omega); (rcases hv with {pattern}) <;> (first | omega | (simp_all; done) | (simp_all; omega))"
+    ends = "first | omega | (simp_all; done) | (simp_all; omega)"
+    return f"(have hv : {values} := by omega); (rcases hv with {pattern}) <;> ({ends})"
 
 
 def about_lcm(left: Term, right: Term, goal: PrintedGoal) -> Iterator[Move]:
     a, b = shown(left, tight=True), shown(right, tight=True)
+    if f"{a} ∣ " in goal.said:
+        return  # all of this was said before
     names = goal.fresh("hl", 5)
     laws = ("gcd_mul_lcm", "dvd_lcm_left", "dvd_lcm_right", "gcd_dvd_left", "gcd_dvd_right")
     facts = [f"have {name} := Nat.{law} {a} {b}" for name, law in zip(names, laws, strict=True)]
@@ -89,10 +94,10 @@ def below_multiple(a: str, b: str, goal: PrintedGoal) -> str:
     hlt, one, other = goal.fresh("hlt")[0], *goal.fresh("hb", 2)
     limit = goal.target.split(" ≤ ")[0]
     positive = "(Nat.lcm_pos (by omega) (by omega))"
-    sizes = [
-        f"have {name} : {of} < {limit} := Nat.lt_of_le_of_lt (Nat.le_of_dvd {positive} (Nat.dvd_lcm_{side} {a} {b})) {hlt}"
-        for name, of, side in ((one, a, "left"), (other, b, "right"))
-    ]
+    sizes = []
+    for name, of, side in ((one, a, "left"), (other, b, "right")):
+        part = f"Nat.le_of_dvd {positive} (Nat.dvd_lcm_{side} {a} {b})"
+        sizes.append(f"have {name} : {of} < {limit} := Nat.lt_of_le_of_lt ({part}) {hlt}")
     return chain(["apply Nat.le_of_not_lt", f"intro {hlt}", *sizes])
 
 

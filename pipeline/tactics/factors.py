@@ -26,6 +26,7 @@ def propose(goal: PrintedGoal) -> Iterator[Move]:
             for cost, tactic in products(made, goal, integral=integral):
                 yield Move(cost + 0.05 * place, "factors", tactic, LONG)
     yield from divided(goal)
+    yield from all_apart(goal)
 
 
 def turned(one: Stated) -> Stated:
@@ -34,14 +35,14 @@ def turned(one: Stated) -> Stated:
 
 
 def products(one: Stated, goal: PrintedGoal, *, integral: bool) -> Iterator[tuple[float, str]]:
-    match (one.relation.left, one.relation.right):
-        case (Operation("*", (left, right)), Number(number)) if 0 < number <= LARGEST:
+    match (one.relation.left, numbers.closed(one.relation.right)):
+        case (Operation("*", (left, right)), int(number)) if 0 < number <= LARGEST:
             if len(divisors(number)) <= MOST:
                 if leaves(left) and not open_power(left):
                     yield 0.3, split(one.name, left, number, goal, first=True, integral=integral)
                 if leaves(right) and not open_power(right):
                     yield 0.35, split(one.name, right, number, goal, first=False, integral=integral)
-        case (Operation("*", _), Number(0)):
+        case (Operation("*", _), 0):
             yield 0.1, f"cases ({'Int' if integral else 'Nat'}.mul_eq_zero.mp {one.name})"
 
 
@@ -142,6 +143,16 @@ def divided(goal: PrintedGoal) -> Iterator[Move]:
         if one.relation.sign == "∣" and one.relation.holds:
             yield Move(1.0 + 0.05 * place, "factors", quotient(one, goal), SHORT)
             yield Move(1.1 + 0.05 * place, "factors", f"have {goal.fresh('hd')[0]} := {below(one, goal)}", SHORT)
+
+
+def all_apart(goal: PrintedGoal) -> Iterator[Move]:
+    """Everything that is divided by a variable as a multiple of it."""
+    facts = [one for one in arithmetic.known(goal) if one.relation.sign == "∣" and one.relation.holds]
+    open_ones = [one for one in facts if leaves(one.relation.left)]
+    names = zip(goal.fresh("k", len(open_ones)), goal.fresh("hk", len(open_ones)), strict=True)
+    lines = [f"obtain ⟨{k}, {hk}⟩ := {one.name}; try subst {hk}" for one, (k, hk) in zip(open_ones, names, strict=True)]
+    if lines:
+        yield Move(0.6, "factors", chain(lines), SHORT)
 
 
 def quotient(one: Stated, goal: PrintedGoal) -> str:

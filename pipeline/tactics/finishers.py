@@ -9,7 +9,7 @@ from pipeline.tactics import syntax
 from pipeline.tactics.goal import PrintedGoal
 from pipeline.tactics.move import LONG, MIDDLE, QUICK, Move
 
-FIRST = (("rfl", 0.3), ("omega", QUICK), ("simp_all; done", QUICK), ("grind -verbose", QUICK), ("decide", 0.4))
+FIRST = (("rfl", 0.3), ("omega", QUICK), ("simp_all; done", QUICK), ("grind -verbose", QUICK))
 
 HUGE = re.compile(r"\^ (\d{5,}|\([^()]*\^)")
 
@@ -20,10 +20,19 @@ def first(goal: PrintedGoal) -> Iterator[Move]:
         return  # to compute it would take all there is
     general = goal.connective in ("∀", "→")  # the others are tried when all is introduced
     closed = not goal.variables and not goal.facts
-    for tactic, budget in FIRST[-1:] if general else FIRST:
-        yield Move(0.0, "finishers", bracketed(tactic), budget, closing=True)
-        if closed and tactic == ("decide" if general else "rfl"):
-            yield Move(0.0, "finishers", "decide +kernel", MIDDLE, closing=True)
+    if closed:
+        yield Move(0.0, "finishers", "decide", 0.4, closing=True)
+        yield Move(0.0, "finishers", "decide +kernel", MIDDLE, closing=True)
+    for tactic, budget in () if general else FIRST:
+        if useful(tactic, goal):
+            yield Move(0.0, "finishers", bracketed(tactic), budget, closing=True)
+
+
+def useful(tactic: str, goal: PrintedGoal) -> bool:
+    """Whether it is about such goals at all."""
+    if tactic == "rfl":
+        return goal.connective in ("=", "↔", "≤", "")
+    return tactic != "omega" or "Nat" in goal.text or "Int" in goal.text or bool(goal.numerals)
 
 
 def bracketed(tactic: str) -> str:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, permutations
 
-from pipeline.tactics import arithmetic, syntax, terms
+from pipeline.tactics import arithmetic, numbers, syntax, terms
 from pipeline.tactics.goal import PrintedGoal
 from pipeline.tactics.move import LONG, MIDDLE, Move
 from pipeline.tactics.scripts import chain
-from pipeline.tactics.terms import Leaf, Number, Operation, Term, shown
+from pipeline.tactics.terms import Leaf, Number, Operation, Relation, Term, shown
 
 MOST = 12
 CLOSE = "first | omega | grind -verbose"
 
 
 def propose(goal: PrintedGoal) -> Iterator[Move]:
-    facts = [*instances(goal), *powers(goal)]
+    facts = [*instances(goal), *multiples(goal), *powers(goal)]
     products = [*multiplied(goal)]
     if facts:
         yield Move(0.5, "gathering", gathered(facts, goal), LONG, closing=True)
@@ -70,6 +70,19 @@ def powers(goal: PrintedGoal) -> Iterator[str]:
                     yield f"(show ({b} : {owner}) ^ {e} = {b} ^ {less} * {b} from {owner}.pow_succ ..)"
 
 
+def multiples(goal: PrintedGoal) -> Iterator[str]:
+    """Powers of the same base whose exponents differ by a number: one is so many times the other."""
+    found = [one for one in arithmetic.subterms(goal) if isinstance(one, Operation) and one.sign == "^"][:6]
+    for one, other in permutations(found, 2):
+        (base, exponent), (same, less) = one.arguments, other.arguments
+        apart = numbers.difference(Relation("=", exponent, less), naturals=True)
+        if base == same and terms.leaves(exponent) and set(apart) == {()} and apart[()] > 0:
+            owner = "Int" if arithmetic.is_integral(base, goal) else "Nat"
+            b, at = shown(base, tight=True), shown(exponent)
+            why = f"by rw [show {at} = {shown(less)} + {apart[()]} by omega, {owner}.pow_add]"
+            yield f"(show {shown(one)} = {shown(other)} * {b} ^ {apart[()]} from {why})"
+
+
 def larger(base: Term, b: str, e: str, owner: str) -> Iterator[str]:
     if owner == "Nat" and isinstance(base, Number) and base.value > 1:
         yield f"(show {e} < ({b} : Nat) ^ {e} from Nat.lt_pow_self (by omega))"
@@ -110,5 +123,5 @@ def apart(goal: PrintedGoal) -> Iterator[Move]:
         h, d = goal.fresh("hle")[0], goal.fresh("d")[0]
         either = f"rcases Nat.le_total {a} {b} with {h} | {h}"
         substituted = f"(obtain ⟨{d}, rfl⟩ := Nat.exists_eq_add_of_le {h}; clear {h})"
-        yield Move(1.1 + 0.1 * place, "gathering", f"({either} <;> {substituted} <;> {CLOSE.join('()')})", LONG, closing=True)
+        yield Move(1.1 + 0.1 * place, "gathering", f"({either} <;> {substituted} <;> ({CLOSE}))", LONG, closing=True)
         yield Move(1.6 + 0.1 * place, "gathering", f"({either} <;> {substituted})", MIDDLE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -162,7 +162,3 @@ def atom_is_proposition(kind: str, types: dict[str, str]) -> bool:
 def result(kind: str) -> str:
     """What a function of this type gives."""
     return syntax.parts(kind, "→")[-1]
-
-
-def names(hypotheses: Sequence[Hypothesis]) -> list[str]:
-    return [one.name for one in hypotheses]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from pipeline.tactics import arithmetic, syntax
@@ -19,6 +20,7 @@ def propose(goal: PrintedGoal) -> Iterator[Move]:
         said_last = 0.0 if syntax.mentions(one.name, goal.target) else 0.5
         if one.type == "Nat":
             yield from from_bound(one, goal)
+            yield from in_pairs(one, goal)
         yield from about(one, others(one, goal), 0.12 * place + said_last)
 
 
@@ -29,6 +31,15 @@ def from_bound(one: Hypothesis, goal: PrintedGoal) -> Iterator[Move]:
         k = goal.fresh("k")[0]
         shifted = f"obtain ⟨{k}, rfl⟩ : ∃ {k}, {one.name} = {k} + {low} := ⟨{one.name} - {low}, by omega⟩"
         yield Move(0.55, "induction", chain([shifted, f"clear {fact.name}", f"induction {k}"]), SHORT)
+
+
+def in_pairs(one: Hypothesis, goal: PrintedGoal) -> Iterator[Move]:
+    """What is given by the two before: the claim for n and n + 1 at once."""
+    if "+ 2)" in goal.said and not any(syntax.mentions(one.name, fact.type) for fact in goal.facts):
+        following = re.sub(rf"(?<![\w.']){re.escape(one.name)}(?![\w'])", f"({one.name} + 1)", goal.target)
+        name = goal.fresh("hpair")[0]
+        both = f"suffices {name} : ({goal.target}) ∧ ({following}) from {name}.1"
+        yield Move(0.65, "induction", chain([both, f"induction {one.name}"]), SHORT)
 
 
 def is_recursive(one: Hypothesis) -> bool:

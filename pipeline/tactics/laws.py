@@ -44,8 +44,19 @@ APPLIED: Mapping[str, tuple[str, ...]] = {
     "=": ("{0}.dvd_antisymm", "{0}.le_antisymm", "{0}.eq_of_mul_eq_mul_left", "{0}.eq_of_mul_eq_mul_right"),
 }
 OPERATIONS = "+*^∣"
-STEPS = ("{0}.mul_le_mul", "{0}.pow_le_pow_left", "{0}.pow_le_pow_right", "{0}.add_le_add", "{0}.le_of_lt", "{0}.dvd_add")
-STEPS_DOWN = ("{0}.dvd_sub", "{0}.dvd_mul_left_of_dvd", "{0}.dvd_mul_right_of_dvd", "{0}.mul_dvd_mul", "{0}.dvd_gcd")
+STEPS = (
+    "{0}.mul_le_mul",
+    "{0}.pow_le_pow_left",
+    "{0}.pow_le_pow_right",
+    "{0}.add_le_add",
+    "{0}.le_of_lt",
+    "{0}.dvd_add",
+    "{0}.dvd_sub",
+    "{0}.dvd_mul_left_of_dvd",
+    "{0}.dvd_mul_right_of_dvd",
+    "{0}.mul_dvd_mul",
+    "{0}.dvd_gcd",
+)
 
 
 def propose(goal: PrintedGoal) -> Iterator[Move]:
@@ -54,7 +65,7 @@ def propose(goal: PrintedGoal) -> Iterator[Move]:
         return
     owner = "Int" if any(arithmetic.integral(one.relation, goal) for one in arithmetic.stated(goal)[-1:]) else "Nat"
     if sign != "=":
-        steps = ", ".join(law.format(owner) for law in (*STEPS, *STEPS_DOWN) if not missing(law, owner))
+        steps = ", ".join(law.format(owner) for law in STEPS if not missing(law, owner))
         yield Move(0.8, "laws", f"(apply_rules [{steps}] <;> first | omega | (simp_all; done))", SHORT, closing=True)
     for place, law in enumerate(APPLIED[sign]):
         yield Move(1.2 + 0.05 * place, "laws", f"apply {law.format(owner)}", SHORT)

@@ -55,8 +55,9 @@ def propose(goal: PrintedGoal) -> Iterator[Move]:
 
 def about_target(goal: PrintedGoal) -> Iterator[Move]:
     if goal.connective == "∨":
-        yield Move(0.8, "logic", "left", QUICK)
-        yield Move(0.8, "logic", "right", QUICK)
+        cost = 0.4 if "∃" in goal.target else 0.8  # other sides grind would have chosen
+        yield Move(cost, "logic", "left", QUICK)
+        yield Move(cost, "logic", "right", QUICK)
     if goal.target != "False":
         absurd = goal.fresh("hn")[0]
         yield Move(1.2, "logic", f"(apply Classical.byContradiction; intro {absurd})", QUICK)

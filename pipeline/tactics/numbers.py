@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from itertools import product
 
 from pipeline.tactics.terms import LARGEST, Leaf, Number, Operation, Relation, Term, shown
@@ -29,6 +29,14 @@ def value(term: Term, known: Mapping[str, int], *, naturals: bool = True) -> int
     if abs(found) > LARGEST:
         raise Unknown(term.sign)
     return found
+
+
+def closed(term: Term) -> int | None:
+    """The value of a term without leaves."""
+    try:
+        return value(term, {})
+    except Unknown:
+        return None
 
 
 def power(base: int, exponent: int) -> int:
@@ -118,17 +126,6 @@ def difference(relation: Relation, *, naturals: bool) -> Polynomial:
 
 def names(form: Polynomial) -> list[str]:
     return sorted({name for monomial in form for name, _ in monomial})
-
-
-def residues(form: Polynomial, modulus: int) -> Iterator[tuple[dict[str, int], int]]:
-    """Every choice of residues for the leaves, with the residue that the polynomial takes there."""
-    leaves = names(form)
-    for choice in product(range(modulus), repeat=len(leaves)):
-        at = dict(zip(leaves, choice, strict=True))
-        yield (
-            at,
-            sum(factor * math.prod(pow(at[n], e, modulus) for n, e in mono) for mono, factor in form.items()) % modulus,
-        )
 
 
 def linear(form: Polynomial) -> tuple[dict[str, int], int] | None:

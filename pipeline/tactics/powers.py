@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from pipeline.tactics.scripts import cases, chain, either
 from pipeline.tactics.terms import Number, Operation, Term, leaves, shown
 
 LONGEST = 24  # of a period
+FEW_CASES, MOST_CASES = 30, 200
 COMPUTED = 5000  # exponents up to this are left to the kernel
 
 
@@ -32,7 +34,7 @@ def propose(goal: PrintedGoal) -> Iterator[Move]:
     yield from reduced(goal)
     powers = open_powers(goal)
     for modulus in arithmetic.moduli(goal)[:2]:
-        yield from repeated(powers[:3], modulus, goal)
+        yield from repeated(powers[:3], modulus)
     for place, power in enumerate(positive(goal)[:3]):
         yield Move((0.8 if " - " in goal.said else 1.3) + 0.1 * place, "powers", said_positive(power, goal), SHORT)
     for place, one in enumerate(powers[:2]):
@@ -89,14 +91,15 @@ def kind(goal: PrintedGoal) -> str:
     return "Int" if integral or not arithmetic.stated(goal) else "Nat"
 
 
-def repeated(powers: list[Power], modulus: int, goal: PrintedGoal) -> Iterator[Move]:
+def repeated(powers: list[Power], modulus: int) -> Iterator[Move]:
     """By cases on the exponent modulo the period, with what every power is then."""
     told = [said for place, power in enumerate(powers) if (said := table(power, modulus, f"ht{place}"))]
-    if not told:
+    many = math.prod(sum(cycle(power.base, modulus)) for power in powers)
+    if not told or many > MOST_CASES:
         return
     lines = [line for one in told for line in one]
     names = [line.split()[1] for one in told for line in one[-1:]]
-    yield Move(0.1, "powers", chain([*lines, *ended(names)]), LONG, closing=True)
+    yield Move(0.1 if many <= FEW_CASES else 0.8, "powers", chain([*lines, *ended(names)]), LONG, closing=True)
     yield Move(0.7, "powers", chain(lines), LONG)
 
 
@@ -112,7 +115,8 @@ def table(power: Power, modulus: int, name: str) -> list[str]:
         return []
     e, of = shown(power.exponent, tight=True), f"({power.base} : {power.kind})"
     first = power.base**start % modulus
-    again = f"have {name}r : ∀ q : Nat, {of} ^ ({period} * q + {start}) % {modulus} = {first} := by ({proof(power, start, period)})"
+    claim = f"∀ q : Nat, {of} ^ ({period} * q + {start}) % {modulus} = {first}"
+    again = f"have {name}r : {claim} := by ({proof(power, start, period)})"
     values = [power.base ** (start + step) % modulus for step in range(period)]
     small = [f"({e} = {at} ∧ {of} ^ {e} = {power.base**at})" for at in range(start)]
     rest = [
@@ -128,7 +132,8 @@ def proof(power: Power, start: int, period: int) -> str:
     """That the period is one, by induction."""
     of = f"({power.base} : {power.kind})"
     at, name = f"{period} * q + {start}", power.kind
-    step = f"(rw [show {period} * (q + 1) + {start} = ({at}) + {period} by omega, {name}.pow_add]; generalize {of} ^ ({at}) = t at *; omega)"
+    next_one = f"rw [show {period} * (q + 1) + {start} = ({at}) + {period} by omega, {name}.pow_add]"
+    step = f"({next_one}; generalize {of} ^ ({at}) = t at *; omega)"
     return f"intro q; induction q with | zero => decide | succ q ih => {step}"
 
 
@@ -139,13 +144,12 @@ def by_cases(power: Power, start: int, period: int, modulus: int, name: str) -> 
     forms = [f"{e} = ({period} * (({e} - {start}) / {period}) + {start}) + {step}" for step in range(period)]
     split = f"(have hr : {either([*below, *forms])} := by omega)"
     small = "(rw [hr]; simp)"
-    large = (
-        f"(have hq := {name}r (({e} - {start}) / {period}); "
-        f"have hv : {of} ^ {e} % {modulus} = {of} ^ (({period} * (({e} - {start}) / {period}) + {start}) + _) % {modulus} "
-        f":= congrArg (fun k => {of} ^ k % {modulus}) hr; rw [{power.kind}.pow_add] at hv; "
-        f"generalize {of} ^ ({period} * (({e} - {start}) / {period}) + {start}) = t at *; "
-        f"generalize {of} ^ {e} = u at *; omega)"
-    )
+    times = f"({e} - {start}) / {period}"
+    whole = f"{period} * ({times}) + {start}"
+    residue = f"have hv : {of} ^ {e} % {modulus} = {of} ^ (({whole}) + _) % {modulus}"
+    same = f"{residue} := congrArg (fun k => {of} ^ k % {modulus}) hr; rw [{power.kind}.pow_add] at hv"
+    general = f"generalize {of} ^ ({whole}) = t at *; generalize {of} ^ {e} = u at *"
+    large = f"(have hq := {name}r ({times}); {same}; {general}; omega)"
     return f"{split}; {cases('hr', start + period)} <;> (first | {large} | {small})"
 
 

@@ -27,8 +27,9 @@ def propose(goal: PrintedGoal) -> Iterator[Move]:
 def monotone(goal: PrintedGoal, naturals: list[str], integers: list[str]) -> Iterator[Move]:
     """x ≤ x * y where y is positive."""
     name = goal.fresh("hq")[0]
+    positive = "by first | omega | (apply Nat.pos_of_ne_zero; intro hz; subst hz; simp_all)"
     for one, other in [*permutations(naturals, 2)][:6]:
-        told = f"have {name} : {one} * 1 ≤ {one} * {other} := Nat.mul_le_mul_left {one} (by first | omega | (apply Nat.pos_of_ne_zero; intro hz; subst hz; simp_all))"
+        told = f"have {name} : {one} * 1 ≤ {one} * {other} := Nat.mul_le_mul_left {one} ({positive})"
         yield Move(0.9, "products", told, SHORT)
     for one, other in [*permutations(integers, 2)][:6]:
         told = f"have {name} : {one} * 1 ≤ {one} * {other} := Int.mul_le_mul_of_nonneg_left (by omega) (by omega)"

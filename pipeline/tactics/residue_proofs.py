@@ -31,7 +31,7 @@ class Names(NamedTuple):
 
 def by_computation(sides: Sequence[Side], claim: str, modulus: int, kinds: dict[str, str], names: Names) -> str:
     """`claim` speaks of the sides with residues in place of leaves, as `residual` writes them."""
-    lines = [line for leaf in names.leaves for line in residue(leaf, kinds[leaf], modulus, names)]
+    lines = [residue(leaf, kinds[leaf], modulus, names) for leaf in names.leaves]
     for kind in dict.fromkeys(side.kind for side in sides):
         used = set().union(*(signs(side.term) for side in sides if side.kind == kind))
         lines += laws(kind, modulus, names, used - ({"-"} if kind == "Nat" else set()))
@@ -42,16 +42,14 @@ def by_computation(sides: Sequence[Side], claim: str, modulus: int, kinds: dict[
     return chain(lines)
 
 
-def residue(leaf: str, kind: str, modulus: int, names: Names) -> list[str]:
+def residue(leaf: str, kind: str, modulus: int, names: Names) -> str:
     """A natural below the modulus; the fact about it is `leaf % m = r`."""
     name, fact = names.leaves[leaf]
     found = f"({leaf} : {kind}) % {modulus}"
     value = found if kind == "Nat" else f"({found}).toNat"
     cast = name if kind == "Nat" else f"({name} : Int)"
-    return [
-        f"obtain ⟨{name}, {fact}, {fact}b⟩ : ∃ {name} : Nat, {found} = {cast} % {modulus} ∧ {name} < {modulus} "
-        f":= ⟨{value}, by omega, by omega⟩"
-    ]
+    said = f"∃ {name} : Nat, {found} = {cast} % {modulus} ∧ {name} < {modulus}"
+    return f"obtain ⟨{name}, {fact}, {fact}b⟩ : {said} := ⟨{value}, by omega, by omega⟩"
 
 
 def laws(kind: str, modulus: int, names: Names, signs: set[str]) -> list[str]:

@@ -45,7 +45,11 @@ def deciding(goal: PrintedGoal) -> list[int]:
     given = arithmetic.moduli(goal)
     nonlinear = arithmetic.nonlinear(goal)
     tried = dict.fromkeys([*(one for one in given if one <= 60), *(TRIED if nonlinear else ())])
-    return [modulus for modulus in tried if decides(goal, modulus)][:2]
+    found: list[int] = []
+    for modulus in tried:
+        if len(found) < 2 and all(modulus % one for one in found) and decides(goal, modulus):
+            found.append(modulus)
+    return found
 
 
 def decides(goal: PrintedGoal, modulus: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipeline.tactics import arithmetic
+from pipeline.tactics import arithmetic, numbers
 from pipeline.tactics.arithmetic import Stated
 from pipeline.tactics.factors import turned
 from pipeline.tactics.goal import PrintedGoal
@@ -19,8 +19,8 @@ def propose(goal: PrintedGoal) -> Iterator[Move]:
     for place, fact in enumerate(arithmetic.equations(goal)):
         integral = arithmetic.integral(fact.relation, goal)
         for one in (fact, turned(fact)):
-            match (as_power(one.relation.left), one.relation.right):
-                case ((base, exponent), Number(number)) if number > 0 and (exponent == 2 or not integral):
+            match (as_power(one.relation.left), numbers.closed(one.relation.right)):
+                case ((base, exponent), int(number)) if number > 0 and (exponent == 2 or not integral):
                     write = integer_root if integral else natural_root
                     tactic = write(one.name, base, exponent, number, goal)
                     yield Move(0.2 + 0.05 * place, "roots", tactic, MIDDLE)

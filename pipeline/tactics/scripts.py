@@ -12,10 +12,6 @@ def chain(tactics: Iterable[str]) -> str:
     return "(" + "; ".join(f"({one})" for one in tactics) + ")"
 
 
-def one_of(alternatives: Iterable[str]) -> str:
-    return "(first | " + " | ".join(alternatives) + ")"
-
-
 def either(propositions: Iterable[str]) -> str:
     return " ∨ ".join(propositions)
 

@@ -22,6 +22,9 @@ def propose(goal: PrintedGoal) -> Iterator[Move]:
     bound, body = syntax.bound_variables(goal.target)
     for found in islice(solutions(bound, body), 2):
         yield Move(0.05, "witnesses", f"exact ⟨{', '.join(map(str, found))}, by decide⟩", SHORT, closing=True)
+    for place, one in enumerate(dict.fromkeys(asked_for(goal, bound, body))):
+        closing = f"exact ⟨{one}, by first | omega | grind -verbose⟩"
+        yield Move(0.15 + 0.05 * place, "witnesses", closing, SHORT, closing=True)
     for place, one in enumerate(dict.fromkeys(candidates(goal, bound, body))):
         yield Move(0.6 + 0.07 * place, "witnesses", f"refine ⟨{one}, ?_⟩", SHORT)
     yield from divided(goal, bound, body)

@@ -55,7 +55,10 @@ def prove(
         search, spent = Search(state, state.goals, options), Spent()
         error = drive(search, session, started + timeout, stop or threading.Event(), clock, spent)
         script = () if error else search.script or ()
-        error = error or replayed(script, session, state) if script else error or "nothing more to try"
+        if not script:
+            error = error or "nothing more to try"
+        elif not search.straight:
+            error = replayed(script, session, state)
         return told(not error, script, error, clock() - started, search, spent)
     finally:
         session.close()

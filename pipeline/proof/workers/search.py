@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections import Counter
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,7 +46,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Options:
-    """`families`: the kinds of moves to use; `weights` multiply their costs; `hints`: tactics tried on the root first."""
+    """`families`: kinds of moves to use; `weights` multiply their costs; `hints`: tactics tried on the root first."""
 
     families: frozenset[str] = moves.EVERY
     weights: Mapping[str, float] = field(default_factory=dict)
@@ -61,7 +60,6 @@ class Search:
         self.options = options or Options()
         self.queue: list[tuple[float, int, Node, Move | None]] = []
         self.shared: dict[str, Node] = {}
-        self.asked: Counter[str] = Counter()
         self.pushed = 0
         self.root = self.node(state, goals, 0, 0.0)
         self.running = self.run()
@@ -71,8 +69,6 @@ class Search:
         return self.pending
 
     def learn(self, answer: Answer) -> None:
-        if self.pending is not None:
-            self.asked[self.pending.family] += 1
         try:
             self.pending = self.running.send(answer)
         except StopIteration:
@@ -81,6 +77,12 @@ class Search:
     @property
     def script(self) -> tuple[str, ...] | None:
         return search_script.tactics(search_script.lines(self.root)) if self.root.proved_by else None
+
+    @property
+    def straight(self) -> bool:
+        """Whether the script is a line of tactics each run on what the one before left: then it ran as a whole."""
+        steps = [*search_script.steps(self.root)]
+        return all(len(step.subgoals) <= 1 and all(one.uses[0] is step for one in step.subgoals) for step in steps)
 
     @property
     def families(self) -> tuple[str, ...]:
