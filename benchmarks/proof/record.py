@@ -27,7 +27,7 @@ from pipeline.proof.workers.search import Options
 from pipeline.tactics.moves import EVERY
 
 REPL = Path(process.__file__).with_name("Repl.lean")
-SLACK = 5.0  # CPU seconds over its budget: then Lean is killed, as a search does it
+SLACK = 10.0  # CPU seconds over its budget: then Lean is killed; to start once more takes half of them
 NAME = "goal"  # an id need not be a name in Lean
 WARM = Goal(NAME, "∀ a b c : Nat, a < b → b < c → a + 1 < c ∧ a + b = b + a")
 
@@ -40,7 +40,7 @@ def record(bank: Path, out: Path) -> None:
     found = _begun(out, toolchain.version)
     try:
         with closing(Pool(toolchain.command(REPL), meter)) as pool:
-            _attempt(WARM, "all", pool, meter)
+            _warmed(pool, meter)
             for goal in read_bank(bank.read_bytes()).goals:
                 if goal.id not in found["goals"]:
                     found["goals"][goal.id] = _tried(goal, pool, meter)
@@ -60,8 +60,7 @@ def _begun(out: Path, lean: str) -> dict[str, Any]:
 def _tried(goal: Goal, pool: Pool, meter: Metered) -> Tried:
     """Of each arm, in order; of none where Lean does not take the statement."""
     if meter.memory() > MOST_MEMORY:
-        pool.close()
-        _attempt(WARM, "all", pool, meter)
+        _warmed(pool, meter)
     try:
         found = [_attempt(replace(goal, id=NAME), arm, pool, meter) for arm in ARMS]
     except LeanStartError as error:
@@ -81,9 +80,16 @@ def _attempt(goal: Goal, arm: str, pool: Pool, meter: Metered) -> tuple[int, flo
         try:
             result = micro.prove(goal, BUDGET, Patient(pool, meter), options, stop, meter.seconds)
         except Ended:  # it was killed between two tactics
-            pool.close()
-            return 0, round(meter.seconds() - begun, 3)
+            spent = meter.seconds() - begun
+            _warmed(pool, meter)
+            return 0, round(spent, 3)
     return int(result.success), round(result.time_seconds, 3)
+
+
+def _warmed(pool: Pool, meter: Metered) -> None:
+    """A new process, which has done something: what that takes is nobody's attempt."""
+    pool.close()
+    micro.prove(WARM, BUDGET, Patient(pool, meter), clock=meter.seconds)
 
 
 @contextmanager
