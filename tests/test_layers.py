@@ -88,7 +88,7 @@ PURE = [
 OUTSIDE = {
     "doit": ["build", "dodo"],
     "yaml": ["spec"],
-    "psutil": ["edge.guard", "edge.takeover"],
+    "psutil": ["edge.guard", "edge.lean.memory", "edge.takeover"],
     "git": ["edge.git"],
     "httpx": ["edge.roles"],
     "lean_dojo": ["edge.lean"],

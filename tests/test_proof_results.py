@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.proof.page import page
-from pipeline.proof.results import PROVED, counted, pass_at_k, quantile, results, script, table
+from pipeline.proof.results import PROVED, counted, headline, pass_at_k, quantile, results, script, table
 
 SEARCH = {
     "timestamp": "20261119-010203", "seconds": 9.5, "stopped": "", "samples": 1, "toolchain": "lean 4.28",
@@ -62,6 +62,14 @@ def test_a_proof_that_fails_the_last_check_is_none() -> None:
     assert [each["status"] for each in found] == ["open", "open", "frontier", "proved"]
     assert found[0]["why"] == "not verified: axioms: sorryAx"
     assert results(BANK, SEARCH, found, [1])["strategies"]["micro"] == {"used": 4, "succeeded": 1}
+
+
+def test_mistakes_in_workers_are_told_once_each() -> None:
+    attempt = {"strategy": "micro", "success": False, "error": "ValueError: no such state", "raised": True}
+    found = results(BANK, SEARCH, [*FOUND, {**FOUND[1], "goal": "e", "attempts": [attempt, attempt]}], [1])
+    assert found["raised"] == ["ValueError: no such state"]
+    assert "mistakes in their workers: ValueError: no such state" in headline(found)
+    assert "mistakes" not in headline(results(BANK, SEARCH, FOUND, [1]))
 
 
 def test_nothing_in_the_bank_is_no_division_by_zero() -> None:

@@ -14,7 +14,7 @@ import pytest
 from conftest import ROOT
 from proof_searches import goal, rules
 
-from pipeline.edge.lean.model import LeanCrash, LeanStartError
+from pipeline.edge.lean.model import LeanCrash, LeanStartError, NotElaborated
 from pipeline.edge.lines import Lines
 from pipeline.goals.model import Goal
 from pipeline.proof.attempting import Patience, Stuck
@@ -156,7 +156,10 @@ def test_the_others_are_cancelled_with_their_processes_and_are_no_failures() -> 
     assert f'"status":"{CANCELLED}"' in lines[-1]
 
 
-@pytest.mark.parametrize("error", [ValueError("odd"), LeanCrash("gone"), OSError(5, "input/output error")])
+RAISED = [ValueError("odd"), LeanCrash("gone"), NotElaborated("unknown x"), OSError(5, "input/output error")]
+
+
+@pytest.mark.parametrize("error", RAISED)
 def test_what_a_worker_raises_is_what_came_of_the_attempt(error: Exception) -> None:
     async def raises(_goal: Goal, _timeout: float) -> Result:
         raise error

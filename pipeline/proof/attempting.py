@@ -9,11 +9,11 @@ from time import monotonic
 from traceback import format_exception
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from pipeline.edge.lean.model import LeanStartError
+from pipeline.edge.lean.model import LeanStartError, NotElaborated
 from pipeline.edge.process import Stopping
 from pipeline.errors import SpecError
 from pipeline.goals.model import Goal
-from pipeline.proof.model import Result
+from pipeline.proof.model import RAISED, Result
 from pipeline.proof.trials import FAILED, PROVED, Outcome, Trial
 
 # Raised by a worker, these are no attempt's fault: there is no Lean, nothing more may start, memory is out.
@@ -72,12 +72,19 @@ async def answer(goal: Goal, trial: Trial, worker: Worker, patience: Patience) -
     except TimeoutError as error:
         what = str(error) or f"timeout: cancelled {patience.slack:g} s after its {trial.budget:g} s"
         return Result(False, trial.strategy, time_seconds=monotonic() - begun, error=what)
-    except (*FAULTS, Stuck):
+    except Stuck:
         raise
-    except Exception as error:  # noqa: BLE001 a worker may be anybody's: what it raises is what came of the attempt
-        seen = {"raised": type(error).__name__, "traceback": "".join(format_exception(error))}
+    except Exception as error:  # a worker may be anybody's: what it raises is what came of the attempt
+        if is_fault(error):
+            raise
+        seen = {RAISED: type(error).__name__, "traceback": "".join(format_exception(error))}
         what = f"{type(error).__name__}: {error}"
         return Result(False, trial.strategy, time_seconds=monotonic() - begun, error=what, metadata=seen)
+
+
+def is_fault(error: BaseException) -> bool:
+    """A statement that does not elaborate is one goal's trouble, though no Lean starts on it."""
+    return isinstance(error, FAULTS) and not isinstance(error, NotElaborated)
 
 
 async def _ending(work: Coroutine[Any, Any, T], trial: Trial, grace: float) -> T:
@@ -92,7 +99,7 @@ async def _ending(work: Coroutine[Any, Any, T], trial: Trial, grace: float) -> T
         await asyncio.wait({task}, timeout=grace)
         if not task.done():
             raise Stuck(f"{trial.strategy} on {trial.goal} goes on {grace:g} s after it was cancelled") from None
-        if not task.cancelled() and isinstance(error := task.exception(), FAULTS):
+        if not task.cancelled() and (error := task.exception()) and is_fault(error):
             raise error from None
         raise
 

@@ -12,12 +12,8 @@ from pipeline.edge.ledger.ledger import Ledger
 from pipeline.edge.ledger.model import Attempt, Key, KnownGoal
 from pipeline.edge.process import Processes, Stopping
 from pipeline.goals.model import Goal
-from pipeline.proof.model import Result
+from pipeline.proof.model import RAISED, Result
 from pipeline.proof.trials import CACHE, Trial
-
-# In the metadata of what a worker raised.  That is a mistake in the worker and says nothing of the goal: once it is
-# mended, nobody wants it recalled.
-RAISED = "raised"
 
 
 class Tried(NamedTuple):

@@ -2,41 +2,73 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from pipeline.edge.job import Job
-from pipeline.edge.lean import process
+from pipeline.edge.lean import dojo, dojo_project, native, parts, process
+from pipeline.edge.lean.model import Lean
 from pipeline.edge.lean.pool import Pool
+from pipeline.edge.lean.process import Command
 from pipeline.edge.lean.toolchain import ready
 
 REPL = Path(process.__file__).with_name("Repl.lean")
 
 
-def opened(job: Job) -> Pool:
+def opened(job: Job) -> Lean:
     """Nothing is started before it is asked something."""
     keys = job.target.params["limits"]["lean"]
     return BACKENDS[keys["backend"]](job, keys)
 
 
-def described(backend: str) -> Mapping[str, str]:
+def described(backend: str, project: str) -> Mapping[str, str]:
     """What is recorded of it."""
-    return {"backend": backend, "version": VERSIONS[backend]()}
+    return {"backend": backend, "version": VERSIONS[backend](project)}
 
 
-def _wasm(job: Job, keys: Mapping[str, Any]) -> Pool:
-    command = ready().command(REPL)
+def _wasm(job: Job, keys: Mapping[str, Any]) -> Lean:
+    return _pool(job, keys, ready().command(REPL))
+
+
+def _native(job: Job, keys: Mapping[str, Any]) -> Lean:
+    return _pool(job, keys, native.command(REPL, keys["project"]))
+
+
+def _pool(job: Job, keys: Mapping[str, Any], command: Command) -> Pool:
     env, _ = job.processes.environment(job.target.run, command.env, ())
-    return Pool(replace(command, env=env), job.processes, keys["processes"], _wasm_version())
+    version = VERSIONS[keys["backend"]](keys["project"])
+    return Pool(replace(command, env=env), job.processes, keys["processes"], version, keys["memory"])
 
 
-def _wasm_version() -> str:
+def _wasm_version(_project: str) -> str:
     """Answers depend on the REPL too."""
-    return f"{ready().version} repl {sha256(REPL.read_bytes()).hexdigest()[:8]}"
+    return f"{ready().version} repl {parts.fingerprint()}"
 
 
-BACKENDS: Mapping[str, Callable[[Job, Mapping[str, Any]], Pool]] = {"wasm": _wasm}
-VERSIONS: Mapping[str, Callable[[], str]] = {"wasm": _wasm_version}
+def _native_version(project: str) -> str:
+    return native.version(project)
+
+
+def _leandojo(job: Job, keys: Mapping[str, Any]) -> Lean:
+    elan = {"ELAN_HOME": os.environ["ELAN_HOME"]} if "ELAN_HOME" in os.environ else {}
+    env, _ = job.processes.environment(job.target.run, elan, ())
+    return dojo.opened(keys["project"], job.processes, env, keys["processes"])
+
+
+def _leandojo_version(project: str) -> str:
+    return dojo_project.project(project).version
+
+
+BACKENDS: Mapping[str, Callable[[Job, Mapping[str, Any]], Lean]] = {
+    "wasm": _wasm,
+    "native": _native,
+    "leandojo": _leandojo,
+}
+VERSIONS: Mapping[str, Callable[[str], str]] = {
+    "wasm": _wasm_version,
+    "native": _native_version,
+    "leandojo": _leandojo_version,
+}

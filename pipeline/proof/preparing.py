@@ -15,7 +15,8 @@ from pipeline.proof.reporting import read, written
 
 def toolchain(job: Job) -> None:
     """It is made if it is not there; what it is decides on all that follows."""
-    save(written(job, "toolchain.json"), described(job.target.params["backend"]))
+    params = job.target.params
+    save(written(job, "toolchain.json"), described(params["backend"], params["project"]))
 
 
 def bank(job: Job) -> None:

@@ -17,6 +17,7 @@ from pipeline.proof import results
 from pipeline.proof.keeping import Tried
 from pipeline.proof.leans import opened
 from pipeline.proof.making import made
+from pipeline.proof.model import RAISED
 from pipeline.proof.records import Record, as_record, goal_of, load, save, save_lines
 from pipeline.proof.reporting import read, written
 from pipeline.proof.running import Progress
@@ -161,6 +162,7 @@ def _attempt(tried: Tried) -> Record:
         "seconds": round(result.time_seconds, 6),
         "error": result.error,
         "recalled": tried.recalled,
+        "raised": RAISED in result.metadata,
     }
 
 

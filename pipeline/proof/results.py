@@ -50,6 +50,7 @@ def results(bank: Record, search: Record, found: Sequence[Record], pass_at: Sequ
         "samples": search["samples"],
         "toolchain": search["toolchain"],
         "goals_refused": len(bank["refused"]),
+        "raised": raised(found),
         "goals": [_goal(name, each) for name, each in by_goal.items()],
     }
 
@@ -59,7 +60,9 @@ def headline(results: Record) -> str:
     often = f", half of them within {duration(half, 2)}" if half is not None else ""
     open_ = total - results["goals_processed"]
     left = f"; {open_} not tried to the end ({results['stopped']})" if open_ else ""
-    return f"{solved} of {plural(total, 'goal')} proved{often}{left}"
+    mistaken = results["raised"]
+    faults = f"; attempts were ended by mistakes in their workers: {mistaken[0]}" if mistaken else ""
+    return f"{solved} of {plural(total, 'goal')} proved{often}{left}{faults}"
 
 
 def grouped(found: Iterable[Record]) -> dict[str, list[Record]]:
@@ -79,6 +82,12 @@ def strategies(found: Iterable[Record], names: Iterable[str]) -> dict[str, dict[
             count["used"] += 1
             count["succeeded"] += attempt["success"] and each["status"] == PROVED
     return counts
+
+
+def raised(found: Iterable[Record]) -> list[str]:
+    """The different mistakes of workers that ended attempts, in the order in which they came up."""
+    errors = (attempt["error"] for each in found for attempt in each["attempts"] if attempt.get("raised"))
+    return [*dict.fromkeys(errors)]
 
 
 def pass_at_k(goals: Iterable[Sequence[Record]], k: int) -> float | None:

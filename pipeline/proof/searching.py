@@ -5,6 +5,7 @@ It runs in an event loop of its own, within the thread of whoever asks for it, a
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -105,7 +106,8 @@ def _from_cache(ledger: Ledger) -> Worker:
 
 def _check(lean: Lean) -> Check:
     async def check(goal: Goal, result: Result) -> str:
-        wrong = await threaded(lambda: lean.check(theorem_of(goal), result.tactics), lambda: None)
+        stop = threading.Event()
+        wrong = await threaded(lambda: lean.check(theorem_of(goal), result.tactics, stop), stop.set)
         return f"{wrong.kind}: {wrong.error}" if wrong else ""
 
     return check

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pipeline.tactics import arithmetic, syntax, terms
+from pipeline.tactics import arithmetic, numbers, syntax, terms
 from pipeline.tactics.arithmetic import Stated
 from pipeline.tactics.goal import PrintedGoal
 from pipeline.tactics.move import LONG, MIDDLE, Move
@@ -44,8 +45,18 @@ def bounds(name: str, goal: PrintedGoal) -> Range:
     for one in arithmetic.known(goal):
         below, above = limits(one.relation, name)
         low += below
-        high += above
+        high += [*above, *implied(one.relation, name, goal)]
     return Range(max(low, default=None), min(high, default=None))
+
+
+def implied(relation: Relation, name: str, goal: PrintedGoal) -> Iterator[int]:
+    """`2 * x + y ≤ 12` of naturals: no part of a sum is above the whole."""
+    if relation.sign not in ("=", "≤", "<") or not relation.holds or not isinstance(relation.right, Number):
+        return
+    linear = numbers.linear(numbers.polynomial(relation.left))
+    if linear and len(linear[0]) > 1 and min(linear[0].values()) > 0 and linear[0].get(name):
+        if all(arithmetic.kind_of(one, goal) == "Nat" for one in linear[0]):
+            yield (relation.right.value - (relation.sign == "<") - linear[1]) // linear[0][name]
 
 
 def limits(relation: Relation, name: str) -> tuple[list[int], list[int]]:
@@ -71,7 +82,7 @@ def decided(goal: PrintedGoal, naturals: Sequence[str], ranges: dict[str, Range]
         return
     order = sorted(naturals, key=lambda name: ranges[name].size)
     facts = [fact for fact in goal.facts if any(syntax.mentions(name, fact.type) for name in naturals)]
-    said = " → ".join([*(f"({fact.type})" for fact in facts), f"({goal.target})"])
+    said = typed(" → ".join([*(f"({fact.type})" for fact in facts), f"({goal.target})"]))
     inner = f"decide ({said})"
     for name in reversed(order):
         inner = f"(List.range {(ranges[name].high or 0) + 1}).all (fun {name} => {inner})"
@@ -82,6 +93,11 @@ def decided(goal: PrintedGoal, naturals: Sequence[str], ranges: dict[str, Range]
     closing = f"exact of_decide_eq_true ({proof}) {' '.join(fact.name for fact in facts)}"
     whole = chain([f"have {key} : ({inner}) = true := by decide +kernel", closing])
     yield Move(0.05, "bounds", whole, MIDDLE + 0.001 * points, closing=True)
+
+
+def typed(said: str) -> str:
+    """Lean prints `↑k`, and would not know by itself what that is to become."""
+    return re.sub(r"↑(\w+)", r"(\1 : Int)", said)
 
 
 def sensible(goal: PrintedGoal) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import combinations
 
 from pipeline.tactics import syntax
 from pipeline.tactics.goal import PrintedGoal
 from pipeline.tactics.move import QUICK, SHORT, Move
+from pipeline.tactics.scripts import cases as apart
+from pipeline.tactics.scripts import chain, within
 
 COSTS = {"Bool": 0.3, "Nat": 0.8, "List": 0.8, "Option": 0.6, "Int": 1.5, "Fin": 1.5, "Prod": 0.4, "Sum": 0.6}
 
@@ -15,7 +18,7 @@ COSTS = {"Bool": 0.3, "Nat": 0.8, "List": 0.8, "Option": 0.6, "Int": 1.5, "Fin":
 def propose(goal: PrintedGoal) -> Iterator[Move]:
     for place, one in enumerate(goal.variables):
         kind = one.type.split(" ")[0]
-        if syntax.mentions(one.name, goal.said) and (kind in COSTS or "×" in one.type):
+        if "→" not in one.type and syntax.mentions(one.name, goal.said) and (kind in COSTS or "×" in one.type):
             yield Move(COSTS.get(kind, 0.4) + 0.1 * place, "cases", f"cases {one.name}", SHORT)
     if any(word in goal.target for word in ("if ", "match ")):
         yield Move(0.3, "cases", "split", SHORT)
@@ -23,6 +26,17 @@ def propose(goal: PrintedGoal) -> Iterator[Move]:
         if any(word in fact.type for word in ("if ", "match ")):
             yield Move(0.4, "cases", f"split at {fact.name}", SHORT)
     yield from orders(goal)
+    yield from remainders(goal)
+
+
+def remainders(goal: PrintedGoal) -> Iterator[Move]:
+    """Of a number by one that the goal multiplies with."""
+    if "∃" in goal.target:
+        for place, number in enumerate(dict.fromkeys(int(one) for one in re.findall(r"\b([2-5]) \*", goal.target))):
+            for name in goal.of_type("Nat", "Int")[:2]:
+                found = goal.fresh("hr")[0]
+                split = chain([within(found, range(number), f"{name} % {number}"), apart(found, number)])
+                yield Move(0.8 + 0.1 * place, "cases", split, SHORT)
 
 
 def orders(goal: PrintedGoal) -> Iterator[Move]:

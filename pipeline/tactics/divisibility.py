@@ -72,21 +72,28 @@ def split(g: str, size: int) -> str:
 
 def about_lcm(left: Term, right: Term, goal: PrintedGoal) -> Iterator[Move]:
     a, b = shown(left, tight=True), shown(right, tight=True)
-    product, one, other = goal.fresh("hl", 3)
-    facts = [
-        f"have {product} := Nat.gcd_mul_lcm {a} {b}",
-        f"have {one} := Nat.dvd_lcm_left {a} {b}",
-        f"have {other} := Nat.dvd_lcm_right {a} {b}",
-    ]
+    names = goal.fresh("hl", 5)
+    laws = ("gcd_mul_lcm", "dvd_lcm_left", "dvd_lcm_right", "gcd_dvd_left", "gcd_dvd_right")
+    facts = [f"have {name} := Nat.{law} {a} {b}" for name, law in zip(names, laws, strict=True)]
     if "gcd" in goal.said or "lcm" in goal.target:
         equal = [fact.name for fact in arithmetic.equations(goal) if isinstance(fact.relation.left, Operation)]
-        lines = [
-            *facts,
-            *(f"try rw [{name}] at {product}" for name in equal),
-            *(f"try rw [{name}] at {at}" for name in equal for at in (one, other)),
-        ]
-        yield Move(0.3, "divisibility", chain(lines), SHORT)
-    yield Move(0.9, "divisibility", chain(facts), SHORT)
+        put_in = [f"try rw [{fact}] at {at}" for fact in equal for at in names]
+        yield Move(0.3, "divisibility", chain([*facts, *put_in]), SHORT)
+    yield Move(0.9, "divisibility", chain(facts[:3]), SHORT)
+    if goal.connective == "≤" and "lcm" in goal.target:
+        yield Move(0.4, "divisibility", below_multiple(a, b, goal), MIDDLE)
+
+
+def below_multiple(a: str, b: str, goal: PrintedGoal) -> str:
+    """Were the multiple small, so were the numbers."""
+    hlt, one, other = goal.fresh("hlt")[0], *goal.fresh("hb", 2)
+    limit = goal.target.split(" ≤ ")[0]
+    positive = "(Nat.lcm_pos (by omega) (by omega))"
+    sizes = [
+        f"have {name} : {of} < {limit} := Nat.lt_of_le_of_lt (Nat.le_of_dvd {positive} (Nat.dvd_lcm_{side} {a} {b})) {hlt}"
+        for name, of, side in ((one, a, "left"), (other, b, "right"))
+    ]
+    return chain(["apply Nat.le_of_not_lt", f"intro {hlt}", *sizes])
 
 
 def about_target(goal: PrintedGoal) -> Iterator[Move]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from pipeline.tactics import syntax
@@ -10,15 +11,18 @@ from pipeline.tactics.move import LONG, MIDDLE, QUICK, Move
 
 FIRST = (("rfl", 0.3), ("omega", QUICK), ("simp_all; done", QUICK), ("grind -verbose", QUICK), ("decide", 0.4))
 
+HUGE = re.compile(r"\^ (\d{5,}|\([^()]*\^)")
+
 
 def first(goal: PrintedGoal) -> Iterator[Move]:
     """Before any other move."""
-    if goal.connective in ("∀", "→") and (goal.variables or "Prop" in goal.target or "Type" in goal.target):
-        return  # the same are tried when all is introduced
+    if HUGE.search(goal.said):
+        return  # to compute it would take all there is
+    general = goal.connective in ("∀", "→")  # the others are tried when all is introduced
     closed = not goal.variables and not goal.facts
-    for tactic, budget in FIRST:
+    for tactic, budget in FIRST[-1:] if general else FIRST:
         yield Move(0.0, "finishers", bracketed(tactic), budget, closing=True)
-        if closed and tactic == "rfl":
+        if closed and tactic == ("decide" if general else "rfl"):
             yield Move(0.0, "finishers", "decide +kernel", MIDDLE, closing=True)
 
 
@@ -29,6 +33,7 @@ def bracketed(tactic: str) -> str:
 def propose(goal: PrintedGoal) -> Iterator[Move]:
     """The same at length, where the first ones did not do."""
     yield Move(0.9, "finishers", "(simp_all +arith; done)", MIDDLE, closing=True)
+    yield Move(1.1, "finishers", "grind -verbose +suggestions", MIDDLE, closing=True)
     yield Move(1.2, "finishers", "grind -verbose (splits := 20) (ematch := 10) (gen := 12)", 4.0, closing=True)
     yield Move(2.0, "finishers", "grind -verbose +splitIndPred", MIDDLE, closing=True)
     yield Move(2.6, "finishers", "grind -verbose (splits := 40) (ematch := 20) (gen := 20)", 2 * LONG, closing=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipeline.tactics import syntax
+from pipeline.tactics import arithmetic, syntax
+from pipeline.tactics.bounds import limits
 from pipeline.tactics.goal import Hypothesis, PrintedGoal
 from pipeline.tactics.move import SHORT, Move
-from pipeline.tactics.scripts import listed
+from pipeline.tactics.scripts import chain, listed
 
 RECURSIVE = ("Nat", "List", "Option")
 
@@ -16,11 +17,22 @@ def propose(goal: PrintedGoal) -> Iterator[Move]:
     recursive = [one for one in goal.variables if is_recursive(one) and syntax.mentions(one.name, goal.said)]
     for place, one in enumerate(sorted(recursive, key=lambda one: not syntax.mentions(one.name, goal.target))):
         said_last = 0.0 if syntax.mentions(one.name, goal.target) else 0.5
+        if one.type == "Nat":
+            yield from from_bound(one, goal)
         yield from about(one, others(one, goal), 0.12 * place + said_last)
 
 
+def from_bound(one: Hypothesis, goal: PrintedGoal) -> Iterator[Move]:
+    """`3 ≤ n`: n is 3 + k, and the induction is on k."""
+    below = [(fact, low) for fact in arithmetic.known(goal) for low in limits(fact.relation, one.name)[0] if low > 0]
+    for fact, low in below[:1]:
+        k = goal.fresh("k")[0]
+        shifted = f"obtain ⟨{k}, rfl⟩ : ∃ {k}, {one.name} = {k} + {low} := ⟨{one.name} - {low}, by omega⟩"
+        yield Move(0.55, "induction", chain([shifted, f"clear {fact.name}", f"induction {k}"]), SHORT)
+
+
 def is_recursive(one: Hypothesis) -> bool:
-    return one.type.split(" ")[0] in RECURSIVE and not one.value
+    return one.type.split(" ")[0] in RECURSIVE and "→" not in one.type and not one.value
 
 
 def others(one: Hypothesis, goal: PrintedGoal) -> list[str]:

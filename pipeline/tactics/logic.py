@@ -74,6 +74,9 @@ def about_fact(fact: Hypothesis, goal: PrintedGoal) -> Iterator[tuple[float, str
         yield 0.9, f"apply {fact.name}"
     if sign == "→":
         yield 1.0, f"have {goal.fresh('hs')[0]} := {fact.name} ‹_›"
+    if sign == "=" and "fun " in fact.type:
+        for one in goal.variables[:4]:
+            yield 0.6, f"have {goal.fresh('hs')[0]} := congrFun {fact.name} {one.name}"
     if sign == "∀":
         yield 1.1, f"apply {fact.name}"
 
@@ -95,7 +98,7 @@ def subpropositions(goal: PrintedGoal) -> Iterator[str]:
         if sign in syntax.CONNECTIVES:
             for part in syntax.parts(text, sign):
                 yield syntax.negated(part) or syntax.bare(part)
-        elif sign == "∃":
+        elif sign == "∃" and text != goal.target:
             yield syntax.bare(text)
         elif sign == "¬":
             yield syntax.negated(text)

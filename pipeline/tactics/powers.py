@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 from pipeline.tactics import arithmetic
 from pipeline.tactics.goal import PrintedGoal
-from pipeline.tactics.move import LONG, MIDDLE, SHORT, Move
+from pipeline.tactics.move import LONG, SHORT, Move
 from pipeline.tactics.scripts import cases, chain, either
-from pipeline.tactics.terms import Leaf, Number, Operation, Term, leaves, shown
+from pipeline.tactics.terms import Number, Operation, Term, leaves, shown
 
 LONGEST = 24  # of a period
+COMPUTED = 5000  # exponents up to this are left to the kernel
 
 
 class Power(NamedTuple):
@@ -28,6 +29,7 @@ class Power(NamedTuple):
 
 
 def propose(goal: PrintedGoal) -> Iterator[Move]:
+    yield from reduced(goal)
     powers = open_powers(goal)
     for modulus in arithmetic.moduli(goal)[:2]:
         yield from repeated(powers[:3], modulus, goal)
@@ -37,6 +39,39 @@ def propose(goal: PrintedGoal) -> Iterator[Move]:
         if one.base > 1 and one.kind == "Nat":
             grows = f"have {goal.fresh('hp')[0]} : {shown(one.exponent)} < {one.text} := Nat.lt_pow_self (by omega)"
             yield Move((0.6 if " - " in goal.said else 1.3) + 0.1 * place, "powers", grows, SHORT)
+
+
+def reduced(goal: PrintedGoal) -> Iterator[Move]:
+    """Powers so large that they cannot be computed, modulo a number: their exponents counted in periods."""
+    large = [one for one in arithmetic.subterms(goal) if too_large(one)]
+    for modulus in arithmetic.moduli(goal)[:2] if large else ():
+        names = goal.fresh("hr", len(large))
+        lines = [line for one, name in zip(large, names, strict=True) for line in at_exponent(one, modulus, name)]
+        unknown = goal.fresh("t", len(large))
+        general = [f"generalize {shown(one)} = {name} at *" for one, name in zip(large, unknown, strict=True)]
+        yield Move(0.05, "powers", chain([*lines, *general, "omega"]), LONG, closing=True)
+
+
+def too_large(term: Term) -> bool:
+    match term:
+        case Operation("^", (Number(base), Number(exponent))):
+            return base > 1 and exponent > COMPUTED
+    return False
+
+
+def at_exponent(power: Term, modulus: int, name: str) -> list[str]:
+    match power:
+        case Operation("^", (Number(base), Number(exponent) as raised)):
+            start, period = cycle(base, modulus)
+            rest = start + (exponent - start) % period
+            times = (exponent - rest) // period
+            at, why = f"{period} * q + {rest}", proof(Power(base, raised, "Nat"), rest, period)
+            return [
+                f"have {name} : ∀ q : Nat, {base} ^ ({at}) % {modulus} = {base**rest % modulus} := by ({why})",
+                f"have {name} := {name} {times}",
+                f"rw [show {period} * {times} + {rest} = {exponent} from rfl] at {name}",
+            ]
+    return []
 
 
 def open_powers(goal: PrintedGoal) -> list[Power]:

@@ -1,63 +1,123 @@
-"""Tactic text for the residues of sums and products, once those of their leaves are known."""
+"""Tactic text that proves what holds for all residues: the kernel computes it for each of them.
+
+A term modulo m is the same term of residues modulo m; that step is a proof written out along the term."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from pipeline.tactics import arithmetic, numbers
-from pipeline.tactics.goal import PrintedGoal
-from pipeline.tactics.numbers import Monomial, Polynomial
-from pipeline.tactics.terms import Operation, Term, shown
+from pipeline.tactics.scripts import chain
+from pipeline.tactics.terms import Leaf, Number, Operation, Term, shown, subterms
 
-
-def worked_out(goal: PrintedGoal, modulus: int, known: dict[str, str]) -> list[str]:
-    """Everything that omega needs; `known`: the hypothesis that has the residue of a leaf."""
-    names = iter(goal.fresh("hz", 200))
-    forms = [(side, numbers.polynomial(side, naturals=natural)) for side, natural in composed(goal)]
-    lines = [line for form in merged(forms) for line in product(form, modulus, known, goal, names)]
-    sums = [f"have {next(names)} : {shown(side)} = {text(form)} := by grind -verbose" for side, form in forms]
-    return [*lines, *sums]
+LAWS = {"+": "add", "-": "sub", "*": "mul"}
 
 
-def composed(goal: PrintedGoal) -> Iterator[tuple[Term, bool]]:
-    """Terms of degree two and more, as they stand in the relations."""
-    for one in arithmetic.stated(goal):
-        natural = not arithmetic.integral(one.relation, goal)
-        for side in (one.relation.left, one.relation.right):
-            inside = side.arguments[0] if isinstance(side, Operation) and side.sign == "%" else side
-            if numbers.degree(numbers.polynomial(inside, naturals=natural)) > 1:
-                yield inside, natural
+class Side(NamedTuple):
+    """A term that is looked at modulo the number; `kind` is Nat or Int."""
+
+    term: Term
+    kind: str
 
 
-def merged(forms: list[tuple[Term, Polynomial]]) -> list[Monomial]:
-    found = [monomial for _, form in forms for monomial in form if numbers.degree({monomial: 1}) > 1]
-    return list(dict.fromkeys(found))
+class Names(NamedTuple):
+    """For each leaf its residue and what is known of it; `law` begins the names of the laws, `side` of the terms."""
+
+    leaves: dict[str, tuple[str, str]]
+    law: str
+    side: str
+    key: str
 
 
-def product(
-    monomial: Monomial, modulus: int, known: dict[str, str], goal: PrintedGoal, names: Iterator[str]
-) -> Iterator[str]:
-    """One factor after the other."""
-    factors = [name for name, times in monomial for _ in range(times)]
-    law = "Int.mul_emod" if any(arithmetic.kind_of(name, goal) == "Int" for name in factors) else "Nat.mul_mod"
-    so_far, residue = factors[0], known[factors[0]]
-    for factor in factors[1:]:
-        name = next(names)
-        yield f"have {name} := {law} ({so_far}) ({factor}) {modulus}"
-        yield f"rw [{', '.join(dict.fromkeys([residue, known[factor]]))}] at {name}"
-        so_far, residue = f"{so_far} * {factor}", name
-    if so_far != shown_monomial(monomial):
-        yield f"have {next(names)} : {shown_monomial(monomial)} = {so_far} := by grind -verbose"
+def by_computation(sides: Sequence[Side], claim: str, modulus: int, kinds: dict[str, str], names: Names) -> str:
+    """`claim` speaks of the sides with residues in place of leaves, as `residual` writes them."""
+    lines = [line for leaf in names.leaves for line in residue(leaf, kinds[leaf], modulus, names)]
+    for kind in dict.fromkeys(side.kind for side in sides):
+        used = set().union(*(signs(side.term) for side in sides if side.kind == kind))
+        lines += laws(kind, modulus, names, used - ({"-"} if kind == "Nat" else set()))
+    for place, side in enumerate(sides):
+        said = f"{shown(side.term, tight=True)} % {modulus} = {residual(side, names)} % {modulus}"
+        lines.append(f"have {names.side}{place} : {said} := {proof(side.term, side.kind, names)}")
+    lines += [decided(claim, modulus, names), "omega"]
+    return chain(lines)
 
 
-def shown_monomial(monomial: Monomial) -> str:
-    return " * ".join(name if times == 1 else f"{name} ^ {times}" for name, times in monomial) or "1"
+def residue(leaf: str, kind: str, modulus: int, names: Names) -> list[str]:
+    """A natural below the modulus; the fact about it is `leaf % m = r`."""
+    name, fact = names.leaves[leaf]
+    found = f"({leaf} : {kind}) % {modulus}"
+    value = found if kind == "Nat" else f"({found}).toNat"
+    cast = name if kind == "Nat" else f"({name} : Int)"
+    return [
+        f"obtain ⟨{name}, {fact}, {fact}b⟩ : ∃ {name} : Nat, {found} = {cast} % {modulus} ∧ {name} < {modulus} "
+        f":= ⟨{value}, by omega, by omega⟩"
+    ]
 
 
-def text(form: Polynomial) -> str:
-    """A sum; what is subtracted stands at the end, so that a natural one would be cut as late as may be."""
-    terms = sorted(form.items(), key=lambda item: item[1] < 0)
-    parts = [(" - " if factor < 0 else " + ", abs(factor), monomial) for monomial, factor in terms]
-    said = [sign + (f"{size} * {shown_monomial(mono)}" if mono else str(size)) for sign, size, mono in parts]
-    whole = "".join(said)
-    return whole[3:] if whole.startswith(" + ") else "-" + whole[3:] if whole else "0"
+def laws(kind: str, modulus: int, names: Names, signs: set[str]) -> list[str]:
+    """Equal residues stay equal under the operations of these signs."""
+    of, mod, name = f"{names.law}{kind}", f"% {modulus}", "mod" if kind == "Nat" else "emod"
+    given = f"∀ a b c d : {kind}, a {mod} = b {mod} → c {mod} = d {mod} →"
+    found = []
+    for sign, word in LAWS.items():
+        if sign in signs or (sign == "*" and "^" in signs):
+            law = f"{kind}.{word}_{name}"
+            why = f"fun a b c d h g => by rw [{law}, h, g, ← {law}]"
+            found.append(f"have {of}{word} : {given} (a {sign} c) {mod} = (b {sign} d) {mod} := {why}")
+    if "^" in signs:
+        power = f"∀ (a b : {kind}) (n : Nat), a {mod} = b {mod} → a ^ n {mod} = b ^ n {mod}"
+        step = f"(rw [{kind}.pow_succ, {kind}.pow_succ]; exact {of}mul _ _ _ _ ih h)"
+        first = f"(rw [{kind}.pow_zero, {kind}.pow_zero])"
+        induction = f"induction n with | zero => {first} | succ n ih => {step}"
+        found.append(f"have {of}pow : {power} := fun a b n h => by {induction}")
+    if "neg" in signs:
+        found.append(f"have {of}neg : ∀ a b : Int, a {mod} = b {mod} → (-a) {mod} = (-b) {mod} := by omega")
+    return found
+
+
+def signs(term: Term) -> set[str]:
+    return {one.sign for one in subterms(term) if isinstance(one, Operation)}
+
+
+def proof(term: Term, kind: str, names: Names) -> str:
+    of = f"{names.law}{kind}"
+    match term:
+        case Operation(sign, (left, right)) if sign in LAWS and (sign != "-" or kind == "Int"):
+            return f"({of}{LAWS[sign]} _ _ _ _ {proof(left, kind, names)} {proof(right, kind, names)})"
+        case Operation("neg", (inside,)):
+            return f"({of}neg _ _ {proof(inside, kind, names)})"
+        case Operation("^", (base, Number())):
+            return f"({of}pow _ _ _ {proof(base, kind, names)})"
+        case Number():
+            return "rfl"
+    return names.leaves[shown(term)][1]
+
+
+def residual(side: Side, names: Names) -> str:
+    """The term with residues in place of leaves."""
+    return f"({shown(replaced(side.term, side.kind, names))} : {side.kind})"
+
+
+def replaced(term: Term, kind: str, names: Names) -> Term:
+    match term:
+        case Number():
+            return term
+        case Operation("^", (base, Number() as exponent)):
+            return Operation("^", (replaced(base, kind, names), exponent))
+        case Operation(sign, arguments) if sign in "+*neg" or (sign == "-" and kind == "Int"):
+            return Operation(sign, tuple(replaced(one, kind, names) for one in arguments))
+    name = names.leaves[shown(term)][0]
+    return Leaf(name if kind == "Nat" else f"({name} : Int)")
+
+
+def decided(claim: str, modulus: int, names: Names) -> str:
+    """The claim at our residues, since the kernel finds it true at all of them."""
+    residues = [name for name, _ in names.leaves.values()]
+    inner = f"decide ({claim})"
+    for name in reversed(residues):
+        inner = f"(List.range {modulus}).all (fun {name} => {inner})"
+    key = names.key
+    found = key
+    for name, fact in names.leaves.values():
+        found = f"List.all_eq_true.mp ({found}) {name} (List.mem_range.mpr {fact}b)"
+    return chain([f"have {key} : ({inner}) = true := by decide +kernel", f"have {key} := of_decide_eq_true ({found})"])

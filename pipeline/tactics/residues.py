@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import NamedTuple
 
@@ -10,11 +10,12 @@ from pipeline.tactics import arithmetic, numbers, residue_proofs, syntax, terms
 from pipeline.tactics.goal import PrintedGoal
 from pipeline.tactics.move import LONG, MIDDLE, SHORT, Move
 from pipeline.tactics.numbers import Polynomial
-from pipeline.tactics.scripts import cases, chain, within
-from pipeline.tactics.terms import Number, Operation, Relation
+from pipeline.tactics.residue_proofs import Names, Side
+from pipeline.tactics.scripts import cases, chain, either, within
+from pipeline.tactics.terms import Number, Operation, Relation, Term, shown
 
 TRIED = (*range(2, 17), 19, 20, 21, 24, 25, 27, 28, 32)
-MOST_CASES = 400
+MOST_POINTS = 4000
 MODULO = "Nat.pow_succ, Nat.pow_mod, Nat.mul_mod, Nat.add_mod, Int.pow_succ, Int.mul_emod, Int.add_emod, Int.sub_emod"
 
 
@@ -28,7 +29,7 @@ class Congruence(NamedTuple):
 
 def propose(goal: PrintedGoal) -> Iterator[Move]:
     for place, modulus in enumerate(deciding(goal)):
-        yield from by_cases(goal, modulus, 0.1 + 0.15 * place)
+        yield computed(goal, modulus, 0.05 + 0.1 * place)
     for modulus in [one for one in arithmetic.moduli(goal) if one <= 30][:3]:
         yield from one_variable(goal, modulus)
     if arithmetic.moduli(goal):
@@ -50,13 +51,18 @@ def deciding(goal: PrintedGoal) -> list[int]:
 def decides(goal: PrintedGoal, modulus: int) -> bool:
     facts = [one for fact in arithmetic.known(goal) if (one := congruence(fact.relation, modulus, goal))]
     target = aims(goal, modulus)
-    forms = [one.form for one in [*facts, *(target or [])]]
-    leaves = sorted({name for form in forms for name in numbers.names(form)})
-    if (target is None and goal.target != "False") or not leaves or modulus ** len(leaves) > MOST_CASES:
+    if target is None and goal.target != "False":
+        return False
+    leaves = names_in([*facts, *(target or [])])
+    if not leaves or modulus ** len(leaves) > MOST_POINTS:
         return False
     points = (dict(zip(leaves, choice, strict=True)) for choice in product(range(modulus), repeat=len(leaves)))
-    left = [point for point in points if all(meets(one, point) for one in facts)]
+    left = (point for point in points if all(meets(one, point) for one in facts))
     return all(any(meets(one, point) for one in target or []) for point in left)
+
+
+def names_in(congruences: Iterable[Congruence]) -> list[str]:
+    return sorted({name for one in congruences for name in numbers.names(one.form)})
 
 
 def aims(goal: PrintedGoal, modulus: int) -> list[Congruence] | None:
@@ -82,7 +88,7 @@ def congruence(relation: Relation, modulus: int, goal: PrintedGoal, *, exact: bo
     return None
 
 
-def residue(term: terms.Term, number: int) -> Polynomial | None:
+def residue(term: Term, number: int) -> Polynomial | None:
     """The other side of `x % 7 = …`: a number, or something modulo the same."""
     match term:
         case Number(value) if 0 <= value < number:
@@ -102,38 +108,63 @@ def meets(one: Congruence, point: dict[str, int]) -> bool:
     return (total % one.modulus == 0) == one.holds
 
 
-def by_cases(goal: PrintedGoal, modulus: int, cost: float) -> Iterator[Move]:
-    """All residues of all leaves, and in each case the residues of all products that occur."""
-    leaves = involved(goal)
-    names = goal.fresh("hr", len(leaves))
-    split = [within(name, range(modulus), f"{leaf} % {modulus}") for name, leaf in zip(names, leaves, strict=True)]
-    apart = " <;> ".join(f"({cases(name, modulus)})" for name in names)
-    count = modulus ** len(leaves)
-    tail = f"(first | omega | (simp [*, {MODULO}]; done) | (simp_all [{MODULO}]; done) | grind -verbose)"
-    known = dict(zip(leaves, names, strict=True))
-    computed = "; ".join([*residue_proofs.worked_out(goal, modulus, known), "omega"])
-    budget = MIDDLE + 0.15 * count
-    yield Move(cost, "residues", chain([*split, f"{apart} <;> ({computed})"]), budget, closing=True)
-    yield Move(cost + 0.3, "residues", chain([*split, f"{apart} <;> {tail}"]), budget, closing=True)
+def computed(goal: PrintedGoal, modulus: int, cost: float) -> Move:
+    """What the relations say modulo the number, computed for all residues of their leaves."""
+    facts = [fact.relation for fact in arithmetic.known(goal) if congruence(fact.relation, modulus, goal)]
+    targets = [one for part in syntax.parts(goal.target, "∨") if (one := terms.read_relation(part))]
+    relations = [*facts, *targets]
+    sides = list(dict.fromkeys(side for one in relations for side in looked_at(one, goal)))
+    sides = [side for side in sides if not isinstance(side.term, Number)]
+    leaves = sorted({name for side in sides for name in opaque(side.term, side.kind)})
+    names = named(goal, leaves)
+    known = {name: "Int" if arithmetic.kind_of(name, goal) == "Int" else "Nat" for name in leaves}
+    given = " ∧ ".join(f"({said(one, modulus, goal, names)})" for one in facts)
+    aim = either(said(one, modulus, goal, names) for one in targets)
+    claim = f"{given} → ({aim})" if given and aim else aim or f"¬({given})"
+    tactic = residue_proofs.by_computation(sides, claim, modulus, known, names)
+    return Move(cost, "residues", tactic, LONG + 0.001 * modulus ** len(leaves), closing=True)
 
 
-def involved(goal: PrintedGoal) -> list[str]:
-    """The leaves of what is said, in the way that `decides` counts them."""
-    forms = [form for one in arithmetic.stated(goal) for form in polynomials(one.relation, goal)]
-    forms += [
-        form
-        for part in syntax.parts(goal.target, "∨")
-        if (one := terms.read_relation(part))
-        for form in polynomials(one, goal)
-    ]
-    return sorted({name for form in forms for name in numbers.names(form)})
+def named(goal: PrintedGoal, leaves: list[str]) -> Names:
+    found = zip(goal.fresh("k", len(leaves)), goal.fresh("hk", len(leaves)), strict=True)
+    return Names(dict(zip(leaves, found, strict=True)), *(goal.fresh(stem)[0] for stem in ("law", "hside", "key")))
 
 
-def polynomials(relation: Relation, goal: PrintedGoal) -> Iterator[Polynomial]:
-    naturals = not arithmetic.integral(relation, goal)
-    for side in (relation.left, relation.right):
-        inside = side.arguments[0] if isinstance(side, Operation) and side.sign == "%" else side
-        yield numbers.polynomial(inside, naturals=naturals)
+def looked_at(relation: Relation, goal: PrintedGoal) -> Iterator[Side]:
+    kind = "Int" if arithmetic.integral(relation, goal) else "Nat"
+    sides = [relation.right] if relation.sign == "∣" else [relation.left, relation.right]
+    for side in sides:
+        yield Side(inside(side), kind)
+
+
+def inside(side: Term) -> Term:
+    return side.arguments[0] if isinstance(side, Operation) and side.sign == "%" else side
+
+
+def opaque(term: Term, kind: str) -> Iterator[str]:
+    """What is not looked into: variables, applications, naturals subtracted."""
+    match term:
+        case Number():
+            return
+        case Operation("^", (base, Number())):
+            yield from opaque(base, kind)
+        case Operation(sign, arguments) if sign in ("+", "*", "neg") or (sign == "-" and kind == "Int"):
+            for one in arguments:
+                yield from opaque(one, kind)
+        case _:
+            yield shown(term)
+
+
+def said(relation: Relation, modulus: int, goal: PrintedGoal, names: Names) -> str:
+    """The relation, of residues."""
+    kind = "Int" if arithmetic.integral(relation, goal) else "Nat"
+    left, right = (residue_proofs.residual(Side(inside(side), kind), names) for side in (relation.left, relation.right))
+    match relation:
+        case Relation("∣", Number(number), _, holds):
+            return f"{right} % {modulus} % {number} {'=' if holds else '≠'} 0"
+        case Relation(sign, Operation("%", (_, Number(number))), _, holds):
+            return f"{left} % {modulus} % {number} {'=' if holds == (sign == '=') else '≠'} {right} % {number}"
+    return f"{left} % {modulus} = {right} % {modulus}"
 
 
 def one_variable(goal: PrintedGoal, modulus: int) -> Iterator[Move]:

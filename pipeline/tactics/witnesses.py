@@ -1,18 +1,19 @@
-"""Values for `∃`: what stands in the goal, small numbers, and numbers found by trying."""
+"""Values for `∃`: what stands in the goal, small numbers, numbers found by trying, and what an equation asks for."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import combinations, islice, product
 
-from pipeline.tactics import syntax, terms
+from pipeline.tactics import arithmetic, numbers, syntax, terms
 from pipeline.tactics.goal import PrintedGoal, is_universe
 from pipeline.tactics.move import SHORT, Move
 from pipeline.tactics.numbers import Unknown, true
+from pipeline.tactics.scripts import chain
 from pipeline.tactics.terms import Relation
 
-TRIED = 40  # for each variable
-AT_MOST = 30_000  # choices tried in all
+REACH = (3000, 150, 25, 13)  # how far is tried, by the number of variables
 
 
 def propose(goal: PrintedGoal) -> Iterator[Move]:
@@ -21,8 +22,11 @@ def propose(goal: PrintedGoal) -> Iterator[Move]:
     bound, body = syntax.bound_variables(goal.target)
     for found in islice(solutions(bound, body), 2):
         yield Move(0.05, "witnesses", f"exact ⟨{', '.join(map(str, found))}, by decide⟩", SHORT, closing=True)
-    for place, one in enumerate(dict.fromkeys(candidates(goal, body))):
+    for place, one in enumerate(dict.fromkeys(candidates(goal, bound, body))):
         yield Move(0.6 + 0.07 * place, "witnesses", f"refine ⟨{one}, ?_⟩", SHORT)
+    yield from divided(goal, bound, body)
+    if "∀" in body and "∃" not in body:
+        yield Move(0.7, "witnesses", "apply Classical.axiomOfChoice", SHORT)
 
 
 def solutions(bound: list[str], body: str) -> Iterator[tuple[int, ...]]:
@@ -30,8 +34,10 @@ def solutions(bound: list[str], body: str) -> Iterator[tuple[int, ...]]:
     relations = [terms.read_relation(part) for part in syntax.parts(body, "∧")]
     if not relations or None in relations or not 0 < len(bound) <= 4:
         return
-    reach = next(size for size in (TRIED, 25, 13, 8) if size ** len(bound) <= AT_MOST)
-    for choice in product(range(reach), repeat=len(bound)):
+    known = {name for one in relations if one for side in (one.left, one.right) for name in terms.leaves(side)}
+    if not known <= set(bound):
+        return
+    for choice in product(range(REACH[len(bound) - 1]), repeat=len(bound)):
         if all(one and at(one, dict(zip(bound, choice, strict=True))) for one in relations):
             yield choice
 
@@ -43,31 +49,80 @@ def at(relation: Relation, known: dict[str, int]) -> bool:
         return False
 
 
-def candidates(goal: PrintedGoal, body: str) -> Iterator[str]:
+def candidates(goal: PrintedGoal, bound: list[str], body: str) -> Iterator[str]:
     things = [one.name for one in goal.variables if not is_universe(one.type) and one.type != "Prop"]
-    numbers = goal.of_type("Nat", "Int")
-    yield from determined(goal, body)
+    naturals = goal.of_type("Nat", "Int")
+    yield from asked_for(goal, bound, body)
     yield from things[:6]
     yield from (fact.name for fact in goal.facts[:3] if syntax.connective(fact.type) not in ("∀", "→", "=", "¬"))
     yield from applications(goal)
+    yield from diagonals(goal)
     yield from map(str, sorted({0, 1, 2, 3, *(number for number in goal.numerals if number <= 100)})[:8])
-    yield from (f"{name} + 1" for name in numbers[:3])
-    yield from (f"{a} {sign} {b}" for a, b in combinations(numbers[:3], 2) for sign in "+*")
-    yield from (
-        text for name in numbers[:2] for text in (f"2 * {name}", f"{name} - 1", f"{name} / 2", f"{name} * {name}")
-    )
-    yield from (f"{name} / {number}" for name in numbers[:2] for number in goal.numerals if 2 < number <= 100)
+    yield from (f"{name} + 1" for name in naturals[:3])
+    yield from (f"{a} {sign} {b}" for a, b in combinations(naturals[:3], 2) for sign in "+*")
+    yield from (text for name in naturals[:2] for text in (f"2 * {name}", f"{name} - 1", f"{name} * {name}"))
+    yield from (f"{name} {sign} {number}" for name in naturals[:2] for number in goal.numerals[:3] for sign in "/%")
+    yield from (f"{b} - {a}" for a, b in combinations(naturals[:3], 2))
     yield from ("fun x => x", "fun _ => 0", "id")
 
 
-def determined(goal: PrintedGoal, body: str) -> Iterator[str]:
-    """`∃ x, x = t`: what one side says of the other."""
-    variable = syntax.bound_variables(goal.target)[0][:1]
+def asked_for(goal: PrintedGoal, bound: list[str], body: str) -> Iterator[str]:
+    """An equation with the variable in it once, solved for it."""
     for part in syntax.parts(body, "∧"):
         sides = syntax.parts(part, "=") if syntax.connective(part) == "=" else []
         for one, other in (sides, sides[::-1]) if len(sides) == 2 else ():
-            if [one] == variable and not syntax.mentions(one, other):
+            if bound[:1] == [one] and not any(syntax.mentions(name, other) for name in bound):
                 yield other
+        if (relation := terms.read_relation(part)) and relation.sign == "=":
+            yield from solved(relation, bound, goal)
+
+
+def solved(relation: Relation, bound: list[str], goal: PrintedGoal) -> Iterator[str]:
+    """`m = 2 * k + 1` for k: `(m - 1) / 2`; where all is divisible, divided.  Others that are bound are small."""
+    natural = not arithmetic.integral(relation, goal)
+    whole = numbers.difference(relation, naturals=natural)
+    scale = whole.pop(((bound[0], 1),), 0)
+    for small in range(3 if len(bound) > 1 else 1):
+        form: numbers.Polynomial = {}
+        for monomial, factor in whole.items():
+            left = tuple((name, times) for name, times in monomial if name not in bound)
+            worth = factor if left == monomial else factor * small
+            form = numbers.added(form, {left: -worth if scale > 0 else worth})
+        if scale and not any(syntax.mentions(bound[0], leaf) for leaf in numbers.names(form)):
+            yield quotient(form, abs(scale))
+
+
+def quotient(form: numbers.Polynomial, by: int) -> str:
+    if all(factor % by == 0 for factor in form.values()):
+        return text({monomial: factor // by for monomial, factor in form.items()})
+    return f"({text(form)}) / {by}"
+
+
+def text(form: numbers.Polynomial) -> str:
+    """What is subtracted stands at the end, so that a natural would be cut off as late as may be."""
+    ordered = sorted(form.items(), key=lambda item: item[1] < 0)
+    parts = [f"{'-' if factor < 0 else '+'} {monomial_text(abs(factor), mono)}" for mono, factor in ordered]
+    return " ".join(parts).removeprefix("+ ") or "0"
+
+
+def monomial_text(factor: int, monomial: numbers.Monomial) -> str:
+    tight = [(f"({name})" if " " in name else name, times) for name, times in monomial]
+    powers = [name if times == 1 else f"{name} ^ {times}" for name, times in tight]
+    return " * ".join([str(factor), *powers] if factor != 1 or not powers else powers)
+
+
+def divided(goal: PrintedGoal, bound: list[str], body: str) -> Iterator[Move]:
+    """`∃ k, n = 2 * k + 1` where `n % 2 = 1`."""
+    relation = terms.read_relation(body)
+    if len(bound) != 1 or relation is None or relation.sign != "=":
+        return
+    for side, other in ((relation.left, relation.right), (relation.right, relation.left)):
+        linear = numbers.linear(numbers.polynomial(other))
+        if linear and list(linear[0]) == bound and (of := linear[0][bound[0]]) > 1 and 0 <= linear[1] < of:
+            whole = terms.shown(side, tight=True)
+            claim = f"have {goal.fresh('hm')[0]} : {whole} % {of} = {linear[1]}"
+            given = f"suffices {claim.removeprefix('have ')} from ⟨{whole} / {of}, by omega⟩"
+            yield Move(0.3, "witnesses", chain([given]), SHORT)
 
 
 def applications(goal: PrintedGoal) -> Iterator[str]:
@@ -77,3 +132,15 @@ def applications(goal: PrintedGoal) -> Iterator[str]:
         taken, *rest = syntax.parts(kind, "→")
         if len(rest) == 1 and rest[0] != "Prop":
             yield from (f"{name} {other}" for other, of in things if of == taken)
+
+
+def diagonals(goal: PrintedGoal) -> Iterator[str]:
+    """What differs from `f x` at x, for every x."""
+    for one in goal.variables:
+        match [re.sub(r"[()]", "", part) for part in syntax.parts(one.type, "→")]:
+            case [first, second, "Prop"] if first == second:
+                yield f"fun x => ¬ {one.name} x x"
+            case [first, second, "Bool"] if first == second:
+                yield f"fun x => !({one.name} x x)"
+            case [first, second, "Nat"] if first == second:
+                yield f"fun x => {one.name} x x + 1"

@@ -74,17 +74,32 @@ ERRORS = (
     "kernel",  # all goals were closed, but the kernel does not take the proof
     "axioms",  # the proof rests on others than the trusted ones
     "crash",  # it ended the process; the session goes on in a new one
+    "elab",  # the statement does not elaborate; `open` raises NotElaborated instead
 )
 
 TacticResult = TacticState | ProofFinished | LeanError | ProofGivenUp
 
 
 class LeanStartError(Exception):
-    """No Lean, or it does not take the theorem's statement."""
+    """No Lean, or none that starts."""
+
+
+class NotElaborated(LeanStartError):
+    """There is a Lean, but it does not take the theorem's statement, or what stands before it."""
 
 
 class LeanCrash(Exception):
     """The process ended, and could not be brought back to where it was."""
+
+
+class Interrupted(Exception):
+    """What was asked for is not wanted any more: `stop` was set."""
+
+
+class Stop(Protocol):
+    """Set by any thread, it interrupts soon whatever is asked under it: `threading.Event` is one."""
+
+    def is_set(self) -> bool: ...
 
 
 class Session(Protocol):
@@ -106,9 +121,10 @@ class Lean(Protocol):
     def version(self) -> str:
         """What it is, in a word that changes when its answers may."""
 
-    def open(self, theorem: Theorem) -> tuple[Session, TacticState]: ...
+    def open(self, theorem: Theorem, stop: Stop | None = None) -> tuple[Session, TacticState]:
+        """`stop` is for all that is asked of the session."""
 
-    def check(self, theorem: Theorem, script: Sequence[str]) -> LeanError | None:
+    def check(self, theorem: Theorem, script: Sequence[str], stop: Stop | None = None) -> LeanError | None:
         """The whole proof, tactic after tactic, in an environment that nothing was done in; None when it holds."""
 
     def close(self) -> None: ...

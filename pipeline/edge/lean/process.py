@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 import select
@@ -10,29 +11,39 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pipeline.edge.child import signal_group
+from pipeline.edge.lean.model import Interrupted, Stop
 
 READY = b"ready"
 START = 300.0  # seconds that a process has until it is ready
-PIECE = 1 << 20
+LOOK = 0.1  # seconds between looks at whether to stop
+HURRY = 0.25  # seconds that the answer has when it is not wanted any more: often it is all but there
+PIECE = 1 << 16
+LAST_WORDS = 2000  # bytes
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_decode = json.JSONDecoder().decode
 
 
 @dataclass(frozen=True)
 class Command:
-    """How to start a Lean that runs Repl.lean."""
+    """How to start a Lean that runs Repl.lean.  `name`: what it is, for people."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
     cwd: str
+    name: str = "Lean"
 
 
 class Starter(Protocol):
     """Starts processes in sessions of their own and ends them: `pipeline.edge.process.Processes` is one."""
+
+    stopping: bool
 
     def start(self, argv: Any, env: Any, confined: None = None, **how: Any) -> subprocess.Popen[bytes]: ...
 
@@ -43,6 +54,10 @@ class Ended(Exception):
     """The process ended before it answered."""
 
 
+class Gone(Ended):
+    """It had ended before it was asked."""
+
+
 class Overrun(Exception):
     """It did not answer in time."""
 
@@ -50,63 +65,95 @@ class Overrun(Exception):
 class Repl:
     """Its answers are told from whatever else is printed by a word that is drawn for every request.
 
-    It is used by one thread at a time; only `kill` may come from any other."""
+    It is used by one thread at a time; only `kill` may come from any other.  After Ended, Overrun or Interrupted it is
+    of no use: it may still be busy."""
 
     def __init__(self, command: Command, starter: Starter) -> None:
+        """It is started, and need not be ready yet."""
         self._starter = starter
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115  # closed in `end`
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._printed}
-        self._child = starter.start(command.argv, command.env, cwd=command.cwd, **pipes)
+        try:
+            self._child = starter.start(command.argv, command.env, cwd=command.cwd, **pipes)
+        except BaseException:
+            self._printed.close()
+            raise
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         self._in, self._out = self._child.stdin.fileno(), self._child.stdout.fileno()
+        os.set_blocking(self._in, False)
+        self._heard = select.poll()
+        self._heard.register(self._out, select.POLLIN)
         self._rest = b""
-        try:
-            self.greeting = self._answer(READY, START)
-        except BaseException:
-            self.end()
-            raise
+        self._aside: deque[bytes] = deque(maxlen=20)  # lines that were no answers
+        self._deadline = time.monotonic() + START
+        self._is_ready = False
+        self._seen = 0  # how much of what it printed was before it was ready, and says nothing of its end
 
     @property
     def pid(self) -> int:
         return self._child.pid
 
-    def ask(self, request: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+    def await_ready(self, stop: Stop | None = None) -> None:
+        """Interrupted, it goes on starting."""
+        if not self._is_ready:
+            self._answer(READY, self._deadline, stop, 0.0)
+            self._is_ready = True
+            self._aside.clear()
+            self._seen = self._printed.seek(0, os.SEEK_END)
+
+    def ask(self, request: Mapping[str, Any], timeout: float, stop: Stop | None = None) -> dict[str, Any]:
         word = secrets.token_hex(8)
-        line = json.dumps({**request, "word": word}, ensure_ascii=False)
-        try:
-            _write_all(self._in, line.encode() + b"\n")
-        except BrokenPipeError:
-            raise Ended(self.last_words()) from None
-        return self._answer(word.encode(), timeout)
-
-    def _answer(self, word: bytes, timeout: float) -> dict[str, Any]:
         deadline = time.monotonic() + timeout
-        while True:
-            line = self._line(deadline)
-            if line.startswith(word + b" "):
-                answer: dict[str, Any] = json.loads(line[len(word) :])
-                return answer
+        self._write(_encode({**request, "word": word}).encode() + b"\n", deadline)
+        return self._answer(word.encode(), deadline, stop, HURRY)
 
-    def _line(self, deadline: float) -> bytes:
-        while b"\n" not in self._rest:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self._out], [], [], left)[0]:
-                raise Overrun
-            piece = os.read(self._out, PIECE)
-            if not piece:
-                raise Ended(self.last_words())
-            self._rest += piece
-        line, _, self._rest = self._rest.partition(b"\n")
-        return line
+    def _write(self, data: bytes, deadline: float) -> None:
+        """It reads when it has nothing to do, so this does not wait but for much data, or a process that hangs."""
+        try:
+            while data := data[self._written(data) :]:
+                room = select.poll()
+                room.register(self._in, select.POLLOUT)
+                if not room.poll(_left(deadline)):
+                    raise Overrun
+        except BrokenPipeError:
+            raise Gone(self.last_words()) from None
+
+    def _written(self, data: bytes) -> int:
+        try:
+            return os.write(self._in, data)
+        except BlockingIOError:
+            return 0
+
+    def _answer(self, word: bytes, deadline: float, stop: Stop | None, hurry: float) -> dict[str, Any]:
+        hurried = False
+        while True:
+            line, found, rest = self._rest.partition(b"\n")
+            if found:
+                self._rest = rest
+                if line.startswith(word + b" "):
+                    answer: dict[str, Any] = _decode(line[len(word) + 1 :].decode())
+                    return answer
+                self._aside.append(line)
+            elif not self._heard.poll(_left(deadline if stop is None else min(deadline, time.monotonic() + LOOK))):
+                if time.monotonic() >= deadline:
+                    raise Interrupted if hurried else Overrun
+                if stop is not None and not hurried and stop.is_set():
+                    hurried, deadline = True, min(deadline, time.monotonic() + hurry)
+            else:
+                self._read()
+
+    def _read(self) -> None:
+        piece = os.read(self._out, PIECE)
+        if not piece:
+            raise Ended(self.last_words())
+        self._rest += piece
 
     def last_words(self) -> str:
-        self._printed.seek(0)
-        return self._printed.read()[-2000:].decode(errors="replace").strip()
-
-    def memory(self) -> int:
-        """Bytes that it has in memory; 0 when it has ended."""
-        return 0
+        """What it printed that was no answer, as far as it is about its end."""
+        self._printed.seek(max(self._seen, self._printed.seek(0, os.SEEK_END) - LAST_WORDS))
+        heard = [line for line in [*self._aside, self._rest] if line.strip()]
+        return b"\n".join([*heard, self._printed.read()])[-LAST_WORDS:].decode(errors="replace").strip()
 
     def kill(self) -> None:
         """At once; whoever waits for an answer gets Ended."""
@@ -123,6 +170,6 @@ class Repl:
         self._printed.close()
 
 
-def _write_all(out: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(out, data) :]
+def _left(deadline: float) -> int:
+    """Milliseconds, at least one until it is over."""
+    return max(0, math.ceil(1000 * (deadline - time.monotonic())))

@@ -1,108 +1,103 @@
-"""One theorem being proved in a process that may be replaced under way: what was done is done again there."""
+"""One theorem being proved in a process that may be replaced under way, without the theorem noticing."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import math
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
 
 from pipeline.edge.lean.model import (
+    TRUSTED,
+    LeanCrash,
     LeanError,
-    LeanStartError,
     ProofFinished,
     ProofGivenUp,
+    Stop,
     TacticResult,
     TacticState,
     Theorem,
 )
-from pipeline.edge.lean.process import Ended, Overrun, Repl
+from pipeline.edge.lean.process import Ended, Overrun
+from pipeline.edge.lean.slots import Slot
+from pipeline.edge.lean.trail import Step, Trail, told
+from pipeline.edge.lean.warm import PREPARING, Warm
 
-GRACE = 3.0  # seconds that a tactic may take longer than it should before its process is killed
-REPLAY = 60.0
+GRACE = 3.0  # seconds that a tactic may take longer than it should before its process is killed: what a new one costs
 GIVEN_UP = ("sorry", "admit")
 
 
-class Place(Protocol):
-    """Where a session's process is: there is always one, not always the same."""
-
-    def repl(self) -> tuple[Repl, int]:
-        """The process, and its number among those that were here."""
-
-    def lost(self, repl: Repl) -> None:
-        """It is of no use any more."""
-
-
 class ReplSession:
-    """States are numbered here; in each process they have other numbers."""
+    """In a slot, which it may share with others."""
 
-    def __init__(self, theorem: Theorem, place: Place) -> None:
-        self._theorem = theorem
-        self._place = place
-        self._came: list[tuple[int, str]] = [(-1, "")]  # from which state, by which tactic
-        self._there: dict[int, int] = {}  # state -> its number in the present process
-        self._process = -1
+    def __init__(self, theorem: Theorem, slot: Slot, stop: Stop | None = None) -> None:
+        self._slot, self._stop = slot, stop
+        self._trail = Trail(theorem)
+        self._is_open = True
 
     def begin(self) -> TacticState:
-        repl = self._present()
-        answer = self._start(repl)
-        return TacticState(0, tuple(answer["goals"]))
+        self._slot.use(self._begun, self._stop)
+        return TacticState(0, self._trail.goals(0))
+
+    def _begun(self, warm: Warm) -> None:
+        warm.tidy(self._slot.load == 1, self._stop)
+        self._trail.brought(warm, 0, self._stop)
 
     def run_tac(self, state: TacticState, tactic: str, timeout: float) -> TacticResult:
         if tactic.strip() in GIVEN_UP:
             return ProofGivenUp()
-        repl = self._present()
+        request = {"cmd": "tac", "tactic": tactic, "timeout_ms": milliseconds(timeout)}
         try:
-            number = self._number(repl, state.id)
-            request = {"cmd": "tac", "sid": number, "tactic": tactic, "timeout_ms": int(timeout * 1000)}
-            answer = repl.ask(request, timeout + GRACE)
-        except Overrun:
-            self._place.lost(repl)
-            return LeanError(f"not done after {timeout + GRACE:g} seconds; the process was killed", "timeout")
-        except Ended as error:
-            self._place.lost(repl)
-            return LeanError(f"the process ended: {error}", "crash")
+            answer = self._ask(state.id, request, timeout + GRACE)
+        except (Ended, Overrun) as error:
+            return failed(error)
         return self._result(state, tactic, answer)
 
-    def _result(self, state: TacticState, tactic: str, answer: dict[str, Any]) -> TacticResult:
+    def _result(self, state: TacticState, tactic: str, answer: Mapping[str, Any]) -> TacticResult:
         if "error" in answer:
             return LeanError(answer["error"], answer["kind"])
-        self._came.append((state.id, tactic))
-        here = len(self._came) - 1
-        self._there[here] = answer["sid"]
-        if answer.get("done"):
-            return ProofFinished(here, tuple(answer["axioms"]), answer["info"])
-        return TacticState(here, tuple(answer["goals"]), answer["info"])
+        goals = tuple(answer["goals"])
+        here = self._trail.add(Step(state.id, tactic, goals), answer["sid"])
+        if not answer.get("done"):
+            return TacticState(here, goals, answer["info"])
+        if foreign := untrusted(answer):
+            return LeanError(foreign, "axioms")
+        return ProofFinished(here, tuple(answer["axioms"]), answer["info"])
 
     def key(self, state: TacticState, goal: int = 0) -> str:
-        return state.goals[goal]
+        try:
+            answer = self._ask(state.id, {"cmd": "key", "goal": goal}, PREPARING)
+        except (Ended, Overrun) as error:
+            raise LeanCrash(f"no key for {state.goals[goal]}: {told(error)}") from error
+        if "error" in answer:
+            raise LeanCrash(f"no key for {state.goals[goal]}: {answer['error']}")
+        return sha256(answer["exact"].encode()).hexdigest()
+
+    def _ask(self, state: int, request: Mapping[str, Any], timeout: float) -> dict[str, Any]:
+        if not self._is_open:
+            raise ValueError("the session is closed")
+        trail, stop = self._trail, self._stop
+        return self._slot.use(
+            lambda warm: warm.ask({**request, "sid": trail.brought(warm, state, stop)}, timeout, stop), stop
+        )
 
     def close(self) -> None:
-        self._there.clear()
+        if self._is_open:
+            self._is_open = False
+            self._trail.leave()
+            self._slot.leave()
 
-    def _present(self) -> Repl:
-        repl, process = self._place.repl()
-        if process != self._process:
-            self._there.clear()
-            self._process = process
-        return repl
 
-    def _start(self, repl: Repl) -> dict[str, Any]:
-        theorem = self._theorem
-        env = 0
-        for text in theorem.before:
-            env = repl.ask({"cmd": "cmd", "env": env, "text": text}, REPLAY)["env"]
-        decl = f"theorem {theorem.name} : {theorem.statement}"
-        answer = repl.ask({"cmd": "start", "env": env, "decl": decl}, REPLAY)
-        if "error" in answer:
-            raise LeanStartError(answer["error"])
-        self._there[0] = answer["sid"]
-        return answer
+def failed(error: Ended | Overrun) -> LeanError:
+    return LeanError(told(error), "timeout" if isinstance(error, Overrun) else "crash")
 
-    def _number(self, repl: Repl, state: int) -> int:
-        if state in self._there:
-            return self._there[state]
-        if state == 0:
-            self._start(repl)
-            return self._there[0]
-        before, tactic = self._came[state]
-        request = {"cmd": "tac", "sid": self._number(repl, before), "tactic": tactic, "timeout_ms": int(REPLAY * 1000)}
-        self._there[state] = repl.ask(request, REPLAY + GRACE)["sid"]
-        return self._there[state]
+
+def milliseconds(timeout: float) -> int:
+    """At least one: 0 is for ever."""
+    return max(1, math.ceil(1000 * timeout))
+
+
+def untrusted(answer: Mapping[str, Any]) -> str:
+    """What is wrong with the axioms; nothing if nothing is."""
+    foreign = sorted({*answer["axioms"]} - TRUSTED)
+    return f"the proof rests on {', '.join(foreign)}" if foreign else ""

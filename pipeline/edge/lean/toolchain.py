@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import tarfile
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
-from pipeline.edge.lean import kept, npm, wasm_binary, wasm_script, wasm_trim
+from pipeline.edge.lean import kept, npm, parts, wasm_binary, wasm_script, wasm_trim
 from pipeline.edge.lean.model import LeanStartError
 from pipeline.edge.lean.process import Command
 
@@ -30,17 +30,24 @@ SKIPPED = ("Lake",)  # of its library: no proof imports the build tool
 
 @dataclass(frozen=True)
 class Toolchain:
+    """`folder` has the program and its library, `compiled` the REPL's module."""
+
     folder: Path
     version: str
+    compiled: Path | None = None
 
-    def command(self, repl: Path) -> Command:
-        """A process of `repl`."""
-        argv = (str(npm.node()), str(self.folder / "lean.js"), str(repl.resolve()))
-        return Command(argv, self.environment, str(self.folder))
+    def command(self, file: Path) -> Command:
+        """A process of the Lean in `file`, such as the REPL."""
+        return Command((*self.lean, str(file.resolve())), self.environment, str(self.folder))
+
+    @property
+    def lean(self) -> tuple[str, ...]:
+        return (str(npm.node()), str(self.folder / "lean.js"))
 
     @property
     def environment(self) -> dict[str, str]:
-        return {"LEAN_PATH": str(self.folder / "lib")}
+        searched = [self.folder / "lib", *([self.compiled] if self.compiled else [])]
+        return {"LEAN_PATH": ":".join(map(str, searched))}
 
 
 def ready(package: npm.Package = PACKAGE) -> Toolchain:
@@ -48,7 +55,8 @@ def ready(package: npm.Package = PACKAGE) -> Toolchain:
     npm.node()  # if there is none, nothing need be fetched
     key = _key(package)
     folder = kept.kept(f"wasm-{key}", lambda new: _make(package, new))
-    return Toolchain(folder, f"{LEAN} wasm {key}")
+    bare = Toolchain(folder, f"{LEAN} wasm {key}")
+    return replace(bare, compiled=parts.compiled(bare.lean, bare.environment, str(folder), key))
 
 
 def _key(package: npm.Package) -> str:

@@ -46,8 +46,10 @@ def prove(
     stop: threading.Event | None = None,
     clock: Clock = time.monotonic,
 ) -> Result:
-    """One attempt in the calling thread.  The clock starts when the goal stands in a Lean."""
-    session, state = lean.open(Theorem(goal.id, goal.text, tuple(goal.context)))
+    """One attempt in the calling thread; Interrupted soon after `stop` is set, in the middle of a tactic if need be.
+
+    The clock starts when the goal stands in a Lean."""
+    session, state = lean.open(Theorem(goal.id, goal.text, tuple(goal.context)), stop)
     started = clock()
     try:
         search, spent = Search(state, state.goals, options), Spent()

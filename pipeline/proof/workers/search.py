@@ -20,7 +20,8 @@ from pipeline.tactics.move import Move
 PATH, LENGTH = 0.6, 0.0015  # what the cost of the way so far counts, and a character of the goal
 EACH_GOAL, EACH_STEP, LEAST_STEP = 0.25, 0.1, 0.05
 EAGER = 0.2  # a new goal is looked at before more moves for an old one of the same cost
-AGAIN_COST, AGAIN_FACTOR = 0.4, 5  # a tactic that ran out of time is tried once more, with more of it
+AGAIN_COST, AGAIN_FACTOR = 1.0, 5  # a tactic that ran out of time is tried again, with more of it
+AGAIN_UNTIL = 30.0  # seconds
 MOST_SUBGOALS = 12
 HINT_COST = -1.0
 
@@ -128,8 +129,8 @@ class Search:
     def attempt(self, node: Node, move: Move) -> Generator[Ask, Answer, None]:
         tactic = move.tactic if node.count == 1 else f"focus {move.tactic}"  # `done` speaks of all goals in sight
         answer = yield Ask(node.state, tactic, move.budget, move.family)
-        if answer.failure == "timeout" and move.budget < AGAIN_FACTOR * 2:
-            again = move._replace(budget=move.budget * AGAIN_FACTOR * 2, cost=move.cost + AGAIN_COST)
+        if answer.failure == "timeout" and move.budget < AGAIN_UNTIL:
+            again = move._replace(budget=min(move.budget * AGAIN_FACTOR, AGAIN_UNTIL), cost=move.cost + AGAIN_COST)
             self.push(node, again, again.cost)
         left = len(answer.goals) - (node.count - 1)
         if answer.failure or not 0 <= left <= MOST_SUBGOALS or (left and move.closing):

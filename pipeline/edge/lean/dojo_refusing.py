@@ -1,0 +1,77 @@
+"""What may not stand in a proof for LeanDojo, judged by its words: more is refused than could do harm, not less.
+
+Our REPL asks Lean what a tactic is made of; that of LeanDojo runs whatever it is given."""
+
+from __future__ import annotations
+
+import re
+
+# They run code, or change how code runs: neither before a statement, nor in one, nor in a proof.
+RUNS = (
+    "run_tac", "run_cmd", "run_elab", "run_meta", "by_elab", "elab", "elab_rules", "eval", "simproc", "dsimproc",
+    "simproc_decl", "builtin_simproc", "initialize", "builtin_initialize", "unsafe", "implemented_by", "extern",
+    "csimp", "reduceBool", "reduceNat", "ofReduceBool", "ofReduceNat", "trustCompiler", "native_decide", "native",
+    "bv_decide", "include_str", "IO", "BaseIO", "EIO", "unsafeIO", "unsafeEIO", "unsafeBaseIO", "unsafeCast",
+    "dbg_trace", "dbgTrace", "dbgTraceVal", "dbgTraceIfShared", "dbgStackTrace", "lcProof", "lcUnreachable",
+    "skipKernelTC", "addDecl", "addDeclCore", "addDeclWithoutChecking", "lean_dojo_repl",
+)  # fmt: skip
+# They are commands: a proof in which one stands wants out of its theorem.
+COMMANDS = (
+    "theorem", "lemma", "def", "abbrev", "example", "instance", "axiom", "opaque", "inductive", "structure",
+    "class", "mutual", "namespace", "section", "end", "universe", "variable", "include", "omit", "export",
+    "deriving", "import", "private", "protected", "scoped", "noncomputable", "macro", "macro_rules", "syntax",
+    "declare_syntax_cat", "notation", "infix", "infixl", "infixr", "prefix", "postfix", "attribute", "alias",
+    "register_option", "add_decl_doc", "public", "meta", "module", "prelude",
+)  # fmt: skip
+# What a proof may set: limits, and nothing about what is checked.
+OPTIONS = ("maxRecDepth", "maxHeartbeats", "synthInstance.maxHeartbeats", "synthInstance.maxSize")
+
+_RUNS = {*RUNS}
+_COMMANDS = {*COMMANDS}
+# Parts of names count by themselves: `Lean.Elab.Tactic.run_tac` is `run_tac`.
+_WORD = re.compile(r"\w+")
+_HASH_COMMAND = re.compile(r"#\s*[^\W\d]\w*")
+_OPTION = re.compile(r"set_option\b\s*([\w.«»]*)")
+_ATTRIBUTE = re.compile(r"@\s*\[")
+# Texts and characters; a comment; brackets.
+_PIECE = re.compile(r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\\n])'|(--|/-|-/)|([()\[\]{}⟨⟩])""", re.DOTALL)
+_CLOSING = {")": "(", "]": "[", "}": "{", "⟩": "⟨"}
+
+
+def refused_tactic(tactic: str) -> str:
+    """Why it may not be part of a proof; nothing if it may."""
+    if word := next((word for word in _words(tactic) if word in _COMMANDS), ""):
+        return f"`{word}` begins a command, which no part of a proof does"
+    if _ATTRIBUTE.search(tactic):
+        return "`@[` gives an attribute, which outlasts a proof"
+    for option in _OPTION.findall(tactic):
+        if option not in OPTIONS:
+            return f"`set_option {option}`: a proof may set {', '.join(OPTIONS)}"
+    return refused_text(tactic)
+
+
+def refused_text(text: str) -> str:
+    """Why it may stand nowhere, be it a tactic, a statement or what is before one; nothing if it may."""
+    if found := _HASH_COMMAND.search(text):
+        return f"`{found[0]}` does what it likes while it is elaborated"
+    if word := next((word for word in _words(text) if word in _RUNS), ""):
+        return f"`{word}` runs code, or trusts what code says"
+    return ""
+
+
+def refused_statement(statement: str) -> str:
+    """Why it is not one proposition that a pair of brackets can be put around; nothing if it is."""
+    opened: list[str] = []
+    for comment, bracket in _PIECE.findall(statement):
+        if comment:
+            return f"there is a comment (`{comment}`) in the statement; put it elsewhere"
+        if bracket in _CLOSING:
+            if not opened or opened.pop() != _CLOSING[bracket]:
+                return f"`{bracket}` closes nothing"
+        elif bracket:
+            opened.append(bracket)
+    return f"`{opened[-1]}` is not closed" if opened else refused_text(statement)
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text)
