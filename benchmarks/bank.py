@@ -21,7 +21,16 @@ import psutil
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pipeline.edge.lean import process
-from pipeline.edge.lean.model import Lean, LeanStartError, ProofFinished, Session, TacticResult, TacticState, Theorem
+from pipeline.edge.lean.model import (
+    Lean,
+    LeanStartError,
+    ProofFinished,
+    Session,
+    Stop,
+    TacticResult,
+    TacticState,
+    Theorem,
+)
 from pipeline.edge.lean.pool import Pool
 from pipeline.edge.lean.toolchain import ready
 from pipeline.edge.process import Processes
@@ -92,8 +101,8 @@ class Patient:
         self.lean, self.meter = lean, meter
         self.version, self.check, self.close = lean.version, lean.check, lean.close
 
-    def open(self, theorem: Theorem) -> tuple[Session, TacticState]:
-        session, state = self.lean.open(theorem)
+    def open(self, theorem: Theorem, stop: Stop | None = None) -> tuple[Session, TacticState]:
+        session, state = self.lean.open(theorem, stop)
         return PatientSession(session, self.meter), state
 
 

@@ -55,9 +55,10 @@ POLICIES: Mapping[str, Policy] = {
 
 
 def lost(items: Sequence[Item], seeds: int) -> dict[str, Curve]:
-    """CPU seconds to proofs so far, beyond those of the fixed order that is the best for all of these goals.  Nothing is
-    known before the first of them, and they come in any order.  Goals that no arm proves cost the same in any order of
-    arms: they are played, and not counted."""
+    """CPU seconds to proofs so far, beyond those of the fixed order that is the best for all of these goals.
+
+    Nothing is known before the first goal, and they come in any order.  Those that no arm proves cost the same in any
+    order of arms: they are played, and not counted."""
     best = best_order(items)
     return {name: curve([_lost(name, items, best, Random(seed)) for seed in range(seeds)]) for name in BANDITS}
 
