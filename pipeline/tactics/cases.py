@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from pipeline.tactics import syntax
-from pipeline.tactics.goal import PrintedGoal
+from pipeline.tactics.goal import PrintedGoal, result
 from pipeline.tactics.move import QUICK, SHORT, Move
 from pipeline.tactics.scripts import cases as apart
 from pipeline.tactics.scripts import chain, within
@@ -27,6 +27,7 @@ def propose(goal: PrintedGoal) -> Iterator[Move]:
             yield Move(0.4, "cases", f"split at {fact.name}", SHORT)
     yield from orders(goal)
     yield from remainders(goal)
+    yield from values(goal)
 
 
 def remainders(goal: PrintedGoal) -> Iterator[Move]:
@@ -37,6 +38,15 @@ def remainders(goal: PrintedGoal) -> Iterator[Move]:
                 found = goal.fresh("hr")[0]
                 split = chain([within(found, range(number), f"{name} % {number}"), apart(found, number)])
                 yield Move(0.8 + 0.1 * place, "cases", split, SHORT)
+
+
+def values(goal: PrintedGoal) -> Iterator[Move]:
+    """Of a function that is true or false, at what the goal names it at."""
+    for one in goal.variables:
+        if result(one.type) == "Bool" and "→" in one.type:
+            places = dict.fromkeys(re.findall(rf"(?<![\w.]){re.escape(one.name)} [\w.]+", goal.said))
+            for place, value in enumerate(list(places)[:3]):
+                yield Move(0.5 + 0.1 * place, "cases", f"cases {goal.fresh('hb')[0]} : {value}", SHORT)
 
 
 def orders(goal: PrintedGoal) -> Iterator[Move]:

@@ -1,0 +1,102 @@
+"""The worker micro on a real Lean: what it proves holds as a script, and it ends when it is to end."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from leaning import command
+
+from pipeline.edge.lean.model import Interrupted, Lean, Theorem
+from pipeline.edge.lean.pool import Pool
+from pipeline.edge.process import Processes
+from pipeline.goals.model import Goal
+from pipeline.proof.model import Result
+from pipeline.proof.workers import micro
+from pipeline.proof.workers.search import Options
+
+PLENTY = 60.0
+UNKNOWN = "∀ n : Nat, 1 < n → ∃ k, n < k ∧ k < 2 * n + 7 ∧ ∀ a b : Nat, a * b = k → a = 1 ∨ b = 1"
+DEFINED = ("def double : Nat → Nat | 0 => 0 | n + 1 => double n + 2",)
+
+
+@pytest.fixture(scope="module")
+def lean() -> Iterator[Lean]:
+    processes = Processes(["micro"])
+    try:
+        with closing(Pool(command(), processes)) as pool:
+            yield pool
+    finally:
+        processes.close()
+
+
+def proved(lean: Lean, text: str, *context: str, **how: frozenset[str]) -> Result:
+    """It is proved, and the script holds in an environment where nothing was done."""
+    goal = Goal("g", text, context=context)
+    result = micro.prove(goal, PLENTY, lean, Options(**how) if how else None)
+    assert result.success, result.error
+    assert lean.check(Theorem("g", text, context), result.tactics) is None
+    return result
+
+
+@pytest.mark.parametrize(
+    ("family", "text"),
+    [
+        ("logic", "∀ p q : Prop, p ∧ ¬q → ¬(p → q)"),
+        ("induction", "∀ n : Nat, 2 ∣ n * n + n"),
+        ("cases", "∀ f : Bool → Bool, ∀ b, f (f (f b)) = f b"),
+        ("witnesses", "∀ n : Nat, n % 2 = 1 → ∃ k, n = 2 * k + 1"),
+        ("residues", "∀ n : Int, n ^ 2 % 4 ≠ 3"),
+        ("polynomials", "∀ x : Int, x ^ 2 + 6 = 5 * x → x = 2 ∨ x = 3"),
+        ("factors", "∀ x y : Nat, x * y + x + y = 34 → x ≤ 34"),
+        ("bounds", "∀ n : Nat, n < 30 → n ^ 4 % 5 ≤ 1"),
+        ("quotients", "∀ a b : Int, a - b ∣ a ^ 3 - b ^ 3"),
+        ("laws", "∀ a b n : Nat, a ≤ b → a ^ n ≤ b ^ n"),
+        ("powers", "∀ n : Nat, 2 ^ n % 3 = 1 ∨ 2 ^ n % 3 = 2"),
+    ],
+)
+def test_each_family_alone_with_what_finishes_proves_something(lean, family, text):
+    proved(lean, text, families=frozenset({family, "finishers"}))
+
+
+def test_a_proof_of_several_goals_has_a_block_for_each(lean):
+    result = proved(lean, "∀ p q : Nat → Prop, p 0 → (∀ n, p n → p (n + 1)) → ∀ n, p n ∧ n + 0 = n")
+    assert sum(tactic.startswith("· ") for tactic in result.tactics) >= 2
+
+
+def test_what_the_goal_s_own_commands_define_is_used(lean):
+    assert "definitions" in proved(lean, "∀ n : Nat, double n = 2 * n", *DEFINED).metadata["families"]
+
+
+def test_families_that_are_left_out_are_not_used(lean):
+    only = frozenset({"finishers", "induction"})
+    used = proved(lean, "∀ n : Nat, 0 < 2 ^ n", families=only).metadata["families"]
+    assert set(used) <= {*only, "logic"}  # what cannot be wrong is not a choice
+
+
+def test_with_nothing_left_to_try_it_says_so(lean):
+    result = micro.prove(Goal("g", "∀ p q : Prop, p → q"), PLENTY, lean, Options(frozenset({"cases", "finishers"})))
+    assert not result.success
+    assert result.error == "nothing more to try"
+
+
+def test_it_ends_when_its_time_is_over(lean):
+    begun = time.monotonic()
+    result = micro.prove(Goal("g", UNKNOWN), 1.0, lean)
+    assert (result.success, result.error) == (False, "timeout")
+    assert time.monotonic() - begun < PLENTY
+
+
+def test_a_clock_that_is_given_is_the_one_that_counts(lean):
+    ticks = iter(range(1000))
+    result = micro.prove(Goal("g", UNKNOWN), 20.0, lean, clock=lambda: float(next(ticks)))
+    assert result.error == "timeout"
+    assert sum(result.metadata["seconds_by_family"].values()) <= 20.0
+
+
+def test_once_stopped_nothing_is_asked(lean):
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(Interrupted):
+        micro.prove(Goal("g", UNKNOWN), PLENTY, lean, stop=stop)
