@@ -120,3 +120,8 @@ def test_a_plan_needs_no_lean(project: Project) -> None:
     project.spec("x", LEAST)
     said = project.call("plan", "--graph-only", "x")
     assert said == (0, "5 targets\n", "")
+
+
+def test_an_edited_project_is_another_toolchain() -> None:
+    """All of it that is text: what lake built is made from that."""
+    assert [*targets(LEAST + "lean: {backend: native, project: docs}\n")["toolchain"].inputs] == ["docs"]
