@@ -1,4 +1,4 @@
-"""What is refused: each kind of syntax of this Lean that by its name could run code is refused, or said to be harmless."""
+"""What is refused: each kind of syntax that by its name could run code is refused, or said to be harmless."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ HARMLESS = {
     "Lean.Parser.Term.elabToSyntax": "has no syntax that could be written",
     "Lean.Parser.Tactic.showTermElab": "prints the term that was found",
     "Lean.Parser.Term.showTermElabImpl": "prints the term that was found",
+    "Lean.Parser.Tactic.sleep": "only takes its time, of which there is a limit",
     "Lean.Elab.Term.Quotation.commandElab_stx_quot_": "a command",
     "termPrintln!__": "a term of IO, which nothing runs",
     "Lean.Meta.Grind.doElemReportDbgIssue!__": "a step of code, which nothing runs",

@@ -41,10 +41,10 @@ def rules : Rules where
     `Lean.Parser.Attr.simprocBuiltinAttr, `Lean.Parser.Attr.sevalprocBuiltinAttr,
     `Lean.Parser.bvNormalizeProcBuiltinAttr, `Lean.Parser.grindPropagatorBuiltinAttr,
     `Lean.PrettyPrinter.Delaborator.attrApp_delab_, `Lean.builtin_command_code_action, `Lean.command_code_action,
-    -- read files, print, wait
+    -- read files, print, wait for what may never come
     `Lean.includeStr, `Lean.Parser.Tactic.dbgTrace, `Lean.Parser.Term.dbgTrace, `Lean.Parser.Term.doDbgTrace,
-    `Lean.Parser.Tactic.sleep, `Lean.Server.Test.Cancel.tacticUnblock,
-    `Lean.Server.Test.Cancel.tacticWait_for_cancel_once, `Lean.Server.Test.Cancel.tacticWait_for_cancel_once_async,
+    `Lean.Server.Test.Cancel.tacticUnblock, `Lean.Server.Test.Cancel.tacticWait_for_cancel_once,
+    `Lean.Server.Test.Cancel.tacticWait_for_cancel_once_async,
     `Lean.Server.Test.Cancel.tacticWait_for_main_cancel_once_async,
     `Lean.Server.Test.Cancel.tacticWait_for_unblock, `Lean.Server.Test.Cancel.tacticWait_for_unblock_async,
     -- is an axiom
@@ -168,7 +168,6 @@ def disarmed : String := "
 attribute [-tactic] Lean.Elab.Tactic.evalRunTac
 attribute [-tactic] Lean.Elab.Tactic.evalNativeDecide
 attribute [-tactic] Lean.Elab.Tactic.evalDbgTrace
-attribute [-tactic] Lean.Elab.Tactic.evalSleep
 attribute [-tactic] Lean.Elab.Tactic.BVDecide.Frontend.evalBvDecide
 attribute [-term_elab] Lean.Elab.Term.elabRunElab
 attribute [-term_elab] Lean.Elab.Term.elabUnsafe
