@@ -284,6 +284,43 @@ def test_stopped_it_ends_what_runs_keeps_what_is_done_and_leaves_the_rest(how: s
     assert [(each.status, each.attempts) for each in standings] == [(FRONTIER, 1)] + [(FRONTIER, 0)] * 4
 
 
+@pytest.mark.parametrize("how", ["stop", "cancel"])
+def test_what_is_being_ended_already_is_waited_for_when_all_is_stopped(how: str) -> None:
+    async def main() -> None:
+        running, ending, over = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        ended: list[str] = []
+
+        async def slow_to_end(_goal: Goal, _timeout: float) -> Result:
+            try:
+                running.set()
+                await asyncio.Event().wait()
+            finally:
+                ending.set()
+                await over.wait()
+                ended.append("a")
+            return failure()
+
+        async def wins(_goal: Goal, _timeout: float) -> Result:
+            await running.wait()
+            return found("b")
+
+        journalled, goals, _ = search(rules("a", "b", speculate=2))
+        stop = asyncio.Event()
+        task = asyncio.create_task(run(journalled, goals, means({"a": slow_to_end, "b": wins}), None, stop))
+        await ending.wait()
+        stop.set() if how == "stop" else task.cancel()
+        while not journalled.schedule.stopped:
+            await asyncio.sleep(0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not task.done()
+        over.set()
+        await asyncio.wait({task})
+        assert ended == ["a"]
+
+    asyncio.run(main())
+
+
 def test_an_attempt_that_ended_is_kept_even_if_it_is_cancelled_while_it_is_being_kept() -> None:
     async def main() -> None:
         saving, go_on = asyncio.Event(), asyncio.Event()
