@@ -228,6 +228,17 @@ def test_what_proved_a_goal_before_is_tried_first_and_alone() -> None:
     assert CACHE not in str(some.bandit.learned())
 
 
+def test_what_is_recalled_is_asked_for_first_and_as_it_was_made() -> None:
+    some = Schedule(rules("a", "b", "c", speculate=1, levels=2))
+    some.add(goal(0), known=[("c", 0), ("b", 0), ("c", 1)])
+    order = []
+    while not some.over:
+        trial = asked(some)
+        order.append((trial.strategy, trial.level))
+        end(some, trial)
+    assert order[:4] == [("c", 0), ("b", 0), ("a", 0), ("c", 1)]
+
+
 @given(cases(stops=True))
 def test_what_is_stopped_leaves_a_frontier_and_calls_no_goal_cancelled(case: Case) -> None:
     run = played(case)

@@ -14,7 +14,7 @@ from pipeline.edge.process import Stopping
 from pipeline.errors import SpecError
 from pipeline.goals.model import Goal
 from pipeline.proof.model import RAISED, Result
-from pipeline.proof.trials import FAILED, PROVED, Outcome, Trial
+from pipeline.proof.trials import CACHE, FAILED, PROVED, Outcome, Trial
 
 # Raised by a worker, these are no attempt's fault: there is no Lean, nothing more may start, memory is out.
 FAULTS = (LeanStartError, Stopping, SpecError, MemoryError)
@@ -54,10 +54,19 @@ async def attempt(
     goal: Goal, trial: Trial, worker: Worker, check: Check, attempts: Attempts, patience: Patience
 ) -> Outcome:
     result = await answer(goal, trial, worker, patience)
-    if result.success and (why := await _ending(check(goal, result), trial, patience.grace)):
-        result = replace(result, success=False, error=f"not verified: {why}")
+    if result.success:
+        result = await _verified(goal, trial, result, check, patience)
     await _whatever_happens(attempts.record(goal, trial, result))
     return outcome(trial, result)
+
+
+async def _verified(goal: Goal, trial: Trial, found: Result, check: Check, patience: Patience) -> Result:
+    """A proof that does not hold is none.  To check it again is all that one from the cache costs."""
+    begun = monotonic()
+    why = await _ending(check(goal, found), trial, patience.grace)
+    if trial.strategy == CACHE:
+        found = replace(found, time_seconds=found.time_seconds + monotonic() - begun)
+    return replace(found, success=False, error=f"not verified: {why}") if why else found
 
 
 def outcome(trial: Trial, result: Result) -> Outcome:

@@ -77,9 +77,9 @@ def _watchers(
 ) -> Iterable[Coroutine[Any, Any, None]]:
     yield _sync_again_and_again(search.means.sync)
     if deadline is not None:
-        yield _then(asyncio.sleep(deadline), lambda: search.halt("timeout"))
+        yield _then(lambda: asyncio.sleep(deadline), lambda: search.halt("timeout"))
     if stop is not None:
-        yield _then(stop.wait(), lambda: search.halt("stopped"))
+        yield _then(stop.wait, lambda: search.halt("stopped"))
 
 
 async def _sync_again_and_again(sync: Callable[[], None]) -> None:
@@ -88,8 +88,8 @@ async def _sync_again_and_again(sync: Callable[[], None]) -> None:
         await asyncio.to_thread(sync)
 
 
-async def _then(event: Awaitable[object], act: Callable[[], None]) -> None:
-    await event
+async def _then(event: Callable[[], Awaitable[object]], act: Callable[[], None]) -> None:
+    await event()
     act()
 
 

@@ -64,7 +64,10 @@ def search(place: Place, wanted: Wanted, journal: Callable[[str], object], say: 
     keeping = Keeping(place.ledger, place.starter, wanted.config, place.lean.version, place.run)
     journalled = Journalled(wanted.rules, journal)
     for goal in wanted.goals:
-        journalled.add(goal, _rate(place.ledger, goal) if wanted.use_cache else None)
+        kept = keeping.kept(goal, wanted.rules)
+        # a proof of this very search is recalled with what it took; the cache would only do it again
+        cached = _rate(place.ledger, goal) if wanted.use_cache and not any(kept.values()) else None
+        journalled.add(goal, cached, kept)
     means = Means(
         workers={**wanted.workers, CACHE: _from_cache(place.ledger)},
         check=_check(place.lean),

@@ -39,7 +39,7 @@ class Rules:
     heavy: int = 2
     threshold: float = 0.6
     cache_rate: float = 0.7
-    cache_timeout: float = 2.0
+    cache_timeout: float = 60.0  # that of a check, which is all there is to it
     cpu_target: float | None = None
 
     def __post_init__(self) -> None:
@@ -48,6 +48,9 @@ class Rules:
             raise ValueError(f"strategies must be one or more different names other than '{CACHE}': {names}")
         if min(self.speculate, self.levels, self.light, self.heavy) < 1:
             raise ValueError("speculate, levels, light and heavy must be at least 1")
+
+    def budget(self, strategy: Strategy, level: int) -> float:
+        return strategy.timeout * self.factor**level
 
 
 class Trial(NamedTuple):
