@@ -58,7 +58,7 @@ def test_another_name_or_place_redoes_nothing() -> None:
 ARMS = ("micro: ", "micro: {families: [logic]}", "micro: {families: [cases]}")
 DECIDING = (
     "bandit: ucb1", "speculation: 1", "levels: 3", "level_factor: 2", "tactic_cache: false", "timeout: 1h",
-    "samples: 2",
+    "samples: 2", "seed: 1",
 )  # fmt: skip
 
 

@@ -6,17 +6,19 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipeline.core.words import duration
 from pipeline.edge.job import Job
+from pipeline.edge.lean.model import Lean
 from pipeline.edge.ledger.ledger import Ledger
 from pipeline.edge.process import Stopping
 from pipeline.goals.model import Goal
 from pipeline.proof import results
+from pipeline.proof.attempting import Worker
 from pipeline.proof.keeping import Tried
 from pipeline.proof.leans import opened
-from pipeline.proof.making import made
+from pipeline.proof.making import made, sampled
 from pipeline.proof.model import RAISED
 from pipeline.proof.records import Record, as_record, goal_of, load, save, save_lines
 from pipeline.proof.reporting import read, written
@@ -54,8 +56,8 @@ def prove(job: Job) -> None:
         wanted = Wanted(
             goals=[replace(sample.goal, id=sample.name) for sample in samples],
             rules=rules_of(asked, pace),
-            workers=made(asked.strategies, params, lean),
-            config=_config(params["codes"], samples),
+            workers=_workers(asked, params, lean, samples),
+            config=config_of(params["codes"], samples, asked.seed),
             use_cache=asked.tactic_cache and asked.samples == 1,
             deadline=asked.timeout,
         )
@@ -87,12 +89,21 @@ def rules_of(asked: Search, pace: Pace) -> Rules:
     )
 
 
-def _config(codes: Mapping[str, str], samples: Sequence[Sample]) -> Callable[[Goal, str], str]:
+def _workers(asked: Search, params: Mapping[str, Any], lean: Lean, samples: Sequence[Sample]) -> Mapping[str, Worker]:
+    numbers = range(asked.samples)
+    each = {n: made(asked.strategies, params, lean, seed_of(n, asked.seed)) for n in numbers}
+    return sampled(each, {sample.name: sample.number for sample in samples})
+
+
+def seed_of(sample: int, seed: int) -> str:
+    """None for the first: it is what a search without samples is."""
+    return f"sample {sample} seed {seed}" if sample else ""
+
+
+def config_of(codes: Mapping[str, str], samples: Sequence[Sample], seed: int) -> Callable[[Goal, str], str]:
     """A further sample of a goal is another attempt, though all else is the same."""
-    numbers = {sample.name: sample.number for sample in samples}
-    return lambda goal, strategy: (
-        f"{codes[strategy]} sample {numbers[goal.id]}" if numbers[goal.id] else codes[strategy]
-    )
+    seeds = {sample.name: seed_of(sample.number, seed) for sample in samples}
+    return lambda goal, strategy: f"{codes[strategy]} {seeds[goal.id]}".rstrip()
 
 
 def config(asked: Search, pace: Pace, profile: int | None) -> Record:
