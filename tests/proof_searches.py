@@ -57,6 +57,7 @@ def cases(draw: st.DrawFn, stops: bool = False) -> Case:
     how = {
         "bandit": draw(st.sampled_from([*BANDITS])),
         "cpu_target": draw(st.sampled_from([None, 0.5])),
+        "rounds": draw(st.booleans()),
         **{name: draw(st.integers(1, 3)) for name in ("speculate", "levels", "light", "heavy")},
     }
     goals = tuple(goal(n, draw(few), draw(few)) for n in range(draw(st.integers(1, 9))))

@@ -53,7 +53,8 @@ class Effort:
 
     @property
     def place(self) -> Place:
-        return Place(-self.goal.priority, self.difficulty, self.order)
+        later = 2.0 * self.level if self.rules.rounds else 0.0  # more than priorities, from 0 to 1, can differ by
+        return Place(later - self.goal.priority, self.difficulty, self.order)
 
     @property
     def waits(self) -> bool:

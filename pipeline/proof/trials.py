@@ -26,6 +26,7 @@ class Rules:
 
     speculate: so many strategies are tried on one goal at once
     levels, factor: a goal on which all strategies failed is tried again, with `factor` times the budget
+    rounds: not before all others had as much, whatever their priority
     light, heavy: how many trials may run at once on goals below `threshold`, and on the others
     cache_rate: what proved a goal before is tried first if it works more often than that
     cpu_target: the load per CPU above which starting is slowed down; None for never"""
@@ -35,6 +36,7 @@ class Rules:
     speculate: int = 3
     levels: int = 2
     factor: float = 4.0
+    rounds: bool = False
     light: int = 8
     heavy: int = 2
     threshold: float = 0.6
