@@ -89,6 +89,14 @@ def test_other_rules_differ_in_the_first_line() -> None:
     assert [each.line for each in replay([], rules("a"))] == [1]
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [("{", "{,"), ('"version":1', '"version":2'), ('"bandit":', '"beast":'), ('"rules":', '"laws":')]
+)
+def test_a_first_line_that_cannot_be_read_differs_too(old: str, new: str) -> None:
+    first, *rest = a_journal()
+    assert [each.line for each in replay([first.replace(old, new, 1), *rest])] == [1]
+
+
 def test_a_line_that_is_missing_is_noticed() -> None:
     lines = a_journal()
     for number in range(1, len(lines) - 1):

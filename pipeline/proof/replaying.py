@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from pipeline.proof.journal import AGAIN, Journalled, begun, first_line
@@ -58,20 +59,27 @@ def _gone_through(lines: Sequence[str], rules: Rules | None) -> Journalled:
     written: list[str] = []
     if not lines:
         raise _Differs(Difference(1, "", "a journal begins with its rules"))
-    first = json.loads(lines[0])
     if rules is not None:
         _compare(1, lines[0], first_line(rules))
-    journalled = begun(first, written.append)
+    with _readable(1, lines[0]):
+        journalled = begun(json.loads(lines[0]), written.append)
     _compare(1, lines[0], written[-1])
     for number, recorded in enumerate(lines[1:], start=2):
         written.clear()
-        try:
+        with _readable(number, recorded):
             fields = json.loads(recorded)
             AGAIN[fields["what"]](journalled, fields)
-        except (KeyError, TypeError, ValueError) as error:  # it speaks of what is not there: it was edited
-            raise _Differs(Difference(number, recorded, f"{type(error).__name__}: {error}")) from error
         _compare(number, recorded, *written)
     return journalled
+
+
+@contextmanager
+def _readable(number: int, recorded: str) -> Iterator[None]:
+    """A line that speaks of what is not there was edited, or is of another version."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError) as error:
+        raise _Differs(Difference(number, recorded, f"{type(error).__name__}: {error}")) from error
 
 
 def _compare(number: int, recorded: str, *now: str) -> None:
