@@ -8,9 +8,14 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from proof_searches import goal
 
+from pipeline.proof.keeping import Tried
+from pipeline.proof.model import Result
 from pipeline.proof.page import page
+from pipeline.proof.proving import Sample, proof
 from pipeline.proof.results import PROVED, counted, headline, pass_at_k, quantile, results, script, table
+from pipeline.proof.trials import EXHAUSTED, LIGHT, SOLVED, Standing, Trial
 
 SEARCH = {
     "timestamp": "20261119-010203", "seconds": 9.5, "stopped": "", "samples": 1, "toolchain": "lean 4.28",
@@ -55,6 +60,17 @@ def test_results_have_the_documented_format() -> None:
     assert [(goal["id"], goal["solved"], goal["seconds"]) for goal in found["goals"]] == [
         ("a", True, 2.0), ("b", False, None), ("c", False, None), ("d-1", True, 0.5),
     ]  # fmt: skip
+
+
+def test_seconds_are_those_of_the_attempts_until_the_proof() -> None:
+    """One that was cancelled for it may have ended just then, and is told too."""
+    ended = [(1, False, 1.0), (3, True, 2.0), (2, False, 4.0)]
+    trials = {number: Trial(number, "g0", f"s{number}", 0, 8.0, LIGHT) for number, *_ in ended}
+    tried = [Tried(trials[n], Result(success, f"s{n}", ("rfl",), seconds), False) for n, success, seconds in ended]
+    told = proof(Sample(goal(0), 0), Standing(goal(0), SOLVED, 0, 3, trials[3]), tried)
+    assert (told["seconds"], told["strategy"], told["tactics"], len(told["attempts"])) == (3.0, "s3", ["rfl"], 3)
+    left = proof(Sample(goal(0), 0), Standing(goal(0), EXHAUSTED, 0, 3), tried)
+    assert (left["seconds"], left["tactics"]) == (7.0, [])
 
 
 def test_a_proof_that_fails_the_last_check_is_none() -> None:

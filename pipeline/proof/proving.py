@@ -117,6 +117,9 @@ def config(asked: Search, pace: Pace, profile: int | None) -> Record:
         "bandit": asked.bandit,
         "speculation": asked.speculation,
         "levels": asked.levels,
+        "level_factor": asked.level_factor,
+        "escalate_threshold": asked.escalate_threshold,
+        "tactic_cache": asked.tactic_cache,
         "seed": asked.seed,
     }
 
@@ -144,7 +147,8 @@ def _proofs(samples: Sequence[Sample], found: Found) -> Iterable[Record]:
 def proof(sample: Sample, standing: Standing, tried: Sequence[Tried]) -> Record:
     """What became of it, `seconds` being those of all attempts up to the proof."""
     goal, by = sample.goal, standing.by
-    won = next((each.result for each in tried if by and each.trial.number == by.number), None)
+    until = next((n for n, each in enumerate(tried, 1) if by and each.trial.number == by.number), len(tried))
+    won = tried[until - 1].result if by else None
     return {
         "key": sample.name,
         "goal": goal.id,
@@ -157,7 +161,7 @@ def proof(sample: Sample, standing: Standing, tried: Sequence[Tried]) -> Record:
         "strategy": by.strategy if by else "",
         "level": by.level if by else standing.level,
         "tactics": [*won.tactics] if won else [],
-        "seconds": round(sum(each.result.time_seconds for each in tried), 6),
+        "seconds": round(sum(each.result.time_seconds for each in tried[:until]), 6),
         "attempts": [_attempt(each) for each in tried],
         "why": "" if won else next((each.result.error for each in reversed(tried)), "never tried"),
     }
