@@ -125,6 +125,18 @@ def test_words_that_name_nothing_are_bad_input(project: Project, words: tuple[st
     assert not (project.root / "runs/.ledger").exists()
 
 
+def test_without_a_name_stats_is_of_the_only_ledger_there_is(project: Project) -> None:
+    project.write("bank.jsonl", "")
+    project.spec("steps", "kind: steps\nsteps: {s: {run: 'echo > {out}', writes: a}}\n")
+    assert "runs/.ledger/ledger.db: there is no such ledger" in project.call("stats").err
+    for run in "xy":
+        project.spec(run, LEAST + "ledger: a.db\n")
+    assert "a.db: there is no such ledger" in project.call("stats").err
+    project.spec("y", LEAST + "ledger: b.db\n")
+    said = project.call("stats")
+    assert (said.code, "stats: name a run, or one of the ledgers: a.db, b.db" in said.err) == (2, True)
+
+
 def test_what_is_open_is_pursued_with_larger_and_larger_budgets_for_so_long() -> None:
     toolchain, pursue = pursuit(alone("")._replace(name="bg"), "runs/x/bank.json", 90.0, "now")
     assert (toolchain.name, pursue.name) == ("bg:toolchain", "bg:pursue")
