@@ -3,17 +3,22 @@
 import csv
 import io
 import itertools
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from proof_searches import goal
 
+from pipeline.edge.lean.model import LeanError, Session, Stop, TacticState, Theorem
 from pipeline.proof.keeping import Tried
 from pipeline.proof.model import Result
 from pipeline.proof.page import page
 from pipeline.proof.proving import Sample, proof
+from pipeline.proof.records import as_record
+from pipeline.proof.reporting import why_not
 from pipeline.proof.results import PROVED, counted, headline, pass_at_k, quantile, results, script, table
 from pipeline.proof.trials import EXHAUSTED, LIGHT, SOLVED, Standing, Trial
 
@@ -78,6 +83,40 @@ def test_a_proof_that_fails_the_last_check_is_none() -> None:
     assert [each["status"] for each in found] == ["open", "open", "frontier", "proved"]
     assert found[0]["why"] == "not verified: axioms: sorryAx"
     assert results(BANK, SEARCH, found, [1])["strategies"]["micro"] == {"used": 4, "succeeded": 1}
+
+
+class Failing:
+    """A Lean that says these of a script, one after the other."""
+
+    version = "lean 1"
+
+    def __init__(self, *kinds: str) -> None:
+        self.kinds = [*kinds]
+
+    def open(self, theorem: Theorem, stop: Stop | None = None) -> tuple[Session, TacticState]:
+        raise NotImplementedError
+
+    def check(self, _theorem: Theorem, _script: Sequence[str], _stop: Stop | None = None) -> LeanError | None:
+        kind = self.kinds.pop(0)
+        return LeanError("so it is", kind) if kind else None
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("kinds", "why"),
+    [
+        ([""], ""),
+        (["crash", ""], ""),
+        (["timeout", ""], ""),
+        (["crash", "timeout"], "timeout: so it is"),
+        (["axioms"], "axioms: so it is"),
+    ],
+)
+def test_the_last_check_is_made_again_where_a_process_came_to_its_end(kinds: list[str], why: str) -> None:
+    lean = Failing(*kinds)
+    assert why_not(lean, {"of": as_record(goal(0)), "tactics": ["rfl"]}) == why
+    assert not lean.kinds
 
 
 def test_mistakes_in_workers_are_told_once_each() -> None:
