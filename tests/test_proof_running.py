@@ -14,10 +14,11 @@ import pytest
 from conftest import ROOT
 from proof_searches import goal, rules
 
+from pipeline.edge.lean import dojo, process, slots
 from pipeline.edge.lean.model import LeanCrash, LeanStartError, NotElaborated
 from pipeline.edge.lines import Lines
 from pipeline.goals.model import Goal
-from pipeline.proof.attempting import Patience, Stuck
+from pipeline.proof.attempting import PATIENCE, Patience, Stuck
 from pipeline.proof.journal import Journalled
 from pipeline.proof.model import Result
 from pipeline.proof.replaying import replay, resumed
@@ -224,6 +225,10 @@ def test_a_worker_that_overruns_is_cancelled_and_has_failed() -> None:
     assert standing.status == EXHAUSTED
     assert log == [f"g0 ended by {signal.SIGKILL}"]
     assert kept.all[0][3].error == "timeout: cancelled 0 s after its 0.2 s"
+
+
+def test_no_worker_is_cancelled_while_its_lean_may_still_be_starting() -> None:
+    assert PATIENCE.slack > max(slots.STARTS * process.START, dojo.START)
 
 
 def test_a_worker_that_cannot_be_ended_is_a_fault() -> None:

@@ -27,9 +27,10 @@ T = TypeVar("T")
 class Patience(NamedTuple):
     """Seconds that a worker may overrun its budget before it is cancelled, and that it then has to end.
 
-    A worker's clock runs when its goal stands in a Lean, whose process may have to start first."""
+    A worker's clock runs when its goal stands in a Lean, whose process may have to start first; were it cancelled
+    sooner, that would be kept as a failure at a goal that nobody looked at."""
 
-    slack: float = 30.0
+    slack: float = 660.0
     grace: float = 10.0
 
 
