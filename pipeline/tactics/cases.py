@@ -62,4 +62,4 @@ def orders(goal: PrintedGoal) -> Iterator[Move]:
         case ((arithmetic.TARGET, Relation("=", Leaf(one), Number() as number)),) if goal.types.get(one) == "Int":
             name = goal.fresh("hlt")[0]
             which = f"rcases Int.lt_trichotomy {one} {shown(number, tight=True)} with {name} | {name} | {name}"
-            yield Move(1.0, "cases", which, QUICK)
+            yield Move(0.7, "cases", which, QUICK)
