@@ -88,11 +88,11 @@ def known(world: World, tree: Tree) -> World:
 
 
 def used(node: Any, tactic: str) -> bool:
-    return node is not None and any(action.tactic == tactic for action in node.live) or False
+    return node is not None and any(action.tactic == tactic for action in node.live)
 
 
 @st.composite
-def worlds(draw: st.DrawFn, most: int = 7, certain: bool = False) -> World:
+def worlds(draw: st.DrawFn, most: int = 7) -> World:
     names = [f"g{number}" for number in range(draw(st.integers(1, most)))]
     left = st.one_of(st.none(), st.lists(st.sampled_from(names), max_size=3).map(tuple))
     tables = st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), left, max_size=4)
@@ -158,9 +158,7 @@ def played(
     return run
 
 
-def carry_on(
-    world: World, journalled: Journalled, asked: list[Expand], rng: Random, units: int | None = None
-) -> None:
+def carry_on(world: World, journalled: Journalled, asked: list[Expand], rng: Random, units: int | None = None) -> None:
     for _ in range(100_000):
         while expand := journalled.ask():
             asked.append(expand)
@@ -176,10 +174,6 @@ def carry_on(
 
 def took(expand: Expand, units: int | None) -> float:
     return 1.0 if units is None else 1.0 + (expand.iteration * 7919) % units
-
-
-def interventions(**how: Any) -> Interventions:
-    return Interventions(**how)
 
 
 def team(world_rules: Rules, agents: int = 1, inflight: int = 4, **how: Any) -> Team:

@@ -102,7 +102,7 @@ def _visits(way: Way, node: Node) -> int:
 
 def _onward(way: Way, node: Node) -> tuple[Action | None, Node | None]:
     top, best, to = 0.0, None, None
-    reach = _reach(way, node)
+    reach = _reach(way, node) if node.live else 0.0
     for action in node.live:
         child = _next(way, action)
         if child is None:
@@ -128,17 +128,19 @@ def _next(way: Way, action: Action) -> Node | None:
     return found
 
 
-def _loss(rules: Steering, reserved: int) -> float:
-    return reserved * (rules.virtual_loss if rules.counting == VIRTUAL_LOSS else 1.0)
+def reckoned(rules: Steering, visits: float, value: float, reserved: int) -> tuple[float, float]:
+    """Visits and value as if what is reserved had been lost, or had been visited and had come to the same."""
+    if rules.counting == UNOBSERVED:
+        return visits + reserved, value
+    loss = reserved * rules.virtual_loss
+    return visits + loss, (visits * value - loss) / (visits + loss) if loss else value
 
 
 def _reach(way: Way, node: Node) -> float:
     """What is the same for all actions of a goal in exploring."""
     maths = way.tree.maths
-    visits = max(_visits(way, node), 1) + _loss(way.rules, node.flying)
-    if maths.selection == PUCT:
-        return maths.explore * sqrt(visits) / (node.mass or 1.0)
-    return maths.explore * sqrt(log(max(visits, 1.0)))
+    visits, _ = reckoned(way.rules, max(_visits(way, node), 1), 0.0, node.flying)
+    return maths.explore * (sqrt(visits) / node.mass if maths.selection == PUCT else sqrt(log(visits)))
 
 
 def _score(way: Way, action: Action, child: Node, reach: float) -> float:
@@ -146,10 +148,7 @@ def _score(way: Way, action: Action, child: Node, reach: float) -> float:
     visits, value = action.visits, action.value
     if view and action.number < len(view.visits):
         visits, value = view.visits[action.number], view.values[action.number]
-    loss = _loss(rules, action.flying)
-    counted = visits + loss
-    if loss and rules.counting == VIRTUAL_LOSS:
-        value = (visits * value - loss) / counted
+    counted, value = reckoned(rules, visits, value, action.flying)
     share = action.prior / (1 + counted) if way.tree.maths.selection == PUCT else 1 / sqrt(counted)
     bias = rules.path_bias if action.number in way.agent.last else 0.0
     return value + reach * share + rules.depth_bias * child.depth + bias

@@ -45,7 +45,7 @@ class Tree(Graph):
             visits = node.visits
             if visits > node.opens_at:
                 return Selection(path, node, True)
-            reach = explore * sqrt(visits) / node.mass if puct else explore * sqrt(log(visits))
+            reach = explore * (sqrt(visits) / node.mass if puct else sqrt(log(visits)))
             top, best = -1.0, None
             for action in node.live:
                 score = action.value + reach * action.weight
