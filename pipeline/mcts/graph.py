@@ -50,7 +50,10 @@ class Graph:
         node.untried += range(len(before), len(before) + len(new))
         node.tactics = [*before, *[sys.intern(move.tactic) for move in new]]
         node.priors.extend([move.prior for move in new])
-        self._sort(node)
+        if before:
+            self._sort(node)
+        else:
+            node.untried.reverse()
         node.opens_at = opens_at(self.maths, node)
 
     def _sort(self, node: Node) -> None:
@@ -100,25 +103,35 @@ class Graph:
         return self._attach(node, node.tactics[index], node.priors[index], attempt.goals)
 
     def _attach(self, node: Node, tactic: str, prior: float, goals: Sequence[Subgoal]) -> Action:
-        circle = any(goal[:2] == (node.key, node.names) for goal in goals)
         action = Action(len(self.actions), node, tactic, prior)
         self.actions.append(action)
-        if not circle:
-            action.bear(tuple(self._node(goal, action, place) for place, goal in enumerate(goals)))
         action.visits = 1
-        action.weight, action.value = weight(self.maths, action), worth(self.maths, action)
-        action.why = CYCLE if circle else self._dead_at_birth(node, action)
+        action.weight = weight(self.maths, action)
+        action.why = self._bear(action, goals)
         if action.why:
-            action.status, action.value = DEAD, 0.0
+            action.status = DEAD
             node.lost += 1
         else:
+            action.value = worth(self.maths, action)
             self._live(node, action)
         return action
 
-    def _dead_at_birth(self, node: Node, action: Action) -> str:
-        if any(child.status == DEAD for child in action.children):
-            return CHILD
-        return SAME if any(other.children == action.children for other in node.live) else ""
+    def _bear(self, action: Action, goals: Sequence[Subgoal]) -> str:
+        """Its children; or why it is dead at once."""
+        node, why = action.owner, ""
+        children: list[Node] = []
+        for goal in goals:
+            if goal.key == node.key and goal.names == node.names:
+                return CYCLE
+        for goal in goals:
+            child = self._node(goal, action, len(children))
+            why = CHILD if child.status == DEAD else why
+            children.append(child)
+        action.bear(tuple(children))
+        for other in node.live:
+            if other.children == action.children:
+                return why or SAME
+        return why
 
     def _live(self, node: Node, action: Action) -> None:
         for child in action.children:

@@ -84,11 +84,14 @@ class Action:
 
     def __init__(self, number: int, owner: Node, tactic: str, prior: float) -> None:
         self.number, self.owner, self.tactic, self.prior = number, owner, tactic, prior
-        self.visits = self.flying = self.status = 0
+        self.visits = self.flying = self.status = self.left = 0
         self.value, self.weight, self.why = 0.0, inf, ""
-        self.bear(())
+        self.children: tuple[Node, ...] = ()
+        self.one: Node | None = None
 
     def bear(self, children: tuple[Node, ...]) -> None:
         self.children = children
-        self.one = children[0] if len(children) == 1 else None
-        self.left = sum(child.status != SOLVED for child in children)
+        if len(children) == 1:
+            self.one = children[0]
+        for child in children:
+            self.left += child.status != SOLVED

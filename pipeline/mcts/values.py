@@ -10,6 +10,8 @@ from pipeline.mcts.nodes import OPEN, SOLVED, Action, Node
 
 def worth(maths: Maths, action: Action) -> float:
     """All of its goals are needed: as good as the worst of them, or as all together."""
+    if action.one:
+        return action.one.value
     values = [child.value for child in action.children]
     return prod(values) if maths.backup == PRODUCT else min(values, default=1.0)
 
@@ -39,8 +41,9 @@ def room(maths: Maths, actions: int) -> float:
 
 
 def opens_at(maths: Maths, node: Node) -> float:
-    fresh = node.tactics is None and not node.pending
-    return room(maths, len(node.live) + node.pending) if fresh or node.untried else inf
+    if node.untried or (node.tactics is None and not node.pending):
+        return room(maths, len(node.live) + node.pending)
+    return inf
 
 
 def measure(maths: Maths, node: Node) -> None:
