@@ -193,6 +193,14 @@ def test_goals_that_rest_on_one_another_alone_are_dead() -> None:
     assert len(run.trace) < 12
 
 
+def test_a_circle_with_a_way_out_is_looked_at_again_when_the_way_out_is_none() -> None:
+    table = {"root": {"a": ("x",)}, "x": {"b": ("y",), "f": None, "g": None}, "y": {"c": ("x",)}}
+    run = played(World(table), rules(30, maths=Maths(widen=0.5)))
+    reasons = [told["reason"] for told in run.trace if told["node"]["key"] == "y"]
+    assert reasons == ["expanded", *["no_expansion"] * 3, "dead_node"]
+    assert run.tree.root.status == DEAD
+
+
 @given(worlds(), maths())
 def test_no_visit_is_lost(world: World, by: Maths) -> None:
     run = played(world, rules(60, maths=by))
