@@ -80,12 +80,13 @@ def test_one_agent_whom_nothing_hinders_goes_as_one_controller_does(
     assert text(played(world, team(one)).trace) == text(played(world, one).trace)
 
 
-def test_the_first_success_leaves_the_rest_for_later_and_all_successes_does_not() -> None:
+@pytest.mark.parametrize("told", [frozenset(), frozenset({"root"})], ids=["asked for", "told"])
+def test_the_first_success_leaves_the_rest_for_later_and_all_successes_does_not(told: frozenset[str]) -> None:
     table = {"root": {"bad": None, "x": ("x",), "y": ("y",)}, "x": {"t": ("z",)}, "y": {"t": ("z",)}, "z": {}}
 
     def tried(policy: str, attempts: int) -> list[list[str]]:
-        run = played(World(table), rules(expansion=Expansion(policy, attempts)))
-        return [told["tactics"] for told in run.trace if told["node"]["key"] == "root"]
+        run = played(World(table, told=told), rules(expansion=Expansion(policy, attempts)))
+        return [line["tactics"] for line in run.trace if line["node"]["key"] == "root"]
 
     assert tried(FIRST_SUCCESS, 3) == [["bad", "x"], ["y"]]
     assert tried(ALL_SUCCESSES, 3) == [["bad", "x", "y"]]

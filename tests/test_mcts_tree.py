@@ -96,8 +96,23 @@ def test_a_goal_is_worth_what_the_action_visited_most_is() -> None:
     visit(tree, 1)
     visit(tree, 1)
     assert tree.root.value == 0.6
+    visit(tree, 0)
+    visit(tree, 1)
+    visit(tree, 1)
+    visit(tree, 0)  # that is one fewer still
+    assert tree.root.value == 0.6
     try_at(tree, of(tree, "y"), error="tactic")  # it is dead, and so is the action
     assert tree.root.value == 0.3
+
+
+def test_of_actions_of_which_as_much_is_known_the_earlier_is_the_best() -> None:
+    tree = planted()
+    for key in ("x", "y"):
+        try_at(tree, tree.root, (Subgoal(key),))
+        assert tree.root.best is tree.actions[0]
+    visit(tree, 1)
+    visit(tree, 0)
+    assert tree.root.best is tree.actions[0]
 
 
 def test_of_several_goals_the_one_least_hoped_for_comes_first() -> None:
@@ -191,6 +206,12 @@ def test_goals_that_rest_on_one_another_alone_are_dead() -> None:
     assert {node.status for node in run.tree.nodes} == {DEAD}
     assert run.trace[-1]["reason"] == "dead_node"
     assert len(run.trace) < 12
+
+
+def test_a_circle_is_dead_whatever_else_it_would_need() -> None:
+    table = {"root": {"a": ("x",)}, "x": {"b": ("y", "z")}, "y": {"c": ("x",)}, "z": {"d": ()}}
+    run = played(World(table, {"y": 0.1}), rules(30))
+    assert [node.status for node in run.tree.nodes] == [DEAD, DEAD, DEAD, OPEN]
 
 
 def test_a_circle_with_a_way_out_is_looked_at_again_when_the_way_out_is_none() -> None:
