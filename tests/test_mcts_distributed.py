@@ -106,6 +106,8 @@ def test_an_agent_knows_at_once_what_it_found_itself() -> None:
     assert gone(tree, agent) == "y"
     steering.learn(agent, [tree.actions[1]], tree.nodes[2])
     assert gone(tree, agent) == "x"
+    assert agent.view is not None
+    assert agent.view.totals == [node.visits for node in tree.nodes] == [3, 0, 1]
 
 
 def test_no_more_moves_of_a_goal_are_tried_at_once_than_is_allowed() -> None:

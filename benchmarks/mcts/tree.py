@@ -111,7 +111,8 @@ def table(entries: Sequence[dict[str, Any]]) -> str:
     lines = ["| moves | nodes | tool | rounds/s | select + backup/s | bytes a node |", "|---|---|---|---|---|---|"]
     for each in entries:
         cells = (each["branching"], f"{each['size']:,}", each["tool"], f"{each['rounds']:,.0f}")
-        lines.append("| " + " | ".join(map(str, (*cells, f"{each['standing']:,.0f}", f"{each['bytes']:,.0f}"))) + " |")
+        size = "" if each["bytes"] is None else f"{each['bytes']:,.0f}"
+        lines.append("| " + " | ".join(map(str, (*cells, f"{each['standing']:,.0f}", size))) + " |")
     return "\n".join(lines)
 
 
@@ -126,7 +127,7 @@ def study(branching: int, asked: argparse.Namespace) -> tuple[list[dict[str, Any
         for tool, answers in found.items():
             figures = {what: statistics.median(one[what] for one in answers) for what in ("rounds", "standing")}
             place = {"branching": branching, "size": size, "tool": tool}
-            entries.append({**place, **figures, "bytes": each.get(tool, float("nan"))})
+            entries.append({**place, **figures, "bytes": each.get(tool)})
         told += [
             {"branching": branching, "size": size, **promise._asdict(), "reached": promise.reached}
             for promise in promises(found, size, each["coppice"])
