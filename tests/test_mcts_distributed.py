@@ -1,5 +1,6 @@
 """Agents on one tree: where they go when others are under way, what they know, and what time has to do with it."""
 
+from collections import defaultdict
 from math import log, sqrt
 from random import Random
 
@@ -110,6 +111,30 @@ def test_an_agent_knows_at_once_what_it_found_itself() -> None:
     assert agent.view.totals == [node.visits for node in tree.nodes] == [3, 0, 1]
 
 
+@given(st.lists(st.lists(st.sampled_from(["fails", "leads on", "splits"]), max_size=4), max_size=9), teams(60))
+def test_one_agent_that_never_looks_again_knows_all_where_ways_do_not_meet(kinds: list[list[str]], by: Team) -> None:
+    """It has found everything itself."""
+    table: dict[str, dict[str, tuple[str, ...] | None]] = {"g": {"a": ("g0",)}}
+    for number, moves in enumerate(kinds):
+        left = {"fails": 0, "leads on": 1, "splits": 2}
+        table[f"g{number}"] = {
+            f"{move}": tuple(f"g{number + 1 + n}" if not n else f"{number}.{move}" for n in range(left[kind])) or None
+            for move, kind in enumerate(moves)
+        }
+    world = World(defaultdict(dict, table))
+    one = by._replace(steering=by.steering._replace(agents=1, path_bias=0.0))
+    blind = one._replace(steering=one.steering._replace(refresh=1000))
+    seeing = one._replace(steering=one.steering._replace(refresh=1))
+    assert text(played(world, blind).trace) == text(played(world, seeing).trace)
+
+
+def test_an_agent_that_never_looks_again_does_not_run_against_a_circle_for_ever() -> None:
+    table = {"root": {"a": ("x",), "b": ("z",)}, "x": {"b": ("y",), "f": None}, "y": {"c": ("x",)}, "z": {"d": ("w",)}}
+    world = World(table | {"w": {"e": None, "f": ()}}, {"z": 0.3, "w": 0.3})
+    by = rules(60, maths=Maths(widen=0.5))
+    assert text(played(world, team(by, refresh=1000)).trace) == text(played(world, by).trace)
+
+
 def test_no_more_moves_of_a_goal_are_tried_at_once_than_is_allowed() -> None:
     world = World({"root": {f"{n}": None for n in range(9)}}, told=frozenset({"root"}))
     for inflight in (1, 3):
@@ -176,12 +201,39 @@ def test_calls_that_were_reserved_and_not_needed_are_used_by_those_who_waited() 
     assert sum(len(told["attempts"]) for told in run.trace) == 6
 
 
+def test_who_found_all_calls_reserved_goes_on_when_some_are_free_again() -> None:
+    by = rules(99, 4)
+    world = World({"root": {f"{n}": None for n in range(9)}}, told=frozenset({"root"}))
+    run = begun(world, team(by._replace(expansion=by.expansion._replace(attempts=3)), agents=2))
+    first, second = iter(run.journalled.ask, None)
+    assert [first.limit, second.limit] == [3, 1]
+    run.journalled.tell(Outcome(first.iteration, tuple(Attempt(each, error="no") for each in first.tactics)))
+    run.journalled.tell(Outcome(second.iteration, no_goal=True, units=5.0))
+    third = run.journalled.ask()
+    assert third is not None
+    assert third.agent == 0
+
+
+def test_a_turn_that_comes_to_nothing_takes_one_unit_of_time() -> None:
+    run = begun(World({"root": {"a": (), "b": None}}), team(rules(20), agents=2))
+    expand = run.journalled.ask()
+    assert expand is not None
+    assert run.journalled.ask() is None
+    run.journalled.tell(Outcome(expand.iteration, (Attempt("b", error="no"),), (Move("b"), Move("a")), units=3.0))
+    run.journalled.ask()
+    assert [told["agent_id"] for told in run.trace] == [1, 1, 1, 0]
+
+
 def test_in_real_time_an_agent_that_finds_nothing_rests_until_something_lands() -> None:
-    run = begun(World({"root": {"a": ("x",), "b": ("y",)}, "x": {}, "y": {}}), team(rules(20), agents=4), REAL_TIME)
-    assert [each.agent for each in iter(run.journalled.ask, None)] == [0]
+    world = World({"root": {"a": ("x",), "b": ("y",), "c": None, "d": None}, "x": {}, "y": {}})
+    run = begun(world, team(rules(20), agents=4), REAL_TIME)
+    [first] = iter(run.journalled.ask, None)
+    assert first.agent == 0
     assert [told["agent_id"] for told in run.trace] == [1, 2, 3]
     assert run.journalled.ask() is None
     assert len(run.trace) == 3
+    run.journalled.tell(world.answer(run.tree, first))
+    assert {each.agent for each in iter(run.journalled.ask, None)} == {0, 1, 2, 3}
 
 
 @given(worlds(), teams(60), st.integers(0, 99))

@@ -71,6 +71,7 @@ def test_a_delay_holds_for_its_duration_and_is_drawn_again_meanwhile() -> None:
     assert delayed(0.0, 5, range(1, 50)) == []
     assert delayed(1.0, 0, range(1, 9)) == [*range(1, 9)]
     drawn = delayed(0.2, 0, range(1, 60))
+    assert 0 < len(drawn) < 30
     until = {each + more for each in drawn for more in range(4)}
     assert delayed(0.2, 3, range(1, 60)) == sorted(until & {*range(1, 60)})
 

@@ -72,6 +72,15 @@ def test_a_budget_is_kept_to(world: World, iterations: int, calls: int | None, b
         assert over or len(run.trace) == iterations or tried == calls
 
 
+def test_calls_are_counted_to_the_last() -> None:
+    world = World({"root": {f"{n}": None for n in range(20)}})
+    for attempts in (1, 3):
+        one = rules(99, 7, expansion=Expansion(ALL_SUCCESSES, attempts))
+        for each in (one, team(one, agents=2)):
+            tried = [len(told["attempts"]) for told in played(world, each).trace]
+            assert [sum(tried), max(tried)] == [7, attempts]
+
+
 @given(worlds(), maths(), expansions, st.integers(1, 80))
 def test_one_agent_whom_nothing_hinders_goes_as_one_controller_does(
     world: World, by: Maths, expansion: Expansion, iterations: int

@@ -171,6 +171,13 @@ def test_what_is_solved_is_so_at_once_by_every_way_that_leads_to_it() -> None:
     assert {node.status for node in tree.nodes} == {SOLVED}
 
 
+def test_what_needed_a_goal_that_is_solved_is_worth_what_is_left() -> None:
+    tree = planted(WIDE, "a")
+    try_at(tree, tree.root, (Subgoal("x", value=0.2), Subgoal("y", value=0.7)))
+    try_at(tree, of(tree, "x"))
+    assert tree.root.value == 0.7
+
+
 def test_what_is_dead_is_so_at_once_by_every_way_that_leads_to_it() -> None:
     tree = planted(WIDE, "a", "b")
     try_at(tree, tree.root, (Subgoal("x"),))

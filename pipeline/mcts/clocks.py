@@ -49,7 +49,7 @@ class Virtual(Clock):
     def ask(self) -> Expand | None:
         while self.events and not self.finished:
             time, kind, agent, iteration = self.events[0]
-            if any(time > start for start in self.started.values()) or (kind == LANDING and self.started):
+            if any(time > start for start in self.started.values()):
                 return None
             heapq.heappop(self.events)
             if kind == LANDING:
