@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from pipeline.edge.lean import process
@@ -18,10 +20,23 @@ def command() -> Command:
     return ready().command(REPL)
 
 
+def importing(folder: Path, modules: Mapping[str, str]) -> Command:
+    """One that has imported these modules: their texts are compiled in the folder."""
+    toolchain = ready()
+    for name, text in modules.items():
+        (folder / f"{name}.lean").write_text(text)
+        argv = [*toolchain.lean, f"--root={folder}", "-o", str(folder / f"{name}.olean"), str(folder / f"{name}.lean")]
+        subprocess.run(argv, env=toolchain.environment, cwd=folder, check=True, capture_output=True)
+    imports = "".join(f"import {name}\n" for name in modules)
+    (folder / "Main.lean").write_text(REPL.read_text().replace("#serve", f"{imports}#serve"))
+    placed = toolchain.command(folder / "Main.lean")
+    return replace(placed, env={"LEAN_PATH": f"{placed.env['LEAN_PATH']}:{folder}"})
+
+
 @contextmanager
-def started() -> Iterator[Repl]:
+def started(how: Command | None = None) -> Iterator[Repl]:
     """A process of it, to which one speaks the protocol itself."""
-    repl = Repl(command(), Processes(["lean"]))
+    repl = Repl(how or command(), Processes(["lean"]))
     try:
         repl.await_ready()
         yield repl

@@ -21,6 +21,7 @@ from pipeline.proof.flags import VARIABLES
 from pipeline.proof.plan import FILES
 from pipeline.proof.results import COLUMNS, results
 from pipeline.steps.read import KEYS, MAX_TARGETS, STEP_KEYS
+from pipeline.tactics.moves import FAMILIES
 from pipeline.tree import read as tree_read
 from pipeline.tree import read_blocks, read_cascade, read_checks, read_holdout, read_score, read_sweep
 from pipeline.tree.beam import EMPTY_FRONTIER, MAX_DEPTH, STRICT_FAILURE
@@ -203,6 +204,11 @@ def test_every_file_of_a_proof_run_and_every_column_is_documented() -> None:
 def test_every_variable_of_bank_is_documented_with_its_default() -> None:
     rows = re.findall(r"^\| `(ORCH_\w+)` \| (\S+) \|", WORDS, re.MULTILINE)
     assert rows == [(flag.variable, str(flag.default)) for flag in VARIABLES]
+
+
+def test_every_family_of_moves_is_documented() -> None:
+    [row] = [line for line in PROOF.splitlines() if line.startswith("| `families` |")]
+    assert {*re.findall(r"`(\w+)`", row)} == {"families", *FAMILIES}
 
 
 def test_the_examples_of_proof_specs_can_be_planned(project: Project) -> None:

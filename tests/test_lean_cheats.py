@@ -73,3 +73,46 @@ def test_a_cheat_does_not_pass(repl: Repl, case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", PROOFS, ids=lambda case: case["name"])
 def test_a_proof_passes(repl: Repl, case: dict[str, Any]) -> None:
     assert verdicts(repl, case) == {"tac": case.get("tac", ""), "check": ""}
+
+
+# A module to be imported.  It keeps the proofs of theorems to itself, as all modules of this Lean do.
+HIDING = {
+    "Hiding": """module
+public meta import Coppice
+public section
+theorem told : False := sorry
+@[expose] def defined : Unit → False := fun _ => sorry
+@[expose] def shown : Nat := 3
+axiom ours : False
+@[expose] instance decided : Decidable (1 = 2) := .isTrue sorry
+macro "win" : tactic => `(tactic| run_tac Lean.Elab.Tactic.setGoals [])
+macro "wins" : term => `(by_elab return Lean.mkConst `True.intro)
+end
+#whole
+"""
+}
+IMPORTED = {
+    "exact ours": "axioms",
+    "exact told": "axioms",
+    "exact defined ()": "sorry",
+    "exact hidden": "tactic",
+    "exact absurd (of_decide_eq_true (p := 1 = 2) rfl) (by omega)": "axioms",
+    "win": "tactic",
+    "exact wins": "tactic",
+}
+
+
+@pytest.fixture(scope="module")
+def importer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repl]:
+    with leaning.started(leaning.importing(tmp_path_factory.mktemp("modules"), HIDING)) as repl:
+        yield repl
+
+
+@pytest.mark.parametrize("script", IMPORTED)
+def test_what_an_imported_module_hides_does_not_pass(importer: Repl, script: str) -> None:
+    expected = IMPORTED[script]
+    assert verdicts(importer, {"script": script}) == {"tac": expected, "check": expected}
+
+
+def test_what_an_imported_module_defines_can_be_used(importer: Repl) -> None:
+    assert verdicts(importer, {"statement": "shown = 3", "script": "rfl"}) == {"tac": "", "check": ""}

@@ -27,7 +27,6 @@ from pipeline.edge.lean.model import (
     LeanCrash,
     LeanError,
     LeanStartError,
-    ProofFinished,
     Session,
     TacticState,
     Theorem,
@@ -73,11 +72,10 @@ def pooled(processes: Processes, tmp_path: Path) -> Iterator[Pooled]:
         yield make
 
 
-@pytest.fixture(scope="module")
-def pool() -> Iterator[Pool]:
+@pytest.fixture
+def pool(processes: Processes) -> Iterator[Pool]:
     """Of Lean."""
-    processes = Processes(["lean"])
-    with closing(processes), closing(Pool(command(), processes, 2)) as pool:
+    with closing(Pool(command(), processes, 2)) as pool:
         yield pool
 
 
@@ -119,7 +117,8 @@ def test_sessions_are_spread_evenly_and_a_closed_one_makes_room(pooled: Pooled) 
     for session in sessions[1::2]:
         session.close()
         session.close()  # is no second place
-    assert {where(pool.open(ANY)[0]) for _ in range(3)} == {f"⊢ {pool.pids()[1]}"}
+    first, second = (f"⊢ {pid}" for pid in pool.pids())
+    assert [where(pool.open(ANY)[0]) for _ in range(4)] == [second, second, second, first]
 
 
 def test_a_process_that_has_grown_makes_place_for_a_new_one(pooled: Pooled) -> None:
@@ -257,26 +256,23 @@ def test_a_closed_pool_starts_nothing(pooled: Pooled) -> None:
         session.run_tac(start, "skip", 9)
 
 
-def prove(pool: Pool, theorem: Theorem, tactics: list[str]) -> float:
-    """When it was proved."""
-    session, state = pool.open(theorem)
-    for tactic in tactics:
-        state = session.run_tac(state, tactic, 30)  # type: ignore[assignment]
-    assert isinstance(state, ProofFinished), state
-    session.close()
-    return time.monotonic()
-
-
-def test_heavy_attempts_hold_up_nobody_for_long(pool: Pool) -> None:
+def test_heavy_attempts_hold_up_nobody_for_long(pooled: Pooled) -> None:
     """Eight light ones and two heavy ones, over two processes."""
-    heavy = ["sleep 250"] * 12 + ["trivial"]
-    light = ["intro p q h", "constructor", "exact h.2", "exact h.1"]
+    pool = pooled(2)
+
+    def attempt(tactic: str, count: int) -> float:
+        session, state = pool.open(ANY)
+        for _ in range(count):
+            answer = session.run_tac(state, tactic, 30)
+            assert isinstance(answer, TacticState)
+            state = answer
+        session.close()
+        return time.monotonic()
+
+    pool.warm()
     with ThreadPoolExecutor(10) as threads:
-        ready = [pool.open(SWAP)[0] for _ in range(2)]
-        for session in ready:
-            session.close()
-        slow = [threads.submit(prove, pool, Theorem("h", "True"), heavy) for _ in range(2)]
-        quick = [threads.submit(prove, pool, SWAP, light) for _ in range(8)]
+        slow = [threads.submit(attempt, "sleep 0.2", 15) for _ in range(2)]
+        quick = [threads.submit(attempt, "skip", 4) for _ in range(8)]
         assert max(each.result() for each in quick) < min(each.result() for each in slow)
     assert len(pool.pids()) == 2
 

@@ -78,9 +78,16 @@ def test_regret_of_the_best_arm_alone_is_none_and_by_turns_it_grows_evenly() -> 
     assert lost == regret("ucb1", far, 0, 50)
 
 
+def test_what_is_lost_is_counted_where_a_proof_can_be_had_and_is_nothing_with_a_single_arm() -> None:
+    some = [Item(f"g{n}", Shape("x"), {"a": Tried(n % 2 == 0, 0.5)}) for n in range(120)]
+    curves = splits.lost(some, 2)
+    assert {*curves} == {*BANDITS}
+    assert all(points[-1] == (60, 0.0, 0.0) for points in curves.values())
+
+
 def test_pictures_are_whole_and_tables_have_a_row_for_each() -> None:
     found = regrets(2, 100)
-    assert figures.regret_table(found).count("\n") == len(SETTINGS) + 1
+    assert figures.regret_table(found, "lost").count("\n") == len(SETTINGS) + 1
     some = [Item(f"g{n}", Shape("x"), {"a": Tried(n % 2 == 0, 0.5), "b": Tried(True, 1.0)}) for n in range(10)]
     compared = splits.compared(some, 2)
     assert "who knows" in figures.kinds_table(compared)

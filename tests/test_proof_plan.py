@@ -82,6 +82,8 @@ def test_families_make_other_attempts_and_a_plain_worker_is_what_it_was() -> Non
 
 
 def test_families_make_the_search_stale_and_no_more() -> None:
+    twin = targets("kind: proof\nbank: b\nstrategies: {twin: {worker: micro, families: [logic]}}\n")["prove"]
+    assert twin.params["ways"] == {"twin": {"worker": "micro", "families": ("logic",)}}
     plain, before, after = ({**targets(f"kind: proof\nbank: b\nstrategies: {{{text}}}\n")} for text in ARMS)
     assert recipe(plain["prove"], "") == recipe(targets(LEAST)["prove"], "")
     assert recipe(before["prove"], "") != recipe(after["prove"], "") != recipe(plain["prove"], "")
@@ -118,3 +120,8 @@ def test_a_plan_needs_no_lean(project: Project) -> None:
     project.spec("x", LEAST)
     said = project.call("plan", "--graph-only", "x")
     assert said == (0, "5 targets\n", "")
+
+
+def test_an_edited_project_is_another_toolchain() -> None:
+    """All of it that is text: what lake built is made from that."""
+    assert [*targets(LEAST + "lean: {backend: native, project: docs}\n")["toolchain"].inputs] == ["docs"]

@@ -19,7 +19,7 @@ lean: {processes: 1}
 """
 GOALS = {
     "order": "∀ a b c : Nat, a < b → b < c → a + 1 < c",
-    "sum": "∀ (f : Nat → Nat), f 0 = 0 → (∀ n, f (n + 1) = f n + 2) → ∀ n, f n = 2 * n",
+    "sum": "∀ xs : List Nat, (∀ x ∈ xs, x = 0) → xs.sum = 0",
 }
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.proof import bernoulli, figures, ledger, scheduler, splits
-from benchmarks.proof.arms import ARMS
-from benchmarks.proof.recorded import load, restricted
+from benchmarks.proof.arms import ARMS, WHOLE
+from benchmarks.proof.recorded import Item, load, restricted
 
 
 def arguments() -> argparse.Namespace:
@@ -23,12 +23,11 @@ def arguments() -> argparse.Namespace:
     for name, help_ in HELP.items():
         of = commands.add_parser(name, help=help_)
         of.add_argument("--json", type=Path)
-        if name in ("record", "kinds"):
-            of.add_argument("files", type=Path, nargs="+", metavar="FILE")
+        if name in ("record", "kinds", "regret"):
+            of.add_argument("files", type=Path, nargs="*" if name == "regret" else "+", metavar="FILE")
         if name in ("regret", "kinds"):
             of.add_argument("--svg", type=Path)
             of.add_argument("--runs", type=int, default=bernoulli.SEEDS if name == "regret" else splits.REPEATS)
-    commands.choices["kinds"].add_argument("--arms", default=",".join(ARMS), help="which of the recorded ones")
     commands.choices["scheduler"].add_argument("--goals", type=int, default=scheduler.GOALS)
     commands.choices["ledger"].add_argument("--attempts", type=int, default=20_000)
     commands.choices["ledger"].add_argument("--folder", default=None, help="on the disk to be measured")
@@ -43,21 +42,41 @@ def record(asked: argparse.Namespace) -> tuple[Any, bool]:
 
 
 def regret(asked: argparse.Namespace) -> tuple[Any, bool]:
-    found = bernoulli.regrets(asked.runs)
-    print(figures.regret_table(found))
+    found = {bernoulli.SETTINGS[key].title: of for key, of in bernoulli.regrets(asked.runs).items()}
+    print(figures.regret_table(found, f"successes lost after {bernoulli.PULLS:,} attempts"), end="\n\n")
+    seconds = {}
+    for title, items in recordings(asked.files):
+        seconds |= {
+            f"{name}: CPU s lost": splits.lost(some, asked.runs) for name, some in with_and_without(title, items)
+        }
+    if seconds:
+        print(figures.regret_table(seconds, "CPU seconds lost in the end"))
+    found |= seconds
     _draw(asked, figures.regret_svg(found))
     return found, True
 
 
 def kinds(asked: argparse.Namespace) -> tuple[Any, bool]:
-    """Each recording is followed by its bank."""
     found = {}
-    for recording, bank in zip(asked.files[::2], asked.files[1::2], strict=True):
-        items = restricted(load(recording, bank), asked.arms.split(","))
-        found[recording.stem] = splits.compared(items, asked.runs)
-        print(figures.arms_table(items), figures.kinds_table(found[recording.stem]), sep="\n\n", end="\n\n")
+    for title, items in recordings(asked.files):
+        print(figures.arms_table(items), end="\n\n")
+        for name, some in with_and_without(title, items):
+            found[name] = splits.compared(some, asked.runs)
+            print(f"{name}:\n\n{figures.kinds_table(found[name])}\n")
     _draw(asked, figures.kinds_svg(found))
     return {name: {policy: one._asdict() for policy, one in of.items()} for name, of in found.items()}, True
+
+
+def recordings(files: Sequence[Path]) -> Iterator[tuple[str, list[Item]]]:
+    """Each recording is followed by its bank."""
+    for recording, bank in zip(files[::2], files[1::2], strict=True):
+        yield figures.NAMES.get(recording.stem, recording.stem), load(recording, bank)
+
+
+def with_and_without(title: str, items: Sequence[Item]) -> Iterator[tuple[str, list[Item]]]:
+    """The arm that is the whole of `micro`, beside which no other one is needed much."""
+    yield f"{title}, all arms", restricted(items, [*ARMS])
+    yield f"{title}, without `{WHOLE}`", restricted(items, [arm for arm in ARMS if arm != WHOLE])
 
 
 def _draw(asked: argparse.Namespace, svg: str) -> None:
@@ -81,7 +100,7 @@ def attempts(asked: argparse.Namespace) -> tuple[Any, bool]:
 
 HELP = {
     "record": "what each kind of move does on each goal of a bank, with a real Lean: BANK.jsonl OUT.json",
-    "regret": "of the bandits, on arms of which everything is known",
+    "regret": "of the bandits, on arms of which everything is known; and on [RECORDING.json BANK.jsonl …]",
     "kinds": "orders of kinds of move, on goals that they were not learnt from: RECORDING.json BANK.jsonl …",
     "scheduler": "what a decision costs with many goals in the queues",
     "ledger": "attempts a second that are made durable, and how old one gets before it is",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+WHOLE = "all"
 BUDGET = 2.5  # CPU seconds that each has on a goal
 
 # None stands for all families.  All but the first are searches, and each tries the finishers on every goal it meets.
@@ -14,5 +15,5 @@ ARMS: Mapping[str, tuple[str, ...] | None] = {
     "rewrite": ("finishers", "logic", "rewriting", "specialising"),
     "bound": ("finishers", "logic", "bounds", "products"),
     "residue": ("finishers", "logic", "residues", "powers", "factors", "divisibility"),
-    "all": None,
+    WHOLE: None,
 }

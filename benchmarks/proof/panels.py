@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
-WIDE, HIGH = 290, 250  # of a panel with all around it
+WIDE, HIGH = 870, 250  # of a row of panels
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 36, 34
 LEGEND = 28
 COLORS = ("#3182bd", "#e6550d", "#31a354", "#756bb1", "#777777", "#111111", "#bbbbbb")
@@ -30,52 +30,56 @@ class Panel(NamedTuple):
 
 
 class Scale(NamedTuple):
+    """Where the axes meet, how long the x axis is, and what the axes reach."""
+
     x: float
     y: float
+    long: float
     width: float
     low: float
     high: float
 
     def at(self, x: float, y: float) -> str:
-        across = self.x + (WIDE - LEFT - RIGHT) * x / self.width
+        across = self.x + self.long * x / self.width
         share = (min(max(y, self.low), self.high) - self.low) / (self.high - self.low)
         return f"{across:.1f},{self.y - (HIGH - TOP - BOTTOM) * share:.1f}"
 
 
 def svg(panels: Sequence[Panel], across: int, x_title: str) -> str:
     rows = (len(panels) + across - 1) // across
-    width, height = WIDE * across, HIGH * rows + LEGEND
-    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    height = HIGH * rows + LEGEND
+    size = f'width="{WIDE}" height="{height}" viewBox="0 0 {WIDE} {height}"'
     names = [*dict.fromkeys(name for panel in panels for name in panel.lines)]
     colors = dict(zip(names, COLORS, strict=False))
     drawn = [part for n, panel in enumerate(panels) for part in _panel(panel, n, across, colors, x_title)]
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" fill="#222">'
-    ground = f'<rect width="{width}" height="{height}" fill="white"/>'
+    ground = f'<rect width="{WIDE}" height="{height}" fill="white"/>'
     return "\n".join([head, ground, *drawn, *_legend(panels, colors, height), "</svg>"]) + "\n"
 
 
 def _panel(panel: Panel, n: int, across: int, colors: Mapping[str, str], x_title: str) -> Iterator[str]:
-    x, y = WIDE * (n % across), HIGH * (n // across)
-    scale = _scale(panel, x, y)
-    yield _text(x + (LEFT + WIDE - RIGHT) / 2, y + 20, panel.title, size=12)
-    yield _text(x + (LEFT + WIDE - RIGHT) / 2, y + HIGH - 4, x_title, size=10)
+    x, y = WIDE / across * (n % across), HIGH * (n // across)
+    scale = _scale(panel, x, y, WIDE / across)
+    yield _text(scale.x + scale.long / 2, y + 20, panel.title, size=12)
+    yield _text(scale.x + scale.long / 2, y + HIGH - 4, x_title, size=10)
     yield from _grid(scale)
     for name, line in panel.lines.items():
         yield from _drawn(line, scale, colors[name])
 
 
-def _scale(panel: Panel, x: float, y: float) -> Scale:
+def _scale(panel: Panel, x: float, y: float, wide: float) -> Scale:
     points = [point for line in panel.lines.values() for point in line.points]
     high = panel.most if panel.most is not None else max(value + half for _, value, half in points)
-    return Scale(x + LEFT, y + HIGH - BOTTOM, max(at for at, _, _ in points), panel.floor, high)
+    widest = max(at for at, _, _ in points)
+    return Scale(x + LEFT, y + HIGH - BOTTOM, wide - LEFT - RIGHT, widest, panel.floor, high)
 
 
 def _grid(scale: Scale) -> Iterator[str]:
     for n in range(GRID + 1):
         value, at = scale.low + (scale.high - scale.low) * n / GRID, scale.width * n / GRID
         x, y = map(float, scale.at(0, value).split(","))
-        yield f'<line x1="{x}" y1="{y}" x2="{x + WIDE - LEFT - RIGHT}" y2="{y}" stroke="#ddd"/>'
-        yield _text(x - 4, y + 4, f"{value:.3g}", "end", 10)
+        yield f'<line x1="{x}" y1="{y}" x2="{x + scale.long}" y2="{y}" stroke="#ddd"/>'
+        yield _text(x - 4, y + 4, f"{value:,.0f}" if value >= 100 else f"{value:.3g}", "end", 10)
         yield _text(float(scale.at(at, 0).split(",")[0]), scale.y + 14, f"{at:g}", size=10)
 
 

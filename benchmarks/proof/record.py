@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping
@@ -12,13 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.bank import MOST_MEMORY, Metered, Patient
+from benchmarks.bank import Metered, Patient
 from benchmarks.proof.arms import ARMS, BUDGET
-from pipeline.edge.child import signal_group
 from pipeline.edge.lean import process
-from pipeline.edge.lean.model import LeanStartError
+from pipeline.edge.lean.model import Interrupted, LeanCrash, NotElaborated
 from pipeline.edge.lean.pool import Pool
-from pipeline.edge.lean.process import Ended
 from pipeline.edge.lean.toolchain import ready
 from pipeline.goals.bank import read_bank
 from pipeline.goals.model import Goal
@@ -27,7 +24,7 @@ from pipeline.proof.workers.search import Options
 from pipeline.tactics.moves import EVERY
 
 REPL = Path(process.__file__).with_name("Repl.lean")
-SLACK = 5.0  # CPU seconds over its budget: then Lean is killed, as a search does it
+SLACK = 10.0  # CPU seconds over its budget: then it is interrupted; half of them are for a start
 NAME = "goal"  # an id need not be a name in Lean
 WARM = Goal(NAME, "∀ a b c : Nat, a < b → b < c → a + 1 < c ∧ a + b = b + a")
 
@@ -59,12 +56,9 @@ def _begun(out: Path, lean: str) -> dict[str, Any]:
 
 def _tried(goal: Goal, pool: Pool, meter: Metered) -> Tried:
     """Of each arm, in order; of none where Lean does not take the statement."""
-    if meter.memory() > MOST_MEMORY:
-        pool.close()
-        _attempt(WARM, "all", pool, meter)
     try:
         found = [_attempt(replace(goal, id=NAME), arm, pool, meter) for arm in ARMS]
-    except LeanStartError as error:
+    except NotElaborated as error:
         print(f"{goal.id}: {error}", file=sys.stderr)
         return []
     print(
@@ -80,8 +74,7 @@ def _attempt(goal: Goal, arm: str, pool: Pool, meter: Metered) -> tuple[int, flo
     with _limited(meter) as stop:
         try:
             result = micro.prove(goal, BUDGET, Patient(pool, meter), options, stop, meter.seconds)
-        except Ended:  # it was killed between two tactics
-            pool.close()
+        except (Interrupted, LeanCrash):
             return 0, round(meter.seconds() - begun, 3)
     return int(result.success), round(result.time_seconds, 3)
 
@@ -95,9 +88,6 @@ def _limited(meter: Metered) -> Iterator[threading.Event]:
         while not over.wait(0.25):
             if meter.seconds() - begun > BUDGET + SLACK:
                 stop.set()
-                for pid in [*meter.running]:
-                    signal_group(pid, signal.SIGKILL)
-                return
 
     watcher = threading.Thread(target=watch)
     watcher.start()

@@ -17,6 +17,7 @@ from pipeline.edge.files import write_whole
 from pipeline.errors import SpecError, instead
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SOURCES = (".py", ".lean", ".js")
 FORMAT = "coppice-graph-2 " + sys.version
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
@@ -212,9 +213,9 @@ def _cycle(error: CycleError, spec_of: dict[str, str]) -> SpecError:
 
 
 def package_files() -> list[str]:
-    """The code that plans: when it changes, plans are made anew."""
+    """The code that plans, and what the code of a stage is made of: when it changes, plans are made anew."""
     out: list[str] = []
     for folder, inner, names in os.walk(PACKAGE):
         inner[:] = sorted(n for n in inner if n != "__pycache__")
-        out += (f"{folder}/{n}" for n in sorted(names) if n.endswith(".py"))
+        out += (f"{folder}/{n}" for n in sorted(names) if n.endswith(SOURCES))
     return out

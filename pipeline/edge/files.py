@@ -19,7 +19,7 @@ from pipeline.edge.state import signature, signed
 
 # A file written this recently may be written again within the same tick of the file system's clock.
 TICK_NS = 50_000_000
-_SKIPPED = {".git", "__pycache__", ".coppice"}
+_SKIPPED = {".git", "__pycache__", ".coppice", ".lake"}
 _CHUNK = 1 << 20
 FOLDER = "folder"  # stands where a file has its sha256
 

@@ -25,9 +25,11 @@ T = TypeVar("T")
 
 
 class Patience(NamedTuple):
-    """Seconds that a worker may overrun its budget before it is cancelled, and that it then has to end."""
+    """Seconds that a worker may overrun its budget before it is cancelled, and that it then has to end.
 
-    slack: float = 5.0
+    A worker's clock runs when its goal stands in a Lean, whose process may have to start first."""
+
+    slack: float = 30.0
     grace: float = 10.0
 
 

@@ -13,7 +13,7 @@ from pipeline.edge.lean import dojo, dojo_project, native, parts, process
 from pipeline.edge.lean.model import Lean
 from pipeline.edge.lean.pool import Pool
 from pipeline.edge.lean.process import Command
-from pipeline.edge.lean.toolchain import ready
+from pipeline.edge.lean.toolchain import key, ready
 
 REPL = Path(process.__file__).with_name("Repl.lean")
 
@@ -22,6 +22,11 @@ def opened(job: Job) -> Lean:
     """Nothing is started before it is asked something."""
     keys = job.target.params["limits"]["lean"]
     return BACKENDS[keys["backend"]](job, keys)
+
+
+def ours() -> str:
+    """What of this package decides how a Lean answers, in a word."""
+    return f"{parts.fingerprint()} {key()}"
 
 
 def described(backend: str, project: str) -> Mapping[str, str]:

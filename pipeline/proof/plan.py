@@ -35,12 +35,14 @@ def toolchain(spec: ProofSpec) -> Target:
 
 def _target(spec: ProofSpec, stage: str) -> Target:
     reads, writes = (_ports(spec, names) for names in FILES[stage])
+    if stage == "toolchain" and spec.lean.project:
+        reads = _ports(spec, ("project",))
     return Target(f"{spec.name}:{stage}", stage, reads, writes, PARAMS[stage](spec), Limits(), spec.line)
 
 
 def _ports(spec: ProofSpec, names: tuple[str, ...]) -> Ports:
     """Each file is a port of its own, called like it."""
-    given = {"bank": spec.bank}
+    given = {"bank": spec.bank, "project": spec.lean.project}
     return tuple((name, (given.get(name, f"runs/{spec.name}/{name}"),)) for name in names)
 
 

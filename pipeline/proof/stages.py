@@ -8,6 +8,7 @@ from functools import wraps
 from pipeline.edge.job import Job, Stage, StageFailed
 from pipeline.edge.lean.model import LeanCrash, LeanStartError
 from pipeline.errors import SpecError
+from pipeline.proof.leans import ours
 from pipeline.proof.preparing import bank, toolchain
 from pipeline.proof.proving import prove
 from pipeline.proof.pursuing import pursue
@@ -28,7 +29,7 @@ def _told(do: Callable[[Job], None]) -> Callable[[Job], None]:
 
 
 STAGES = {
-    "toolchain": Stage("proof.toolchain/1", _told(toolchain)),
+    "toolchain": Stage(f"proof.toolchain/1 {ours()}", _told(toolchain)),
     "bank": Stage("proof.bank/1", _told(bank)),
     "prove": Stage("proof.prove/1", _told(prove)),
     "check": Stage("proof.check/1", _told(check)),

@@ -53,13 +53,14 @@ class Toolchain:
 def ready(package: npm.Package = PACKAGE) -> Toolchain:
     """The toolchain, made now if it is not there or is damaged."""
     npm.node()  # if there is none, nothing need be fetched
-    key = _key(package)
-    folder = kept.kept(f"wasm-{key}", lambda new: _make(package, new))
-    bare = Toolchain(folder, f"{LEAN} wasm {key}")
-    return replace(bare, compiled=parts.compiled(bare.lean, bare.environment, str(folder), key))
+    known = key(package)
+    folder = kept.kept(f"wasm-{known}", lambda new: _make(package, new))
+    bare = Toolchain(folder, f"{LEAN} wasm {known}")
+    return replace(bare, compiled=parts.compiled(bare.lean, bare.environment, str(folder), known))
 
 
-def _key(package: npm.Package) -> str:
+def key(package: npm.Package = PACKAGE) -> str:
+    """Another one for whatever would make another toolchain."""
     ours = (Path(__file__).with_name(name).read_bytes() for name in OURS)
     return sha256(b"\0".join([repr(package).encode(), *ours])).hexdigest()[:16]
 

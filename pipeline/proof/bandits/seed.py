@@ -2,8 +2,8 @@
 
 The formula is kept to the letter, and its bonus is larger than it should be.  `bit_length` is the logarithm to base 2
 rounded up, 1.4 times and more the natural one, and the constant makes it 1.5 times larger again.  With N = 100 trials
-in all, the bonus of an arm is more than 1, the most that a rate can differ by, until it was tried 31 times.  So a run
-of a few hundred attempts is a round robin; `ucb1` and `discounted` learn sooner."""
+in all, the bonus of an arm is more than 1, the most that a rate can differ by, until it was tried 31 times.  So in a
+run of a few hundred attempts, arms that differ by a tenth are taken nearly by turns; the others learn sooner."""
 
 from __future__ import annotations
 

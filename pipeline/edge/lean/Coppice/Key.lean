@@ -22,6 +22,8 @@ structure Node where
 
 def LARGEST : Nat := 60000 -- of a goal, in nodes of its expressions
 
+def DEEPEST : Nat := 4000
+
 structure Writing where
   text : String := ""
   holes : Array Nat := #[]
@@ -65,24 +67,28 @@ def levels (w : Writing) (ls : List Level) : Writing := Id.run do
   for l in ls do w := level (w.put ",") l
   return w.put "."
 
-/-- `e` with each of `vars` variables replaced by a bound one; `depth` binders of its own are around. -/
-partial def expr (vars depth : Nat) (w : Writing) (e : Expr) : Writing :=
-  if w.size > LARGEST then w else
+/-- `e` with each of `vars` variables replaced by a bound one; `depth` binders of its own are around, and it may
+be nested as deep as there is `room`. -/
+partial def expr (vars depth room : Nat) (w : Writing) (e : Expr) : Writing :=
+  if w.size > LARGEST then w
+  else if room == 0 then { w with size := LARGEST + 1 }
+  else
+  let room := room - 1
   match e with
   | .bvar i => if i < depth then w.put s!"b{i};" else w.hole (vars - (i - depth))
-  | .app f a => expr vars depth (expr vars depth (w.put "a") f) a
+  | .app f a => expr vars depth room (expr vars depth room (w.put "a") f) a
   | .const n us => levels (w.put ("c" ++ sized n.toString)) us
-  | .lam _ t b _ => expr vars (depth + 1) (expr vars depth (w.put "l") t) b
-  | .forallE _ t b _ => expr vars (depth + 1) (expr vars depth (w.put "p") t) b
+  | .lam _ t b _ => expr vars (depth + 1) room (expr vars depth room (w.put "l") t) b
+  | .forallE _ t b _ => expr vars (depth + 1) room (expr vars depth room (w.put "p") t) b
   | .letE _ t v b _ =>
     if b.hasLooseBVar 0 then
-      expr vars (depth + 1) (expr vars depth (expr vars depth (w.put "t") t) v) b
-    else expr vars depth w (b.lowerLooseBVars 1 1)
+      expr vars (depth + 1) room (expr vars depth room (expr vars depth room (w.put "t") t) v) b
+    else expr vars depth room w (b.lowerLooseBVars 1 1)
   | .sort l => level (w.put "s") l
   | .lit (.natVal n) => w.put s!"n{n};"
   | .lit (.strVal s) => w.put ("q" ++ sized s)
-  | .mdata _ e => expr vars depth w e
-  | .proj s i e => expr vars depth (w.put s!"j{sized s.toString}{i};") e
+  | .mdata _ e => expr vars depth room w e
+  | .proj s i e => expr vars depth room (w.put s!"j{sized s.toString}{i};") e
   | .mvar id => w.named id.name (some id)
   | .fvar id => w.put ("f" ++ sized id.name.toString)
 
@@ -131,18 +137,18 @@ partial def others (p : Parts) (w : Writing) (nodes : Array Node) : MetaM (Writi
     | none => nodes := nodes.push { text := "U", holes := #[] }
     | some id =>
       let type := (← instantiateMVars (← id.getType)).abstract p.vars
-      now := expr p.vars.size 0 { now with text := "", holes := #[] } type
+      now := expr p.vars.size 0 DEEPEST { now with text := "", holes := #[] } type
       nodes := nodes.push { text := "M" ++ now.text, holes := now.holes }
   others p now nodes
 
 /-- The nodes: 0 is the target, variable number `i` is `i + 1`, the others follow; none if it is too large. -/
 def graph? (p : Parts) : MetaM (Option (Array Node)) := do
   let n := p.vars.size
-  let mut w := expr n 0 { next := n + 1 } (p.target.abstract p.vars)
+  let mut w := expr n 0 DEEPEST { next := n + 1 } (p.target.abstract p.vars)
   let mut nodes : Array Node := #[{ text := "T" ++ w.text, holes := w.holes }]
   let mut marks := p.marks.toList
   for t in p.types.toList do
-    w := expr n 0 { w with text := "", holes := #[] } (t.abstract p.vars)
+    w := expr n 0 DEEPEST { w with text := "", holes := #[] } (t.abstract p.vars)
     match marks with
     | m :: rest =>
       nodes := nodes.push { text := m ++ w.text, holes := w.holes }

@@ -18,7 +18,8 @@ structure Shop where
   rules : Rules
   watch : IO.Ref Watch
   known : IO.Ref Sound
-  base : Environment
+  /-- Nothing was done in it. -/
+  base : Kernel.Environment
 
 def elaborated (cs : Command.State) (stx : Syntax) (text : String) (token? : Option IO.CancelToken) :
     BaseIO (Ruled Command.State) := do

@@ -41,10 +41,10 @@ def rules : Rules where
     `Lean.Parser.Attr.simprocBuiltinAttr, `Lean.Parser.Attr.sevalprocBuiltinAttr,
     `Lean.Parser.bvNormalizeProcBuiltinAttr, `Lean.Parser.grindPropagatorBuiltinAttr,
     `Lean.PrettyPrinter.Delaborator.attrApp_delab_, `Lean.builtin_command_code_action, `Lean.command_code_action,
-    -- read files, print, wait
+    -- read files, print, wait for what may never come
     `Lean.includeStr, `Lean.Parser.Tactic.dbgTrace, `Lean.Parser.Term.dbgTrace, `Lean.Parser.Term.doDbgTrace,
-    `Lean.Parser.Tactic.sleep, `Lean.Server.Test.Cancel.tacticUnblock,
-    `Lean.Server.Test.Cancel.tacticWait_for_cancel_once, `Lean.Server.Test.Cancel.tacticWait_for_cancel_once_async,
+    `Lean.Server.Test.Cancel.tacticUnblock, `Lean.Server.Test.Cancel.tacticWait_for_cancel_once,
+    `Lean.Server.Test.Cancel.tacticWait_for_cancel_once_async,
     `Lean.Server.Test.Cancel.tacticWait_for_main_cancel_once_async,
     `Lean.Server.Test.Cancel.tacticWait_for_unblock, `Lean.Server.Test.Cancel.tacticWait_for_unblock_async,
     -- is an axiom
@@ -128,19 +128,21 @@ def own? (rules : Rules) (k : Name) (stx : Syntax) : Option String :=
   else if isOption k then option? rules stx
   else none
 
-mutual
-/-- Why it is refused, if it is. -/
-partial def refused? (rules : Rules) (stx : Syntax) : Option String :=
-  match stx with
-  | .node _ k args => match own? rules k stx with
-    | some why => some why
-    | none => refusedAmong? rules args.toList
-  | _ => none
+def before (first rest : List Syntax) : List Syntax := Id.run do
+  let mut all := rest
+  for s in first do all := s :: all
+  return all
+
+/-- Why any of them is refused, if one is.  It does not call itself deeper for deeper trees: they may be very deep. -/
 partial def refusedAmong? (rules : Rules) (all : List Syntax) : Option String :=
   match all with
   | [] => none
-  | s :: rest => match refused? rules s with | some why => some why | none => refusedAmong? rules rest
-end
+  | .node info k args :: rest => match own? rules k (.node info k args) with
+    | some why => some why
+    | none => refusedAmong? rules (before args.toList rest)
+  | _ :: rest => refusedAmong? rules rest
+
+def refused? (rules : Rules) (stx : Syntax) : Option String := refusedAmong? rules [stx]
 
 mutual
 /-- Of a command: why it may not stand before a theorem. -/
@@ -166,7 +168,6 @@ def disarmed : String := "
 attribute [-tactic] Lean.Elab.Tactic.evalRunTac
 attribute [-tactic] Lean.Elab.Tactic.evalNativeDecide
 attribute [-tactic] Lean.Elab.Tactic.evalDbgTrace
-attribute [-tactic] Lean.Elab.Tactic.evalSleep
 attribute [-tactic] Lean.Elab.Tactic.BVDecide.Frontend.evalBvDecide
 attribute [-term_elab] Lean.Elab.Term.elabRunElab
 attribute [-term_elab] Lean.Elab.Term.elabUnsafe

@@ -193,7 +193,7 @@ def serve (cs : Command.State) : IO Unit := do
     let known ← IO.mkRef ({} : Sound)
     let _ ← IO.asTask (prio := .dedicated) (watching watch)
     reply out "ready" (Json.mkObj greeting)
-    let shop := { rules := rules, watch, known, base := cs.env }
+    let shop := { rules := rules, watch, known, base := cs.env.toKernelEnv }
     serving inp out { shop, envs := #[some cs] }
 
 end Coppice

@@ -120,20 +120,21 @@ def entering (parts : List Name) (todo : List Todo) : List Todo := Id.run do
   for p in parts do todo := .enter p :: todo
   return todo
 
-def sumOf (env : Environment) (sound : Sound) (parts : List Name) : Rests := Id.run do
+def sumOf (sound : Sound) (parts : List Name) : Rests := Id.run do
   let mut all : Rests := {}
-  for p in parts do all := all.with (sound.of (headOf env p))
+  for p in parts do all := all.with (sound.of p)
   return all
 
 /-- Looks through imported constants and all that they use, once each. -/
 partial def through (env : Environment) (todo : List Todo) (begun : NameSet) (sound : Sound) : Ruled Sound :=
   match todo with
   | [] => .ok sound
-  | .leave n parts :: todo => through env todo begun (sound.add n (sumOf env sound parts))
+  | .leave n parts :: todo => through env todo begun (sound.add n (sumOf sound parts))
   | .enter n :: todo =>
-    let n := headOf env n
     if sound.seen.contains n || begun.contains n then through env todo begun sound
     else if runsCode n then .error (axiom? n)
+    else if headOf env n != n then
+      through env (.enter (headOf env n) :: .leave n [headOf env n] :: todo) (begun.insert n) sound
     else match trusted? n, parts? env n with
       | some rests, _ => through env todo begun (sound.add n rests)
       | none, some parts => through env (entering parts (.leave n parts :: todo)) (begun.insert n) sound
@@ -185,8 +186,9 @@ def declaration? (env : Environment) (n : Name) : Option Declaration :=
   | some (.inductInfo v) => some (.inductDecl v.levelParams v.numParams (typesOf env v.all) v.isUnsafe)
   | _ => none
 
-def addedTo (base : Environment) (d : Declaration) (token? : Option IO.CancelToken) : BaseIO (Ruled Environment) := do
-  match base.addDeclCore 0 d token? with
+def addedTo (base : Kernel.Environment) (d : Declaration) (token? : Option IO.CancelToken) :
+    BaseIO (Ruled Kernel.Environment) := do
+  match base.addDecl (({} : Options).setNat `maxHeartbeats 0) d token? with
   | .ok base => return .ok base
   | .error e =>
     let text ← (e.toMessageData {}).toString
@@ -194,8 +196,8 @@ def addedTo (base : Environment) (d : Declaration) (token? : Option IO.CancelTok
     return trouble "kernel" ("the kernel does not take it: " ++ text)
 
 /-- The kernel takes them all anew, whatever the environment that they come from was told of them. -/
-partial def again (env base : Environment) (names : List Name) (token? : Option IO.CancelToken) :
-    BaseIO (Ruled Environment) := do
+partial def again (env : Environment) (base : Kernel.Environment) (names : List Name) (token? : Option IO.CancelToken) :
+    BaseIO (Ruled Kernel.Environment) := do
   match names with
   | [] => return .ok base
   | n :: rest => match declaration? env n with
@@ -205,8 +207,8 @@ partial def again (env base : Environment) (names : List Name) (token? : Option 
       | .error t => return .error t
 
 /-- The axioms of a proof that counts.  `base` is the environment in which nothing was done. -/
-def accepted (known : IO.Ref Sound) (base env : Environment) (d : TheoremVal) (token? : Option IO.CancelToken) :
-    BaseIO (Ruled (List String)) := do
+def accepted (known : IO.Ref Sound) (base : Kernel.Environment) (env : Environment) (d : TheoremVal)
+    (token? : Option IO.CancelToken) : BaseIO (Ruled (List String)) := do
   if d.value.hasSorry || d.type.hasSorry then return trouble "sorry" "the proof contains `sorry`"
   if d.value.hasMVar || d.type.hasMVar then return trouble "tactic" "the proof contains metavariables"
   if d.value.hasFVar || d.type.hasFVar then
@@ -221,7 +223,7 @@ def accepted (known : IO.Ref Sound) (base env : Environment) (d : TheoremVal) (t
       | .error t => return .error t
       | .ok base => match ← addedTo base (.thmDecl d) token? with
         | .error t => return .error t
-        | .ok _ => return .ok (sumOf env sound found.imported).names
+        | .ok _ => return .ok (sumOf sound found.imported).names
 
 end Coppice
 end
