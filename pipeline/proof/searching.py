@@ -73,7 +73,6 @@ def search(place: Place, wanted: Wanted, journal: Callable[[str], object], say: 
         check=_check(place.lean),
         attempts=keeping,
         processes=place.processes,
-        sync=_nothing,
         load=None if wanted.rules.cpu_target is None else load_per_cpu,
         on_progress=say,
     )
@@ -85,10 +84,6 @@ async def _until_stopped(starter: Processes, journalled: Journalled, wanted: Wan
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     with starter.waking(lambda: loop.call_soon_threadsafe(stop.set)):
         return await run(journalled, wanted.goals, means, wanted.deadline, stop)
-
-
-def _nothing() -> None:
-    """The journal is an output: it is synced when it is whole."""
 
 
 def _rate(ledger: Ledger, goal: Goal) -> float | None:
