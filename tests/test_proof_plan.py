@@ -112,6 +112,7 @@ def test_a_target_says_what_it_does_in_words_of_the_spec() -> None:
 def test_the_outlook_is_what_one_goal_may_take() -> None:
     said = outlook([*targets(LEAST).values()])
     assert said == ["at most 40.0 s of attempts on a goal, in 2 levels; what the ledger has is recalled"]
+    assert "at most 2 min 00 s of attempts on a goal" in outlook([*targets(LEAST + "samples: 3\n").values()])[0]
     assert ", 1 h 00 min in all;" in outlook([*targets(LEAST + "timeout: 1h\n").values()])[0]
 
 

@@ -161,6 +161,18 @@ def test_the_table_has_a_row_for_each_sample_that_a_sweep_can_read() -> None:
     assert rows[0]["category"] == "nat"
 
 
+def test_what_a_bank_says_of_a_goal_is_no_result_of_it() -> None:
+    odd = {"seconds": 0, "solved": 1, "level": "hard", "goal": "z", "topic": "order"}
+    [row] = csv.DictReader(io.StringIO(table([{**FOUND[1], "metadata": odd}])))
+    found = [row[name] for name in ("goal", "seconds", "solved", "level", "category", "topic")]
+    assert found == ["b", "1.0", "0", "0", "", "order"]
+
+
+def test_a_comment_at_the_end_of_a_statement_ends_with_its_line() -> None:
+    proof = {**FOUND[3], "of": {"text": "1 + 1 = 2 -- easy", "context": []}}
+    assert script([proof]).splitlines()[1:] == ["theorem «d-1» : 1 + 1 = 2 -- easy", "  := by", "  rfl"]
+
+
 def test_the_proofs_are_a_lean_file_with_context_kept_apart() -> None:
     last = {
         **FOUND[3],

@@ -61,8 +61,8 @@ class Keeping:
         if known is None:
             return None
         proved = known.success and known.verified
-        more = {**known.metadata, "recalled": True}
-        result = Result(proved, trial.strategy, known.tactics, known.time_seconds, known.subgoals, known.error, more)
+        what = (known.tactics, known.time_seconds, known.subgoals, known.error, known.metadata)
+        result = Result(proved, trial.strategy, *what)
         self._note(Tried(trial, result, recalled=True))
         return result
 
