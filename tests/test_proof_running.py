@@ -157,6 +157,7 @@ def test_the_others_are_cancelled_with_their_processes_and_are_no_failures() -> 
 
 
 RAISED = [ValueError("odd"), LeanCrash("gone"), NotElaborated("unknown x"), OSError(5, "input/output error")]
+RAISED += [TimeoutError("nobody answers"), TimeoutError()]
 
 
 @pytest.mark.parametrize("error", RAISED)

@@ -77,20 +77,20 @@ def outcome(trial: Trial, result: Result) -> Outcome:
 async def answer(goal: Goal, trial: Trial, worker: Worker, patience: Patience) -> Result:
     """Whatever the worker does, the attempt has a result; FAULTS and a worker that cannot be ended are raised."""
     begun = monotonic()
+    limit = asyncio.timeout(trial.budget + patience.slack)  # not wait_for: that of Python 3.11 loses Stuck
     try:
-        # not wait_for: that of Python 3.11 loses Stuck
-        async with asyncio.timeout(trial.budget + patience.slack):
+        async with limit:
             return await _ending(worker(goal, trial.budget), trial, patience.grace)
-    except TimeoutError as error:
-        what = str(error) or f"timeout: cancelled {patience.slack:g} s after its {trial.budget:g} s"
-        return Result(False, trial.strategy, time_seconds=monotonic() - begun, error=what)
     except Stuck:
         raise
     except Exception as error:  # a worker may be anybody's: what it raises is what came of the attempt
         if is_fault(error):
             raise
-        seen = {RAISED: type(error).__name__, "traceback": "".join(format_exception(error))}
-        what = f"{type(error).__name__}: {error}"
+        if limit.expired() and isinstance(error, TimeoutError):  # ours, not one that the worker raised
+            what, seen = f"timeout: cancelled {patience.slack:g} s after its {trial.budget:g} s", {}
+        else:
+            what = f"{type(error).__name__}: {error}"
+            seen = {RAISED: type(error).__name__, "traceback": "".join(format_exception(error))}
         return Result(False, trial.strategy, time_seconds=monotonic() - begun, error=what, metadata=seen)
 
 
