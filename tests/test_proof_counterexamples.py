@@ -32,6 +32,11 @@ def test_values_of_a_type_begin_with_the_simplest(type_: str, first: tuple[str, 
     assert values(type_)[: len(first)] == first
 
 
+def test_points_begin_with_the_simplest_of_all_their_values() -> None:
+    found = [tuple(value for _, value in point) for point in instances(variables("Nat", "Nat"), "", 6)]
+    assert found == [("0", "0"), ("0", "1"), ("1", "0"), ("0", "2"), ("1", "1"), ("2", "0")]
+
+
 def test_numbers_of_the_statement_and_those_beside_them_come_early() -> None:
     found = [point[0][1] for point in instances(variables("Nat"), "∀ n : Nat, n < 100", 8)]
     assert {"99", "100", "101"} <= set(found)

@@ -20,7 +20,7 @@ from pipeline.proof.proving import Sample, proof
 from pipeline.proof.records import as_record
 from pipeline.proof.reporting import why_not
 from pipeline.proof.results import PROVED, counted, headline, pass_at_k, quantile, results, script, table
-from pipeline.proof.trials import EXHAUSTED, LIGHT, SOLVED, Standing, Trial
+from pipeline.proof.trials import EXHAUSTED, FRONTIER, LIGHT, SOLVED, Standing, Trial
 
 SEARCH = {
     "timestamp": "20261119-010203", "seconds": 9.5, "stopped": "", "samples": 1, "toolchain": "lean 4.28",
@@ -75,7 +75,14 @@ def test_seconds_are_those_of_the_attempts_until_the_proof() -> None:
     told = proof(Sample(goal(0), 0), Standing(goal(0), SOLVED, 0, 3, trials[3]), tried)
     assert (told["seconds"], told["strategy"], told["tactics"], len(told["attempts"])) == (3.0, "s3", ["rfl"], 3)
     left = proof(Sample(goal(0), 0), Standing(goal(0), EXHAUSTED, 0, 3), tried)
-    assert (left["seconds"], left["tactics"]) == (7.0, [])
+    assert (left["seconds"], left["tactics"], left["status"]) == (7.0, [], "open")
+    never = proof(Sample(goal(0), 0), Standing(goal(0), FRONTIER, 0, 0), [])
+    assert (never["status"], never["why"]) == ("frontier", "never tried")
+
+
+def test_a_goal_is_processed_when_all_of_its_samples_are() -> None:
+    samples = [record("a", "open"), record("a", "frontier", sample=1), record("b", "open"), record("b", "open")]
+    assert results(BANK, SEARCH, samples, [1])["goals_processed"] == 1
 
 
 def test_a_proof_that_fails_the_last_check_is_none() -> None:

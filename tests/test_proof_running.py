@@ -440,6 +440,31 @@ except KeyboardInterrupt:
     assert replay(lines) == []
 
 
+def test_work_in_a_thread_that_is_cancelled_has_ended_when_the_cancellation_goes_on() -> None:
+    async def main() -> None:
+        begun, told, release, ended = Event(), Event(), Event(), Event()
+
+        def work() -> None:
+            begun.set()
+            release.wait()
+            ended.set()
+
+        task = asyncio.create_task(threaded(work, told.set))
+        await asyncio.to_thread(begun.wait)
+        task.cancel()
+        await asyncio.to_thread(told.wait)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        early = task.done()
+        release.set()
+        await asyncio.wait({task})
+        assert not early
+        assert ended.is_set()
+        assert task.cancelled()
+
+    asyncio.run(main())
+
+
 def test_work_in_a_thread_gives_its_value_or_its_error() -> None:
     async def both() -> None:
         assert await threaded(lambda: 7, lambda: None) == 7

@@ -117,6 +117,21 @@ def test_a_full_heavy_room_stalls_nothing() -> None:
     assert some.ask(5) is None
 
 
+def test_a_more_urgent_heavy_goal_goes_first_if_there_is_more_than_one_process() -> None:
+    for processes, room in ((1, LIGHT), (2, HEAVY)):
+        some = Schedule(rules("a", speculate=1))
+        some.add(goal(0, priority=0.5, difficulty=0.1))
+        some.add(goal(1, priority=0.9, difficulty=0.9))
+        assert asked(some, processes).room == room
+
+
+def test_a_bandit_sees_what_a_goal_withstood() -> None:
+    some = schedule(1, "a", "b", speculate=1)
+    end(some, asked(some))
+    second = asked(some)
+    assert "failed a 0" in some.flying[second.number].flying[second.number].looked.traits
+
+
 def test_a_goal_without_a_place_waits_and_is_tried_when_there_is_one() -> None:
     some = schedule(3, "a", light=1, levels=1)
     first = asked(some, 4)

@@ -1,5 +1,6 @@
 """Searches that share a ledger: what is recalled, what is done again from the cache, and what that counts."""
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -10,7 +11,9 @@ from proof_searches import goal, rules
 
 from pipeline.edge.lean.model import LeanError, Session, Stop, TacticState, Theorem
 from pipeline.edge.ledger.ledger import Ledger
-from pipeline.edge.process import Processes
+from pipeline.edge.ledger.model import Attempt, Key
+from pipeline.edge.ledger.reading import Reader
+from pipeline.edge.process import Processes, Stopping
 from pipeline.goals.model import Goal
 from pipeline.proof.attempting import Worker
 from pipeline.proof.model import Result
@@ -113,3 +116,62 @@ def test_a_cached_proof_that_does_not_hold_any_more_makes_place_for_another_sear
     assert [one.status for one in found.standings] == [EXHAUSTED]
     assert [each.trial.strategy for each in found.tried["g0"]] == ["cache", "all"]
     assert all(each.result.error.startswith("not verified: tactic") for each in found.tried["g0"])
+
+
+def test_goals_that_nobody_tried_are_in_the_ledger_before_anything_starts(
+    tmp_path: Path, searched: Search, processes: Processes
+) -> None:
+    class Stops(Workers):
+        def _named(self, name: str) -> Worker:
+            async def worker(_goal: Goal, _timeout: float) -> Result:
+                processes.stop()
+                await asyncio.Event().wait()
+                raise AssertionError
+
+            return worker
+
+    found = searched(Stops(), rules("all"), *GOALS)
+    assert found.stopped == "stopped"
+    with closing(Reader(str(tmp_path / "ledger.db"))) as reader:
+        assert [(each.goal.name, each.attempts) for each in reader.frontier()] == [(each.id, 0) for each in GOALS]
+
+
+def test_what_a_stopped_build_did_to_an_attempt_is_no_failure(
+    tmp_path: Path, searched: Search, processes: Processes
+) -> None:
+    class Ended(Workers):
+        def _named(self, name: str) -> Worker:
+            async def worker(_goal: Goal, _timeout: float) -> Result:
+                processes.stopping = True  # as a signal does it, before anybody is woken
+                return Result(False, name, error="its process has ended")
+
+            return worker
+
+    with pytest.raises(Stopping):
+        searched(Ended(), rules("all"), GOALS[0])
+    with closing(Reader(str(tmp_path / "ledger.db"))) as reader:
+        assert reader.stats().attempts == 0
+
+
+def test_the_mistake_of_a_worker_is_not_kept_and_its_goal_is_tried_again(searched: Search) -> None:
+    class Mistaken(Workers):
+        def _named(self, name: str) -> Worker:
+            async def worker(_goal: Goal, _timeout: float) -> Result:
+                raise ValueError(name)
+
+            return worker
+
+    asked, mended = rules("all", levels=1), Workers()
+    searched(Mistaken(), asked, GOALS[0])
+    assert [one.status for one in searched(mended, asked, GOALS[0]).standings] == [SOLVED]
+    assert mended.made == [("g0", "all")]
+
+
+def test_a_success_that_was_never_verified_is_recalled_as_none(tmp_path: Path, searched: Search) -> None:
+    with closing(Ledger(str(tmp_path / "ledger.db"))) as ledger:
+        key = Key("key 0", "all", "all 1", Checker.version, 8.0)
+        ledger.record(Attempt(key, GOALS[0].text, success=True, time_seconds=1.0, timestamp=0.0, tactics=("rfl",)))
+    again = Workers()
+    found = searched(again, rules("all", levels=1), GOALS[0])
+    assert [one.status for one in found.standings] == [EXHAUSTED]
+    assert again.made == []

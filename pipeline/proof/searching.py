@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from pipeline.edge.lean.model import Lean
 from pipeline.edge.ledger.ledger import Ledger
-from pipeline.edge.ledger.model import WORTH_TRYING
 from pipeline.edge.load import read as load_per_cpu
 from pipeline.edge.process import Processes
 from pipeline.goals.model import Goal
@@ -87,9 +86,9 @@ async def _until_stopped(starter: Processes, journalled: Journalled, wanted: Wan
 
 
 def _rate(ledger: Ledger, goal: Goal) -> float | None:
-    """How often that held which is to be tried before all else."""
+    """How often that held which may be tried before all else; the rules say from when on it is."""
     cached = ledger.get_cached_tactics(goal.key)
-    return cached.success_rate if cached and cached.success_rate > WORTH_TRYING else None
+    return cached.success_rate if cached else None
 
 
 def _from_cache(ledger: Ledger) -> Worker:
