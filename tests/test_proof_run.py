@@ -138,6 +138,47 @@ def test_an_undone_edit_recalls_everything(proved: Project) -> None:
     assert " 0 built" in said.stdout or "up to date" in said.stdout
 
 
+def test_a_bank_is_proved_with_other_settings_and_what_was_tried_is_recalled(proved: Project) -> None:
+    before = attempts(proved)
+    said = proved.coppice("bank", "x", "--timeout", "90s", "--output", "out/r.json", timeout=240, ORCH_MAX_LIGHT="3")
+    assert said.returncode == 0, said
+    assert said.stdout.splitlines()[-1] == "out/r.json"
+    found = json.loads(proved.read("out/r.json"))
+    assert [found[f"goals_{name}"] for name in ("total", "processed", "solved")] == [5, 5, 3]
+    assert found["strategies"] == {"micro": {"used": 5, "succeeded": 3}}
+    documented = {"timeout": 90.0, "max_heavy": 2, "max_light": 3, "cpu_target": 0.5, "profile": None}
+    assert documented.items() <= found["config"].items()
+    assert attempts(proved) == before
+    assert found["time_to_proof"] == results(proved)["time_to_proof"]
+
+
+def test_what_is_open_is_gone_on_with_for_so_long(proved: Project) -> None:
+    before = {each.key for each in attempts(proved)}
+    said = proved.coppice("bg", "--duration", "1s", timeout=240)
+    assert said.returncode == 0, said
+    assert "proved; 2 goals open, 0 of them never tried" in said.stdout
+    assert {each.key.budget for each in attempts(proved) if each.key not in before} <= {4.0}
+
+
+def test_it_ends_by_itself_when_all_is_proved_and_further_samples_are_others(project: Project) -> None:
+    goals = {name: EASY[name] for name in ("swap", "order")}
+    project.spec("x", SPEC)
+    project.write("bank.jsonl", bank(goals))
+    said = project.coppice("bg", "x", timeout=240)
+    assert said.returncode == 0, said
+    assert f"{LEDGER}: 2 goals, 2 proved; 0 goals open" in said.stdout
+    before = attempts(project)
+    project.spec("x", f"{SPEC}samples: 2\npass_at: [1, 2]\n")
+    said = project.coppice("x", timeout=240)
+    assert said.returncode == 0, said
+    found = results(project)
+    assert found["pass_at"] == {"1": 1.0, "2": 1.0}
+    assert [goal["proved"] for goal in found["goals"]] == [2, 2]  # type: ignore[attr-defined]
+    after = attempts(project)
+    assert [each for each in after if each.key.config == before[0].key.config] == before
+    assert len(after) == 4
+
+
 @pytest.fixture
 def begun(project: Project) -> Iterator[subprocess.Popen[str]]:
     """A build that is just searching, with two attempts behind it."""
