@@ -41,6 +41,7 @@ MAY_IMPORT = {
     "trust": [],
     "goals": ["errors"],
     "tactics": ["goals"],
+    "mcts": ["core", "errors", "goals", "tactics"],
     "proof": [
         "core",
         "errors",
@@ -71,6 +72,7 @@ PURE = [
     "trust",
     "goals",
     "edge.lean.model",
+    "mcts",
     "proof.model",
     *(f"proof.{name}" for name in ("bandits", "effort", "journal", "queues", "replaying", "schedule", "shape")),
     *(f"proof.{name}" for name in ("throttle", "trials")),

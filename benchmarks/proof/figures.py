@@ -34,7 +34,7 @@ def regret_svg(found: Mapping[str, Mapping[str, Curve]]) -> str:
     for title, of in found.items():
         lines = {name: Line(points, name in BESIDE) for name, points in of.items()}
         panels.append(Panel(title, lines))
-    return svg(panels, 3, "attempts, or goals that can be proved; upwards: what was lost")
+    return svg(panels, 3, "attempts, or goals; upwards: what was lost")
 
 
 def arms_table(items: Sequence[Item]) -> str:

@@ -154,9 +154,10 @@ class _Search:
         self.means.on_progress(Progress(trial, ended, recalled, *numbers))
 
     def _cancel(self, numbers: Iterable[int]) -> None:
+        """Once: a task that is cancelled again would not wait for what it is ending."""
         wanted = {*numbers}
         for task, trial in self.running.items():
-            if trial.number in wanted:
+            if trial.number in wanted and not task.cancelling():
                 task.cancel()
 
     def halt(self, why: str) -> None:
@@ -165,8 +166,7 @@ class _Search:
 
     async def _wind_down(self, error: BaseException) -> None:
         """Tell what ended meanwhile; a further fault is noted on the one that is raised."""
-        for task in self.running:
-            task.cancel()
+        self._cancel(trial.number for trial in self.running.values())
         while self.running:
             await asyncio.wait(self.running, return_when=asyncio.FIRST_COMPLETED)
             for task in self._ended():

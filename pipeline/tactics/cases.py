@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator
 from itertools import combinations
 
-from pipeline.tactics import syntax
+from pipeline.tactics import arithmetic, syntax
 from pipeline.tactics.goal import PrintedGoal, result
 from pipeline.tactics.move import QUICK, SHORT, Move
 from pipeline.tactics.scripts import cases as apart
 from pipeline.tactics.scripts import chain, within
+from pipeline.tactics.terms import Leaf, Number, Relation, shown
 
 COSTS = {"Bool": 0.3, "Nat": 0.8, "List": 0.8, "Option": 0.6, "Int": 1.5, "Fin": 1.5, "Prod": 0.4, "Sum": 0.6}
 
@@ -57,3 +58,8 @@ def orders(goal: PrintedGoal) -> Iterator[Move]:
             name = goal.fresh("hlt")[0]
             which = f"rcases {kind}.lt_trichotomy {one} {other} with {name} | {name} | {name}"
             yield Move(cost + 0.2 * place, "cases", which, QUICK)
+    match arithmetic.stated(goal)[-1:]:
+        case ((arithmetic.TARGET, Relation("=", Leaf(one), Number() as number)),) if goal.types.get(one) == "Int":
+            name = goal.fresh("hlt")[0]
+            which = f"rcases Int.lt_trichotomy {one} {shown(number, tight=True)} with {name} | {name} | {name}"
+            yield Move(0.7, "cases", which, QUICK)

@@ -98,9 +98,17 @@ def multiplied(goal: PrintedGoal) -> Iterator[str]:
         yield from product_of(one.name, other.name, integral=integral)
     for one in orders[:3]:
         yield from product_of(one.name, one.name, integral=integral)
-    integers = goal.of_type("Int")[:3]
-    for term in [*(f"({a} - {b})" for a, b in combinations(integers, 2)), *integers]:
+    integers = goal.of_type("Int")
+    differences = [f"({a} - {b})" for a, b in combinations(integers[:3], 2)]
+    for term in [*crossed(integers), *differences, *integers[:3]]:
         yield f"(show 0 ≤ {term} * {term} by (rcases Int.le_total 0 {term} with hs | hs; {nonneg()}))"
+
+
+def crossed(integers: list[str]) -> Iterator[str]:
+    """Of four, the differences of products of two and two."""
+    if len(integers) == 4:
+        a, b, c, d = integers
+        yield from (f"({a} * {d} - {b} * {c})", f"({a} * {c} - {b} * {d})", f"({a} * {b} - {c} * {d})")
 
 
 def nonneg() -> str:

@@ -88,7 +88,7 @@ def open_powers(goal: PrintedGoal) -> list[Power]:
 def kind(goal: PrintedGoal) -> str:
     """Of the numbers that are raised: exponents are naturals always."""
     integral = any(arithmetic.integral(one.relation, goal) for one in arithmetic.stated(goal))
-    return "Int" if integral or not arithmetic.stated(goal) else "Nat"
+    return "Int" if integral or (not arithmetic.stated(goal) and goal.of_type("Int")) else "Nat"
 
 
 def repeated(powers: list[Power], modulus: int) -> Iterator[Move]:
@@ -140,17 +140,21 @@ def proof(power: Power, start: int, period: int) -> str:
 def by_cases(power: Power, start: int, period: int, modulus: int, name: str) -> str:
     """The exponent is small, or one of a period beyond the start."""
     e, of = shown(power.exponent, tight=True), f"({power.base} : {power.kind})"
-    below = [f"{e} = {at}" for at in range(start)]
-    forms = [f"{e} = ({period} * (({e} - {start}) / {period}) + {start}) + {step}" for step in range(period)]
-    split = f"(have hr : {either([*below, *forms])} := by omega)"
-    small = "(rw [hr]; simp)"
-    times = f"({e} - {start}) / {period}"
-    whole = f"{period} * ({times}) + {start}"
-    residue = f"have hv : {of} ^ {e} % {modulus} = {of} ^ (({whole}) + _) % {modulus}"
-    same = f"{residue} := congrArg (fun k => {of} ^ k % {modulus}) hr; rw [{power.kind}.pow_add] at hv"
-    general = f"generalize {of} ^ ({whole}) = t at *; generalize {of} ^ {e} = u at *"
-    large = f"(have hq := {name}r ({times}); {same}; {general}; omega)"
-    return f"{split}; {cases('hr', start + period)} <;> (first | {large} | {small})"
+    times = f"(({e} - {start}) / {period})"
+    forms = [f"{e} = ({period} * {times} + {start}) + {step}" for step in range(period)]
+    split = f"have hr : {either([*(f'{e} = {at}' for at in range(start)), *forms])} := by omega"
+    law = f"{power.kind}.mul_{'mod' if power.kind == 'Nat' else 'emod'}"
+    value = f"(by (have hv := congrArg (fun k => {of} ^ k % {modulus}) hr); simp only at hv; rw [hv]; "
+    value += f"rw [{power.kind}.pow_add, {law}, {name}r {times}] <;> rfl)"
+    proofs = ["⟨hr, by rw [hr] <;> rfl⟩"] * start + [f"⟨by omega, by omega, {value}⟩"] * period
+    chosen = [f"(exact {alternative(place, len(proofs), one)})" for place, one in enumerate(proofs)]
+    return "; ".join([f"({split})", cases("hr", start + period), *chosen])
+
+
+def alternative(place: int, count: int, proof: str) -> str:
+    """Of so many joined by ∨."""
+    last = f"(Or.inl {proof})" if place < count - 1 else proof
+    return "(Or.inr " * place + last + ")" * place
 
 
 def cycle(base: int, modulus: int) -> tuple[int, int]:

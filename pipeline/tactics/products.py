@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations, combinations_with_replacement, permutations
 
-from pipeline.tactics import arithmetic
+from pipeline.tactics import arithmetic, numbers
 from pipeline.tactics.arithmetic import Stated
 from pipeline.tactics.goal import PrintedGoal
 from pipeline.tactics.move import LONG, MIDDLE, SHORT, Move
 from pipeline.tactics.scripts import chain
+from pipeline.tactics.terms import Operation
+from pipeline.tactics.witnesses import text
 
 CLOSE = "first | omega | grind -verbose"
 
@@ -22,6 +24,8 @@ def propose(goal: PrintedGoal) -> Iterator[Move]:
     yield from squares(goal, integers)
     yield from pairs(goal, bool(naturals), bool(integers))
     yield from cancelled(goal)
+    yield from shared(goal)
+    yield from without_powers(goal)
 
 
 def monotone(goal: PrintedGoal, naturals: list[str], integers: list[str]) -> Iterator[Move]:
@@ -75,6 +79,38 @@ def multiplied(one: Stated, other: Stated, *, naturals: bool, integers: bool) ->
         differences = f"(Int.sub_nonneg_of_le {one.name}) (Int.sub_nonneg_of_le {other.name})"
         yield 1.7, f"Int.mul_nonneg {differences}"
         yield 1.8, f"Int.mul_pos (Int.sub_pos_of_lt {one.name}) (Int.sub_pos_of_lt {other.name})"
+
+
+def shared(goal: PrintedGoal) -> Iterator[Move]:
+    """A variable that every term of an equation has as a factor, taken out of all of them."""
+    for one in arithmetic.equations(goal):
+        integral = arithmetic.integral(one.relation, goal)
+        sides = [numbers.polynomial(side, naturals=not integral) for side in (one.relation.left, one.relation.right)]
+        monomials = [set(dict(monomial)) for side in sides for monomial in side]
+        for name in sorted(set.intersection(*monomials)) if all(sides) else ():
+            left, right = (
+                text({without(name, monomial): factor for monomial, factor in side.items()}) for side in sides
+            )
+            owner = "Int" if integral else "Nat"
+            zero = "by first | omega | (intro hz; subst hz; simp_all; done)" if integral else "by first | omega | grind"
+            same = f"show {name} * ({left}) = {name} * ({right}) by grind -verbose"
+            fact = f"{owner}.eq_of_mul_eq_mul_left ({zero}) ({same})"
+            yield Move(0.4, "products", f"have {goal.fresh('hq')[0]} : {left} = {right} := {fact}", MIDDLE)
+
+
+def without_powers(goal: PrintedGoal) -> Iterator[Move]:
+    """Equal powers of naturals: of the same exponent, of the same base."""
+    name = goal.fresh("hq")[0]
+    for one in arithmetic.equations(goal):
+        match (one.relation.left, one.relation.right):
+            case (Operation("^", (a, m)), Operation("^", (b, n))) if (a == b) != (m == n):
+                law = "Nat.pow_left_inj" if m == n else "Nat.pow_right_inj"
+                yield Move(0.4, "products", f"have {name} := ({law} (by omega)).mp {one.name}", SHORT)
+
+
+def without(name: str, monomial: numbers.Monomial) -> numbers.Monomial:
+    """The monomial divided by a variable in it."""
+    return tuple((each, times - (each == name)) for each, times in monomial if each != name or times > 1)
 
 
 def cancelled(goal: PrintedGoal) -> Iterator[Move]:

@@ -72,8 +72,20 @@ def names_in(congruences: Iterable[Congruence]) -> list[str]:
 def aims(goal: PrintedGoal, modulus: int) -> list[Congruence] | None:
     """What the target says modulo the number, its alternatives; None where it says more than that."""
     alternatives = [terms.read_relation(part) for part in syntax.parts(goal.target, "∨")]
-    found = [congruence(one, modulus, goal, exact=True) if one else None for one in alternatives]
+    found = [congruence(uncut(one), modulus, goal, exact=True) if one else None for one in alternatives]
     return [one for one in found if one] if found and all(found) else None
+
+
+def uncut(relation: Relation) -> Relation:
+    """`m ∣ a - b`, for which it is enough that a and b are the same modulo m, of naturals too."""
+    match relation:
+        case Relation("∣", Number() as number, Operation("-", (left, right)), True):
+            pass
+        case Relation("=", Operation("%", (Operation("-", (left, right)), Number() as number)), Number(0), True):
+            pass
+        case _:
+            return relation
+    return Relation("=", Operation("%", (left, number)), Operation("%", (right, number)))
 
 
 def congruence(relation: Relation, modulus: int, goal: PrintedGoal, *, exact: bool = False) -> Congruence | None:
@@ -115,7 +127,7 @@ def meets(one: Congruence, point: dict[str, int]) -> bool:
 def computed(goal: PrintedGoal, modulus: int, cost: float) -> Move:
     """What the relations say modulo the number, computed for all residues of their leaves."""
     facts = [fact.relation for fact in arithmetic.known(goal) if congruence(fact.relation, modulus, goal)]
-    targets = [one for part in syntax.parts(goal.target, "∨") if (one := terms.read_relation(part))]
+    targets = [uncut(one) for part in syntax.parts(goal.target, "∨") if (one := terms.read_relation(part))]
     relations = [*facts, *targets]
     sides = list(dict.fromkeys(side for one in relations for side in looked_at(one, goal)))
     sides = [side for side in sides if not isinstance(side.term, Number)]

@@ -43,7 +43,9 @@ def arithmetic(goal: PrintedGoal) -> Iterator[Move]:
             yield Move(1.1, "rewriting", f"(simp [{out}] at *; omega)", MIDDLE, closing=True)
             yield Move(1.3, "rewriting", f"simp [{out}] at *", MIDDLE)
             if "^" in goal.said:
-                yield Move(0.7, "rewriting", f"simp only [{kind}.pow_succ] at *", SHORT)
+                yield Move(
+                    0.7, "rewriting", f"simp only [{kind}.pow_succ, {kind}.pow_zero, {kind}.one_mul] at *", SHORT
+                )
 
 
 def sides(goal: PrintedGoal) -> Iterator[Move]:

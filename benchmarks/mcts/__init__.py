@@ -1,0 +1,1 @@
+"""What the search for proofs by MCTS costs and what it comes to."""
