@@ -151,6 +151,15 @@ def test_keys_are_those_of_goals_and_not_of_names(pool: Pool) -> None:
     assert {len(key) for key in keys} == {64}
 
 
+def test_the_same_words_after_other_commands_have_another_key(pool: Pool) -> None:
+    keys = []
+    for number in (2, 2, 3):
+        session, start = pool.open(Theorem("a", "two = 2", (f"def two := {number}",)))
+        keys.append(session.key(start))
+        session.close()
+    assert keys[0] == keys[1] != keys[2]
+
+
 def test_a_closed_session_is_closed(pool: Pool) -> None:
     session, start = pool.open(SWAP)
     session.close()

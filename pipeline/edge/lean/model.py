@@ -109,7 +109,8 @@ class Session(Protocol):
         """On the first goal of `state`, for at most so many seconds."""
 
     def key(self, state: TacticState, goal: int = 0) -> str:
-        """The same for goals that differ only in names, the order of hypotheses and what is implicit."""
+        """The same for goals after the same commands that differ only in names, the order of hypotheses and what is
+        implicit."""
 
     def close(self) -> None: ...
 

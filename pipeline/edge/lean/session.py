@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any
 
+from pipeline.edge.lean import keys
 from pipeline.edge.lean.model import (
     TRUSTED,
     LeanCrash,
@@ -32,7 +32,7 @@ class ReplSession:
 
     def __init__(self, theorem: Theorem, slot: Slot, stop: Stop | None = None) -> None:
         self._slot, self._stop = slot, stop
-        self._trail = Trail(theorem)
+        self._trail, self._before = Trail(theorem), theorem.before
         self._is_open = True
 
     def begin(self) -> TacticState:
@@ -71,7 +71,7 @@ class ReplSession:
             raise LeanCrash(f"no key for {state.goals[goal]}: {told(error)}") from error
         if "error" in answer:
             raise LeanCrash(f"no key for {state.goals[goal]}: {answer['error']}")
-        return sha256(answer["exact"].encode()).hexdigest()
+        return keys.key(self._before, answer["exact"])
 
     def _ask(self, state: int, request: Mapping[str, Any], timeout: float) -> dict[str, Any]:
         if not self._is_open:
