@@ -25,6 +25,7 @@ from pipeline.edge.lean.warm import PREPARING, Warm
 
 GRACE = 3.0  # seconds that a tactic may take longer than it should before its process is killed: what a new one costs
 GIVEN_UP = ("sorry", "admit")
+TOO_LARGE = "!"  # a goal that was not written down: what follows is numbers that mean nothing in another process
 
 
 class ReplSession:
@@ -71,6 +72,8 @@ class ReplSession:
             raise LeanCrash(f"no key for {state.goals[goal]}: {told(error)}") from error
         if "error" in answer:
             raise LeanCrash(f"no key for {state.goals[goal]}: {answer['error']}")
+        if answer["exact"].startswith(TOO_LARGE):
+            return keys.key((*self._before, *self._trail.way(state.id)), f"{TOO_LARGE}{goal}")
         return keys.key(self._before, answer["exact"])
 
     def _ask(self, state: int, request: Mapping[str, Any], timeout: float) -> dict[str, Any]:
