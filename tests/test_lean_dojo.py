@@ -158,6 +158,8 @@ def test_what_is_not_wanted_any_more_is_interrupted_and_leaves_nothing_behind(se
         session.run_tac(first, SLOW, 60)
     session.close()
     assert not place.running()
+    with pytest.raises(ValueError, match="closed"):
+        session.run_tac(first, "skip", 20)
     copy = next(kept.cache().glob("leandojo-*/cache/gitpython-*/demo"))
     assert not [*copy.glob("Goal*.lean")]
 

@@ -53,6 +53,8 @@ class DojoSession:
         return self._dojo.file if self._dojo else ""
 
     def run_tac(self, state: TacticState, tactic: str, timeout: float) -> TacticResult:
+        if not self._is_open:
+            raise ValueError("the session is closed")  # a Dojo opened now would be nobody's to end
         if tactic.strip() in GIVEN_UP:
             return ProofGivenUp()
         if why := refused_tactic(tactic):
