@@ -9,6 +9,7 @@ from pipeline.edge.lean import dojo_reading
 from pipeline.edge.lean.dojo_process import DojoProcess
 from pipeline.edge.lean.dojo_refusing import refused_tactic
 from pipeline.edge.lean.model import (
+    GIVEN_UP,
     LeanCrash,
     LeanError,
     ProofFinished,
@@ -23,7 +24,6 @@ from pipeline.edge.process import Stopping
 
 GRACE = 5.0  # seconds after which the process of a Dojo is killed that did not say itself that time is over
 REPLAY = 60.0
-GIVEN_UP = ("sorry", "admit")
 
 
 Opening = Callable[[], tuple[DojoProcess, dict[str, Any]]]

@@ -8,6 +8,7 @@ from typing import Any
 
 from pipeline.edge.lean import keys
 from pipeline.edge.lean.model import (
+    GIVEN_UP,
     TRUSTED,
     LeanCrash,
     LeanError,
@@ -24,7 +25,6 @@ from pipeline.edge.lean.trail import Step, Trail, told
 from pipeline.edge.lean.warm import PREPARING, Warm
 
 GRACE = 3.0  # seconds that a tactic may take longer than it should before its process is killed: what a new one costs
-GIVEN_UP = ("sorry", "admit")
 TOO_LARGE = "!"  # a goal that was not written down: what follows is numbers that mean nothing in another process
 
 
