@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.edge.lean import process
+from pipeline.edge.lean import native, process
 from pipeline.edge.lean.process import Command, Repl
 from pipeline.edge.lean.toolchain import ready
 from pipeline.edge.process import Processes
@@ -27,8 +27,7 @@ def importing(folder: Path, modules: Mapping[str, str]) -> Command:
         (folder / f"{name}.lean").write_text(text)
         argv = [*toolchain.lean, f"--root={folder}", "-o", str(folder / f"{name}.olean"), str(folder / f"{name}.lean")]
         subprocess.run(argv, env=toolchain.environment, cwd=folder, check=True, capture_output=True)
-    imports = "".join(f"import {name}\n" for name in modules)
-    (folder / "Main.lean").write_text(REPL.read_text().replace("#serve", f"{imports}#serve"))
+    (folder / "Main.lean").write_text(native.importing(REPL.read_text(), modules))
     placed = toolchain.command(folder / "Main.lean")
     return replace(placed, env={"LEAN_PATH": f"{placed.env['LEAN_PATH']}:{folder}"})
 
