@@ -244,6 +244,20 @@ def test_an_interrupt_ends_it_in_order(project: Project, begun: subprocess.Popen
     assert not [each for each in attempts(project) if each.error and "timeout" not in each.error]
 
 
+def test_an_interrupted_bank_says_where_its_attempts_are(project: Project) -> None:
+    project.write("bank.jsonl", bank({**EASY, **HARD}))
+    with project.popen("bank", "bank.jsonl", ORCH_PROFILE="0") as build:
+        until(build, "bank:prove: 1 of 5")
+        build.send_signal(signal.SIGINT)
+        _, err = build.communicate(timeout=60)
+    assert build.returncode == 130, err
+    assert f"every attempt that ended is in {LEDGER}" in err
+    assert not os.path.exists(project.root / "bench")
+    with closing(Reader(str(project.root / LEDGER))) as reader:
+        assert reader.stats().attempts
+        assert reader.stats().frontier == len(HARD) + len(EASY) - reader.stats().proved > 0
+
+
 def test_no_ledger_is_no_search(project: Project) -> None:
     project.spec("x", SPEC + "ledger: notes.txt\n")
     project.write("bank.jsonl", bank(EASY))
