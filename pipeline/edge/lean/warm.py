@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ ENVIRONMENTS = 32  # more are forgotten as soon as nobody needs them
 PREPARING = 60.0  # seconds for commands that stand before a theorem
 GROWTH = 1.25  # a process that is as large as it may be when it starts may yet grow by so much
 WATCH = 0.5  # seconds between looks at how large it is
+_SORRY = re.compile(r"^declaration uses .sorry.")
 
 
 class Ask(Protocol):
@@ -64,6 +66,11 @@ class Warm:
 
 
 def _wrong(answer: Mapping[str, Any]) -> str:
-    """With commands: they were refused, or one has an error."""
-    errors = [message["data"] for message in answer.get("messages", ()) if message["severity"] == "error"]
+    """With commands: they were refused, one has an error, or leaves something to be proved."""
+    errors = [message["data"] for message in answer.get("messages", ()) if _is_wrong(message)]
     return str(answer.get("error") or next(iter(errors), ""))
+
+
+def _is_wrong(message: Mapping[str, Any]) -> bool:
+    """No proof could rest on what Lean only warns of."""
+    return message["severity"] == "error" or _SORRY.search(message["data"]) is not None
