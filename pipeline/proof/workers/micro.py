@@ -23,7 +23,7 @@ from pipeline.proof.model import Result
 from pipeline.proof.workers import search_script
 from pipeline.proof.workers.search import Answer, Options, Search
 
-CODE = "micro 2"  # raised when the same goal may end otherwise; no seed changes what it does
+CODE = "micro 2"  # raised when the same goal may end otherwise
 LEAST = 0.02  # seconds: with less left nothing is asked
 REPLAY = 30.0  # seconds for the whole proof once more
 
