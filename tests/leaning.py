@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,9 +35,10 @@ def importing(folder: Path, modules: Mapping[str, str]) -> Command:
 @contextmanager
 def started(how: Command | None = None) -> Iterator[Repl]:
     """A process of it, to which one speaks the protocol itself."""
-    repl = Repl(how or command(), Processes(["lean"]))
-    try:
-        repl.await_ready()
-        yield repl
-    finally:
-        repl.end()
+    with closing(Processes(["lean"])) as processes:
+        repl = Repl(how or command(), processes)
+        try:
+            repl.await_ready()
+            yield repl
+        finally:
+            repl.end()
