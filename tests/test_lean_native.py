@@ -99,9 +99,10 @@ def test_the_version_changes_with_the_sources_of_the_project(path: Path, tmp_pat
 
 def test_a_project_names_its_libraries_in_either_lakefile(tmp_path: Path) -> None:
     (tmp_path / "lakefile.lean").write_text(
-        "import Lake\nlean_lib «Sums» where\n  x := 1\n@[default_target]\nlean_lib B\n"
+        "import Lake\nlean_lib «Sums» where\n  x := 1\n@[default_target]\nlean_lib B\nlean_lib «my-own»\n"
     )
-    assert native.libraries(tmp_path) == ["Sums", "B"]
+    assert native.libraries(tmp_path) == ["Sums", "B", "my-own"]
+    assert "\nimport B\nimport «my-own»\n#serve" in native.importing(REPL.read_text(), ["B", "my-own"])
     (tmp_path / "lakefile.toml").write_text(LAKEFILE)
     assert native.libraries(tmp_path) == ["Sums"]
 
