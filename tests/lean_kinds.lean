@@ -10,5 +10,9 @@ meta def told (out : IO.FS.Stream) (kinds : List SyntaxNodeKind) : IO Unit := do
     told out rest
 
 elab "#kinds" : command => do
-  told (← IO.getStdout) (Parser.getSyntaxNodeKinds (← getEnv))
+  -- written as the REPL writes, at once; ALL: so that a list that was cut short is not taken for all of it
+  let out := IO.FS.Stream.ofHandle (← IO.FS.Handle.mk "/dev/stdout" .write)
+  told out (Parser.getSyntaxNodeKinds (← getEnv))
+  out.putStr "ALL\n"
+  out.flush
 #kinds

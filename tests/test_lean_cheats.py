@@ -81,6 +81,7 @@ HIDING = {
 public meta import Coppice
 public section
 theorem told : False := sorry
+private theorem hidden : False := sorry
 @[expose] def defined : Unit → False := fun _ => sorry
 @[expose] def shown : Nat := 3
 axiom ours : False

@@ -51,6 +51,7 @@ for line in sys.stdin:
     match asked.get("tactic", asked.get("statement", "")).split():
         case ["pid"]: answer["goals"] = [f"⊢ {os.getpid()}"]
         case ["sleep", seconds]: time.sleep(float(seconds))
+        case _ if asked["cmd"] == "key": os._exit(1)
         case ["grow", size]: kept.append(os.urandom(int(size)))
         case _ if hangs: time.sleep(60)
         case ["hang"]: hangs = True
@@ -150,6 +151,16 @@ def test_a_replay_that_gives_something_else_is_a_crash(pooled: Pooled) -> None:
     os.waitid(os.P_PID, pool.pids()[0], os.WEXITED | os.WNOWAIT)
     with pytest.raises(LeanCrash, match=rf"a: state 1 is ⊢ \d+ now; it was {place.pp}"):
         session.run_tac(place, "skip", 9)
+
+
+def test_a_goal_whose_key_ends_the_process_is_known_by_its_words(pooled: Pooled) -> None:
+    pool = pooled()
+    found = []
+    for statement in ("⊢ p", "⊢ p", "⊢ q"):
+        session, start = pool.open(replace(ANY, statement=statement))
+        found.append(session.key(start))
+        assert isinstance(session.run_tac(start, "skip", 9), TacticState)
+    assert found[0] == found[1] != found[2]
 
 
 def test_states_of_closed_sessions_are_dropped_with_the_next(pooled: Pooled, tmp_path: Path) -> None:

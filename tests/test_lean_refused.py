@@ -46,6 +46,7 @@ def kinds() -> set[str]:
     done = subprocess.run(
         command.argv, env=dict(command.env), cwd=command.cwd, capture_output=True, encoding="utf-8", check=False
     )
+    assert done.stdout.endswith("\nALL\n"), (done.returncode, done.stderr[-2000:])
     return {line.removeprefix("KIND ") for line in done.stdout.splitlines() if line.startswith("KIND ")}
 
 

@@ -20,7 +20,8 @@ WRITTEN_FOR = "4.28"
 INSTALL = "install elan (https://lean-lang.org/install), or take the backend wasm"
 PASSED = ("PATH", "HOME", "ELAN_HOME", "LEAN_PATH")
 _VERSION = re.compile(r"version ([^,)]+)")
-_LIBRARY = re.compile(r"^\s*lean_lib\s+«?([\w.]+)»?", re.MULTILINE)
+_LIBRARY = re.compile(r"^\s*lean_lib\s+(?:«([^»]+)»|([\w.]+))", re.MULTILINE)
+_PLAIN = re.compile(r"[^\W\d][\w.]*")
 
 
 def command(repl: Path, project: str) -> Command:
@@ -78,14 +79,15 @@ def libraries(project: Path) -> list[str]:
         listed = tomllib.loads(toml.read_text()).get("lean_lib", [])
         return [root for each in listed for root in each.get("roots", [each["name"]])]
     if lean.exists():
-        return _LIBRARY.findall(lean.read_text())
+        return [quoted or plain for quoted, plain in _LIBRARY.findall(lean.read_text())]
     raise LeanStartError(f"{project} has neither lakefile.toml nor lakefile.lean: it is no lake project")
 
 
 def importing(repl: str, modules: Iterable[str]) -> str:
     """After all that it imports itself: what stands before `Lean` would be believed as a part of it is."""
     head, serve, _ = repl.partition("#serve")
-    return "".join([head, *(f"import {name}\n" for name in modules), serve, "\n"])
+    named = (name if _PLAIN.fullmatch(name) else f"«{name}»" for name in modules)
+    return "".join([head, *(f"import {name}\n" for name in named), serve, "\n"])
 
 
 def _placed(text: str) -> Path:

@@ -49,5 +49,7 @@ def _compile(argv: Sequence[str], env: Mapping[str, str], cwd: str, new: Path) -
     except (OSError, subprocess.TimeoutExpired) as error:
         raise LeanStartError(f"the REPL could not be compiled: {error}") from error
     if done.returncode or not written.with_suffix(".olean").exists():
-        said = [line for line in (done.stdout + done.stderr).splitlines() if "error" in line]
-        raise LeanStartError("this Lean does not compile the REPL:\n" + "\n".join(said[:5]))
+        printed = (done.stdout + done.stderr).splitlines()
+        said = [line for line in printed if "error" in line][:5] or printed[-5:]
+        what = f"this Lean does not compile the REPL; it ended with {done.returncode}:"
+        raise LeanStartError("\n".join([what, *said]))

@@ -133,6 +133,12 @@ def before (first rest : List Syntax) : List Syntax := Id.run do
   for s in first do all := s :: all
   return all
 
+/-- Lean runs the syntax that a constant has as its value: what made it was code. -/
+def isHidden (n : Name) : Bool :=
+  match n.eraseMacroScopes with
+  | .str _ s => s == "autoParam"
+  | _ => false
+
 /-- Why any of them is refused, if one is.  It does not call itself deeper for deeper trees: they may be very deep. -/
 partial def refusedAmong? (rules : Rules) (all : List Syntax) : Option String :=
   match all with
@@ -140,6 +146,9 @@ partial def refusedAmong? (rules : Rules) (all : List Syntax) : Option String :=
   | .node info k args :: rest => match own? rules k (.node info k args) with
     | some why => some why
     | none => refusedAmong? rules (before args.toList rest)
+  | .ident _ _ n _ :: rest =>
+    if isHidden n then refuse n.toString "the tactic that it names stands nowhere to be looked at"
+    else refusedAmong? rules rest
   | _ :: rest => refusedAmong? rules rest
 
 def refused? (rules : Rules) (stx : Syntax) : Option String := refusedAmong? rules [stx]
