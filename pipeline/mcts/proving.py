@@ -86,7 +86,7 @@ def written(tree: Tree, trying: Trying) -> tuple[str, ...]:
     """The proof, a line each; nothing where there is none."""
     if tree.root.status != SOLVED:
         return ()
-    return tuple(limits.parted(line)[0] for line in scripts.lines(tree.root, lambda node: trying.taken(node).prelude))
+    return tuple(limits.parted(line)[0] for line in scripts.lines(tree.root, trying.prelude))
 
 
 def judged(theorem: Theorem, lean: Lean, script: Sequence[str], stop: Stop | None = None) -> str:

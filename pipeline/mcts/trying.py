@@ -14,7 +14,7 @@ from pipeline.mcts.nodes import Node
 from pipeline.mcts.priors import Priors, Proposal
 from pipeline.mcts.rewards import Rewards
 from pipeline.mcts.tree import Tree
-from pipeline.tactics.goal import read
+from pipeline.tactics.goal import INACCESSIBLE, read
 from pipeline.tactics.naming import new_names
 
 PREPARING = 10.0  # seconds to bring a goal to the front
@@ -125,6 +125,10 @@ class Trying:
         for each in reversed(way):
             self._taken[each.number] = self._prepared(each)
         return self._taken[node.number]
+
+    def prelude(self, node: Node) -> tuple[str, ...]:
+        """What stands before the tactic of the goal in a script; nothing need be asked of Lean where all has a name."""
+        return self.taken(node).prelude if INACCESSIBLE in node.names else ()
 
     def _prepared(self, node: Node) -> Taken:
         state, place = self._stood(node)
