@@ -11,7 +11,16 @@ from typing import Any, NamedTuple
 import pytest
 from leaning import command
 
-from pipeline.edge.lean.model import Interrupted, Lean, Theorem
+from pipeline.edge.lean.model import (
+    Interrupted,
+    Lean,
+    LeanCrash,
+    Session,
+    Stop,
+    TacticResult,
+    TacticState,
+    Theorem,
+)
 from pipeline.edge.lean.pool import Pool
 from pipeline.edge.process import Processes
 from pipeline.mcts import priors, rewards
@@ -162,6 +171,52 @@ def test_a_search_that_was_interrupted_goes_on_where_it_was(lean: Lean, cut: int
     assert found._replace(calls={}) == whole.found._replace(calls={})
     assert found.calls["tactics"] == whole.found.calls["tactics"] - answered
     assert found.calls["again"] or cut == 2
+
+
+class Losing:
+    """A Lean whose sessions are lost for good at some of the tactics: at every third."""
+
+    def __init__(self, lean: Lean) -> None:
+        self.lean = lean
+        self.version, self.check, self.close = lean.version, lean.check, lean.close
+
+    def open(self, theorem: Theorem, stop: Stop | None = None) -> tuple[Session, TacticState]:
+        session, state = self.lean.open(theorem, stop)
+        return LosingSession(session), state
+
+
+class LosingSession:
+    def __init__(self, session: Session) -> None:
+        self.session, self.asked = session, 0
+        self.key, self.close = session.key, session.close
+
+    def run_tac(self, state: TacticState, tactic: str, timeout: float) -> TacticResult:
+        self.asked += 1
+        if self.asked % 3 == 0:
+            raise LeanCrash("it ended")
+        return self.session.run_tac(state, tactic, timeout)
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_what_could_not_be_tried_when_a_process_was_lost_is_tried_later(lean: Lean, attempts: int) -> None:
+    tactics = ("intro p q hp", "constructor", "exact hp", "skip")
+    rules = Rules(Budget(200), expansion=Expansion(ALL_SUCCESSES, attempts))
+    whole, lost = (searched(each, "∀ p q : Prop, p → p ∧ q", tactics, rules) for each in (lean, Losing(lean)))
+    for run in (whole, lost):
+        assert {tuple(sorted(each)) for each in unproved(run).values()} == {tuple(sorted(tactics))}
+    assert lost.found.status == whole.found.status == "dead"
+    assert len(lost.trace) > len(whole.trace)
+    assert any(json.loads(each)["reason"] == "no_goal" for each in lost.trace) or attempts > 1
+
+
+def unproved(run: Searched) -> dict[int, list[str]]:
+    """What was tried on each goal that was not proved."""
+    told = [json.loads(each) for each in run.trace]
+    proved = {each["node"]["id"] for each in told if each["node"]["status"] == "solved"}
+    found: dict[int, list[str]] = {each["node"]["id"]: [] for each in told if each["node"]["id"] not in proved}
+    for each in told:
+        found.get(each["node"]["id"], []).extend(attempt["tactic"] for attempt in each["attempts"])
+    return found
 
 
 def test_a_journal_of_another_search_is_not_gone_on_with(lean: Lean) -> None:
