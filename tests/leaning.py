@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.edge.lean import process
+from pipeline.edge.lean import native, process
 from pipeline.edge.lean.process import Command, Repl
 from pipeline.edge.lean.toolchain import ready
 from pipeline.edge.process import Processes
@@ -27,8 +27,7 @@ def importing(folder: Path, modules: Mapping[str, str]) -> Command:
         (folder / f"{name}.lean").write_text(text)
         argv = [*toolchain.lean, f"--root={folder}", "-o", str(folder / f"{name}.olean"), str(folder / f"{name}.lean")]
         subprocess.run(argv, env=toolchain.environment, cwd=folder, check=True, capture_output=True)
-    imports = "".join(f"import {name}\n" for name in modules)
-    (folder / "Main.lean").write_text(REPL.read_text().replace("#serve", f"{imports}#serve"))
+    (folder / "Main.lean").write_text(native.importing(REPL.read_text(), modules))
     placed = toolchain.command(folder / "Main.lean")
     return replace(placed, env={"LEAN_PATH": f"{placed.env['LEAN_PATH']}:{folder}"})
 
@@ -36,9 +35,10 @@ def importing(folder: Path, modules: Mapping[str, str]) -> Command:
 @contextmanager
 def started(how: Command | None = None) -> Iterator[Repl]:
     """A process of it, to which one speaks the protocol itself."""
-    repl = Repl(how or command(), Processes(["lean"]))
-    try:
-        repl.await_ready()
-        yield repl
-    finally:
-        repl.end()
+    with closing(Processes(["lean"])) as processes:
+        repl = Repl(how or command(), processes)
+        try:
+            repl.await_ready()
+            yield repl
+        finally:
+            repl.end()

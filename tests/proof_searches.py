@@ -17,11 +17,13 @@ TEXTS = ("∀ n : Nat, n + 0 = n", "∀ p q : Prop, p ∧ q → q ∧ p", "∃ x
 
 
 class Case(NamedTuple):
-    """`can` says at which level, if at any, a strategy proves a goal; `cached` how well the cache did."""
+    """`can` says at which level, if at any, a strategy proves a goal; `cached` how well the cache did; `known` of which
+    attempts, by goal, strategy and level, it is recalled how they end."""
 
     rules: Rules
     goals: tuple[Goal, ...]
     cached: dict[str, float]
+    known: list[tuple[str, str, int]]
     can: dict[tuple[str, str], int]
     processes: int
     seed: int
@@ -55,14 +57,18 @@ def cases(draw: st.DrawFn, stops: bool = False) -> Case:
     how = {
         "bandit": draw(st.sampled_from([*BANDITS])),
         "cpu_target": draw(st.sampled_from([None, 0.5])),
+        "rounds": draw(st.booleans()),
         **{name: draw(st.integers(1, 3)) for name in ("speculate", "levels", "light", "heavy")},
     }
     goals = tuple(goal(n, draw(few), draw(few)) for n in range(draw(st.integers(1, 9))))
     cached = draw(st.dictionaries(st.sampled_from([each.id for each in goals]), few, max_size=3))
     pairs = st.tuples(st.sampled_from([each.id for each in goals]), st.sampled_from([*names, "cache"]))
     can = draw(st.dictionaries(pairs, st.integers(0, 2), max_size=12))
+    made = st.tuples(pairs, st.integers(0, 2)).map(lambda each: (*each[0], each[1]))
+    known = draw(st.lists(made, unique=True, max_size=6))
     stop_after = draw(st.integers(0, 12)) if stops else None
-    return Case(rules(*names, **how), goals, cached, can, draw(st.integers(1, 5)), draw(st.integers(0, 99)), stop_after)
+    numbers = draw(st.integers(1, 5)), draw(st.integers(0, 99))
+    return Case(rules(*names, **how), goals, cached, known, can, *numbers, stop_after)
 
 
 def proves(case: Case, trial: Trial) -> bool:
@@ -73,7 +79,8 @@ def begun(case: Case) -> Played:
     lines: list[str] = []
     journalled = Journalled(case.rules, lines.append)
     for each in case.goals:
-        journalled.add(each, case.cached.get(each.id))
+        known = [(name, level) for goal_id, name, level in case.known if goal_id == each.id]
+        journalled.add(each, case.cached.get(each.id), known)
     return Played(journalled, lines, [], [])
 
 

@@ -53,11 +53,11 @@ def test_blank_lines_comments_and_a_byte_order_mark_are_passed_over_and_lines_st
         (row(id="two words"), "1: id: 'two words' is no name"),
         (row(id="../a"), "1: id: '../a' is no name"),
         (row(id="\u202ea"), "1: id: '\\u202ea' is no name"),
-        (row(id="a" * 101), "is no name"),
+        (row(id="a" * 101), "1: id: 'aaa"),
         (row(goal=None), "1: a: goal: found null; use a Lean proposition as text"),
         (row(goal=" \n"), "1: a: goal: it is empty; write a Lean proposition"),
         (row(goal="a\0b"), "1: a: goal: the character U+0000 at 2 cannot be in it"),
-        (row(goal="\ud800"), "the character U+D800 at 1 cannot be in it"),
+        (row(goal="\ud800"), "1: a: goal: the character U+D800 at 1 cannot be in it"),
         (row(goal="1" * (LONGEST_TEXT + 1)), "1: a: goal: 20,001 characters; at most 20,000"),
         (row(difficulty="hard"), "1: a: difficulty: found text; use a number from 0 to 1"),
         (row(difficulty=True), "1: a: difficulty: found true or false; use a number"),
@@ -78,7 +78,7 @@ def test_blank_lines_comments_and_a_byte_order_mark_are_passed_over_and_lines_st
     ],
 )
 def test_what_is_wrong_is_said_with_its_line(text: bytes, message: str) -> None:
-    assert f"bank.jsonl:{message}" in why(text) or message in why(text)
+    assert why(text).startswith(f"bank.jsonl:{message}")
     assert "\n" not in why(text)
 
 

@@ -51,7 +51,6 @@ MAY_IMPORT = {
         "edge.job",
         "edge.lean",
         "edge.ledger",
-        "edge.lines",
         "edge.load",
         "edge.process",
         "goals",

@@ -158,6 +158,8 @@ def test_what_is_not_wanted_any_more_is_interrupted_and_leaves_nothing_behind(se
         session.run_tac(first, SLOW, 60)
     session.close()
     assert not place.running()
+    with pytest.raises(ValueError, match="closed"):
+        session.run_tac(first, "skip", 20)
     copy = next(kept.cache().glob("leandojo-*/cache/gitpython-*/demo"))
     assert not [*copy.glob("Goal*.lean")]
 
@@ -195,10 +197,19 @@ def test_a_theorem_that_is_not_in_its_file_is_no_start(place):
         place.dojos().open(Theorem("Demo.swop", "", file=lean_traces.FILE))
 
 
-def test_without_lake_nothing_is_started(place):
-    missing = place._replace(env={**place.env, "PATH": "/nowhere"})
-    with pytest.raises(LeanStartError, match="needs `lake`, which is not on the PATH"):
-        missing.dojos().open(SWAP)
+def test_without_lake_nothing_is_started_and_the_next_may_try(place):
+    dojos, stop = place._replace(env={**place.env, "PATH": "/nowhere"}).dojos(), threading.Event()
+    for _ in range(2):  # there is room for one, which who fails leaves
+        with pytest.raises(LeanStartError, match="needs `lake`, which is not on the PATH"):
+            dojos.open(SWAP, stop)
+        stop.set()  # were there no room, nobody would wait for it
+
+
+def test_who_waits_for_room_is_interrupted(place):
+    dojos, stop = place.dojos(), threading.Event()
+    stop.set()
+    with dojos._room, pytest.raises(Interrupted):
+        dojos.open(SWAP, stop)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from pipeline.edge.lean import dojo_files, dojo_reading
 from pipeline.edge.lean.dojo_files import Checked
-from pipeline.edge.lean.dojo_refusing import refused_statement, refused_tactic, refused_text
+from pipeline.edge.lean.dojo_refusing import refused_before, refused_statement, refused_tactic, refused_text
 from pipeline.edge.lean.model import LeanError, Theorem
 
 RUN_CODE = [
@@ -75,10 +75,38 @@ def test_usual_tactics_are_not_refused(tactic):
 
 
 @pytest.mark.parametrize(
-    "before", ["open Nat", "def twice (n : Nat) := 2 * n", 'local notation "Naturals" => Nat', "import A.B"]
+    "before",
+    [
+        "open Nat",
+        "def twice (n : Nat) := 2 * n",
+        'local notation "Naturals" => Nat',
+        "import A.B",
+        "@[simp, grind =] theorem a : 1 = 1 := rfl",
+        "attribute [local instance 100] Classical.propDecidable",
+        "attribute [-simp] Nat.add_comm",
+    ],
 )
 def test_definitions_and_notations_may_stand_before_a_statement(before):
-    assert refused_text(before) == ""
+    assert refused_before(before) == ""
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        *RUN_CODE,
+        'macro "win" : tactic => `(tactic| sorry)',
+        "@[tactic Lean.Parser.Tactic.skip] def win := fun _ => Lean.Elab.Tactic.setGoals []",
+        "@[simp, term_elab x] def win := 1",
+        "attribute [tactic x] win",
+        "attribute [simp, local tactic x] win",
+        "attribute /- -/ [tactic x] win",
+        "@[simp [x], tactic x] def win := 1",
+        "@[] def win := 1",
+        "theorem win (h : autoParam False made) : False := h",
+    ],
+)
+def test_what_becomes_a_part_of_lean_does_not_stand_before_a_statement(before):
+    assert refused_before(before)
 
 
 @pytest.mark.parametrize(
@@ -90,6 +118,7 @@ def test_definitions_and_notations_may_stand_before_a_statement(before):
         ("(True", "not closed"),
         ("(1 = 1]", "closes nothing"),
         ("True = by run_tac x", "runs code"),
+        ('"" = r"\\") := rfl theorem y : (1 = 1 ∧ "a" = "a"', "begins a command"),
     ],
 )
 def test_a_statement_is_one_proposition_between_brackets(statement, why):

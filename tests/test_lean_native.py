@@ -31,6 +31,7 @@ test "$1" = env && shift && LEAN_PATH=$LEAN_PATH:$PWD exec "$@"
 LAKEFILE = '[[lean_lib]]\nname = "Sums"\n\n[[lean_lib]]\nname = "More"\nroots = []\n'
 # This Lean reads what a module exports, which of a theorem is not the proof.
 SUMS = "module\n@[expose] public def Sums.two : Nat := 2\npublic axiom Sums.no : 1 = 2\n"
+SUMS += "public theorem Sums.told : 1 = 2 := sorry\n"
 
 
 @pytest.fixture
@@ -72,9 +73,10 @@ def test_the_modules_of_a_project_are_there_and_their_axioms_are_seen(sums: Path
         session, start = pool.open(Theorem("a", "1 + 1 = Sums.two"))
         assert isinstance(session.run_tac(start, "rfl", 9), ProofFinished)
         session, start = pool.open(Theorem("a", "1 = 2"))
-        answer = session.run_tac(start, "exact Sums.no", 9)
-        assert isinstance(answer, LeanError)
-        assert answer.kind == "axioms"
+        for false in ("Sums.no", "Sums.told"):
+            answer = session.run_tac(start, f"exact {false}", 9)
+            assert isinstance(answer, LeanError)
+            assert answer.kind == "axioms"
 
 
 def test_without_a_project_it_is_the_core_library(path: Path) -> None:

@@ -46,7 +46,8 @@ for line in sys.stdin:
     asked = json.loads(line)
     with open("asked", "a") as log: print(os.getpid(), line.strip(), file=log)
     states += 1
-    answer = {"sid": states, "goals": [asked.get("statement", "⊢ left")], "info": "", "env": states, "messages": []}
+    answer = {"sid": states, "goals": [asked.get("statement", "⊢ left")], "info": "", "env": states, "messages": [],
+              "axioms": []}
     match asked.get("tactic", asked.get("statement", "")).split():
         case ["pid"]: answer["goals"] = [f"⊢ {os.getpid()}"]
         case ["sleep", seconds]: time.sleep(float(seconds))
@@ -181,6 +182,13 @@ def test_environments_that_nobody_needs_are_forgotten(pooled: Pooled, tmp_path: 
         pool.open(replace(ANY, before=(f"def a := {number}",)))[0].close()
     assert len(asked(tmp_path, "forget")) == 1
     assert isinstance(still.run_tac(start, "skip", 9), TacticState)
+
+
+def test_environments_of_checks_are_forgotten_too(pooled: Pooled, tmp_path: Path) -> None:
+    pool = pooled()
+    for number in range(40):
+        assert pool.check(replace(ANY, before=(f"def a := {number}",)), ["skip"]) is None
+    assert len(asked(tmp_path, "forget")) == 1
 
 
 def test_a_tactic_that_overruns_by_far_is_killed_and_is_a_timeout(pooled: Pooled) -> None:

@@ -51,7 +51,7 @@ def kinds() -> set[str]:
 
 def listed(name: str) -> set[str]:
     """The names of a list in the rules."""
-    part = RULES.partition(f"  {name} := setOf [")[2].partition("]\n")[0] or RULES.partition(f"  {name} := setOf [")[2]
+    part = RULES.partition(f"  {name} := setOf [")[2].partition("]\n")[0]
     return set(re.findall(r"`([^\s,\]`]+)", part))
 
 

@@ -41,6 +41,14 @@ def pid(pool: Pool) -> int:
     return only
 
 
+def killed(pool: Pool) -> int:
+    """Its process, which has ended."""
+    found = pid(pool)
+    os.kill(found, signal.SIGKILL)
+    os.waitid(os.P_PID, found, os.WEXITED | os.WNOWAIT)
+    return found
+
+
 def state(answer: object) -> TacticState:
     assert isinstance(answer, TacticState), answer
     return answer
@@ -62,9 +70,7 @@ def test_any_state_may_be_gone_on_from_any_number_of_times(pool: Pool) -> None:
 def test_the_loss_of_the_process_between_two_tactics_goes_unnoticed(pool: Pool) -> None:
     session, start = pool.open(SWAP)
     both = halves(session, start)
-    before = pid(pool)
-    os.kill(before, signal.SIGKILL)
-    os.waitid(os.P_PID, before, os.WEXITED | os.WNOWAIT)
+    before = killed(pool)
     right = state(session.run_tac(both, "exact h.2", 60))
     assert right.goals == both.goals[1:]
     assert isinstance(session.run_tac(right, "exact h.1", 9), ProofFinished)
@@ -149,6 +155,25 @@ def test_keys_are_those_of_goals_and_not_of_names(pool: Pool) -> None:
         session.close()
     assert keys[0] == keys[1] != keys[2]
     assert {len(key) for key in keys} == {64}
+
+
+def test_the_same_words_after_other_commands_have_another_key(pool: Pool) -> None:
+    keys = []
+    for number in (2, 2, 3):
+        session, start = pool.open(Theorem("a", "two = 2", (f"def two := {number}",)))
+        keys.append(session.key(start))
+        session.close()
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_goals_too_large_to_be_written_down_are_known_by_their_words_in_any_process(pool: Pool) -> None:
+    keys = []
+    for number in (1, 2, 2):
+        session, start = pool.open(Theorem("a", f"[{', '.join([str(number)] * 5000)}].length = 5000"))
+        keys.append(session.key(start))
+        session.close()
+        killed(pool)  # the next one has the same numbers for its states
+    assert keys[0] != keys[1] == keys[2]
 
 
 def test_a_closed_session_is_closed(pool: Pool) -> None:

@@ -62,7 +62,7 @@ def test_another_strategy_budget_config_or_toolchain_is_another_attempt(ledger: 
 
 
 def test_the_same_attempt_is_kept_once_and_a_proof_is_not_lost_to_a_failure(ledger: Ledger) -> None:
-    proof, failure = attempt(success=True), attempt()
+    proof, failure = attempt(success=True, subgoals=("p",), run="b"), attempt(run="a")
     for each in (failure, proof, failure):
         ledger.record(each).result()
     assert ledger.recall(proof.key) == proof
@@ -216,6 +216,13 @@ def test_a_caller_that_goes_away_takes_nothing_with_it(ledger: Ledger) -> None:
     saved = ledger.record(attempt())
     assert not saved.cancel()
     ledger.flush()
+    assert ledger.recall(attempt().key)
+
+
+def test_what_cannot_be_written_is_told_to_whom_it_is_and_the_next_is_written(ledger: Ledger) -> None:
+    faulty = ledger.record(attempt(strategy="half a character: \ud800"))
+    assert isinstance(faulty.exception(10), UnicodeEncodeError)
+    ledger.record(attempt()).result(10)
     assert ledger.recall(attempt().key)
 
 

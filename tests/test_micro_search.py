@@ -68,11 +68,13 @@ def test_a_goal_that_is_proved_is_not_asked_about_again():
 
 
 def test_what_has_no_way_back_to_the_root_is_left_alone():
-    """Once p ∨ q is proved by p, nothing is tried on q any more."""
-    table = {("p ∨ q", "left"): ["p"], ("p ∨ q", "right"): ["q"], ("p", "simp_all"): list[str]()}
-    search, answers = searched("p ∨ q", table)
-    assert search.script == ("left", "simp_all")
-    assert ("q", "simp_all") not in [asked[:2] for asked in answers.asked]
+    """r was one way to p; once p is proved by another, nothing is tried on r any more, though q is still open."""
+    ways = {("p", "simp_all"): ["r"], ("p", "exfalso"): list[str]()}
+    search, answers = searched("p ∧ q", {("p ∧ q", "constructor"): ["p", "q"], **ways})
+    asked = [question[:2] for question in answers.asked]
+    assert search.script is None
+    assert "r" not in [goal for goal, _ in asked[asked.index(("p", "exfalso")) :]]
+    assert ("q", "exfalso") in asked
 
 
 def test_what_ran_out_of_time_is_tried_again_with_more_of_it():

@@ -136,9 +136,15 @@ def test_those_that_do_not_listen_are_waited_for_all_at_once(processes: Processe
 
 
 def guard_of(processes: Processes) -> psutil.Process:
+    before = guards()
     shell(processes, "true")
-    (guard,) = (child for child in psutil.Process().children() if any("guard.py" in word for word in child.cmdline()))
+    (guard,) = guards() - before
     return guard
+
+
+def guards() -> set[psutil.Process]:
+    """Of this process; other tests may have left theirs."""
+    return {child for child in psutil.Process().children() if any("guard.py" in word for word in child.cmdline())}
 
 
 def test_the_guard_ends_with_the_build(processes: Processes) -> None:

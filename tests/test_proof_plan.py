@@ -58,7 +58,7 @@ def test_another_name_or_place_redoes_nothing() -> None:
 ARMS = ("micro: ", "micro: {families: [logic]}", "micro: {families: [cases]}")
 DECIDING = (
     "bandit: ucb1", "speculation: 1", "levels: 3", "level_factor: 2", "tactic_cache: false", "timeout: 1h",
-    "samples: 2",
+    "samples: 2", "seed: 1",
 )  # fmt: skip
 
 
@@ -112,6 +112,7 @@ def test_a_target_says_what_it_does_in_words_of_the_spec() -> None:
 def test_the_outlook_is_what_one_goal_may_take() -> None:
     said = outlook([*targets(LEAST).values()])
     assert said == ["at most 40.0 s of attempts on a goal, in 2 levels; what the ledger has is recalled"]
+    assert "at most 2 min 00 s of attempts on a goal" in outlook([*targets(LEAST + "samples: 3\n").values()])[0]
     assert ", 1 h 00 min in all;" in outlook([*targets(LEAST + "timeout: 1h\n").values()])[0]
 
 

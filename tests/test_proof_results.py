@@ -3,14 +3,24 @@
 import csv
 import io
 import itertools
+from collections.abc import Sequence
 from html.parser import HTMLParser
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from proof_searches import goal
 
+from pipeline.edge.lean.model import LeanError, Session, Stop, TacticState, Theorem
+from pipeline.proof.keeping import Tried
+from pipeline.proof.model import Result
 from pipeline.proof.page import page
+from pipeline.proof.proving import Sample, proof
+from pipeline.proof.records import as_record
+from pipeline.proof.reporting import why_not
 from pipeline.proof.results import PROVED, counted, headline, pass_at_k, quantile, results, script, table
+from pipeline.proof.trials import EXHAUSTED, LIGHT, SOLVED, Standing, Trial
 
 SEARCH = {
     "timestamp": "20261119-010203", "seconds": 9.5, "stopped": "", "samples": 1, "toolchain": "lean 4.28",
@@ -57,11 +67,56 @@ def test_results_have_the_documented_format() -> None:
     ]  # fmt: skip
 
 
+def test_seconds_are_those_of_the_attempts_until_the_proof() -> None:
+    """One that was cancelled for it may have ended just then, and is told too."""
+    ended = [(1, False, 1.0), (3, True, 2.0), (2, False, 4.0)]
+    trials = {number: Trial(number, "g0", f"s{number}", 0, 8.0, LIGHT) for number, *_ in ended}
+    tried = [Tried(trials[n], Result(success, f"s{n}", ("rfl",), seconds), False) for n, success, seconds in ended]
+    told = proof(Sample(goal(0), 0), Standing(goal(0), SOLVED, 0, 3, trials[3]), tried)
+    assert (told["seconds"], told["strategy"], told["tactics"], len(told["attempts"])) == (3.0, "s3", ["rfl"], 3)
+    left = proof(Sample(goal(0), 0), Standing(goal(0), EXHAUSTED, 0, 3), tried)
+    assert (left["seconds"], left["tactics"]) == (7.0, [])
+
+
 def test_a_proof_that_fails_the_last_check_is_none() -> None:
     found = counted(FOUND, {"a#0": "axioms: sorryAx", "d-1#0": ""})
     assert [each["status"] for each in found] == ["open", "open", "frontier", "proved"]
     assert found[0]["why"] == "not verified: axioms: sorryAx"
     assert results(BANK, SEARCH, found, [1])["strategies"]["micro"] == {"used": 4, "succeeded": 1}
+
+
+class Failing:
+    """A Lean that says these of a script, one after the other."""
+
+    version = "lean 1"
+
+    def __init__(self, *kinds: str) -> None:
+        self.kinds = [*kinds]
+
+    def open(self, theorem: Theorem, stop: Stop | None = None) -> tuple[Session, TacticState]:
+        raise NotImplementedError
+
+    def check(self, _theorem: Theorem, _script: Sequence[str], _stop: Stop | None = None) -> LeanError | None:
+        kind = self.kinds.pop(0)
+        return LeanError("so it is", kind) if kind else None
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("kinds", "why"),
+    [
+        ([""], ""),
+        (["crash", ""], ""),
+        (["timeout", ""], ""),
+        (["crash", "timeout"], "timeout: so it is"),
+        (["axioms"], "axioms: so it is"),
+    ],
+)
+def test_the_last_check_is_made_again_where_a_process_came_to_its_end(kinds: list[str], why: str) -> None:
+    lean = Failing(*kinds)
+    assert why_not(lean, {"of": as_record(goal(0)), "tactics": ["rfl"]}) == why
+    assert not lean.kinds
 
 
 def test_mistakes_in_workers_are_told_once_each() -> None:
@@ -104,6 +159,18 @@ def test_the_table_has_a_row_for_each_sample_that_a_sweep_can_read() -> None:
     assert [row["status"] for row in rows] == ["ok", "ok", "not tried to the end", "ok", "ok"]
     assert [row["solved"] for row in rows] == ["1", "0", "0", "1", "0"]
     assert rows[0]["category"] == "nat"
+
+
+def test_what_a_bank_says_of_a_goal_is_no_result_of_it() -> None:
+    odd = {"seconds": 0, "solved": 1, "level": "hard", "goal": "z", "topic": "order"}
+    [row] = csv.DictReader(io.StringIO(table([{**FOUND[1], "metadata": odd}])))
+    found = [row[name] for name in ("goal", "seconds", "solved", "level", "category", "topic")]
+    assert found == ["b", "1.0", "0", "0", "", "order"]
+
+
+def test_a_comment_at_the_end_of_a_statement_ends_with_its_line() -> None:
+    proof = {**FOUND[3], "of": {"text": "1 + 1 = 2 -- easy", "context": []}}
+    assert script([proof]).splitlines()[1:] == ["theorem «d-1» : 1 + 1 = 2 -- easy", "  := by", "  rfl"]
 
 
 def test_the_proofs_are_a_lean_file_with_context_kept_apart() -> None:

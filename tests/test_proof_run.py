@@ -89,7 +89,7 @@ def test_all_that_was_decided_is_decided_again_alike(proved: Project) -> None:
     assert "of the journal: the same again" in said.stdout
     journal = proved.read("runs/x/journal.jsonl")
     try:
-        proved.write("runs/x/journal.jsonl", journal.replace('"failed"', '"proved"', 1))
+        proved.write("runs/x/journal.jsonl", journal.replace('"budget":1.0', '"budget":2.0', 1))
         changed = proved.coppice("replay", "x")
     finally:
         proved.write("runs/x/journal.jsonl", journal)

@@ -14,13 +14,13 @@ import pytest
 from conftest import ROOT
 from proof_searches import goal, rules
 
+from pipeline.edge.lean import dojo, process, slots
 from pipeline.edge.lean.model import LeanCrash, LeanStartError, NotElaborated
-from pipeline.edge.lines import Lines
 from pipeline.goals.model import Goal
-from pipeline.proof.attempting import Patience, Stuck
+from pipeline.proof.attempting import PATIENCE, Patience, Stuck
 from pipeline.proof.journal import Journalled
 from pipeline.proof.model import Result
-from pipeline.proof.replaying import replay, resumed
+from pipeline.proof.replaying import replay
 from pipeline.proof.running import Means, Progress, run
 from pipeline.proof.threaded import threaded
 from pipeline.proof.trials import CANCELLED, EXHAUSTED, FRONTIER, SOLVED, Rules, Standing, Trial
@@ -61,7 +61,7 @@ def search(rules: Rules, count: int = 1) -> tuple[Journalled, list[Goal], list[s
 
 
 def means(workers: dict[str, Worker], kept: Kept | None = None, **more: Any) -> Means:
-    more = {"check": holds, "processes": 4, "sync": lambda: None, **more}
+    more = {"check": holds, "processes": 4, **more}
     return Means(workers, attempts=kept or Kept(), **more)
 
 
@@ -157,6 +157,7 @@ def test_the_others_are_cancelled_with_their_processes_and_are_no_failures() -> 
 
 
 RAISED = [ValueError("odd"), LeanCrash("gone"), NotElaborated("unknown x"), OSError(5, "input/output error")]
+RAISED += [TimeoutError("nobody answers"), TimeoutError()]
 
 
 @pytest.mark.parametrize("error", RAISED)
@@ -182,10 +183,10 @@ def test_a_worker_that_cancels_itself_has_failed() -> None:
     assert [each.status for each in ran(run(journalled, goals, means({"a": cancels})))] == [EXHAUSTED]
 
 
-@pytest.mark.parametrize("where", ["worker", "check", "record", "sync", "progress"])
+@pytest.mark.parametrize("where", ["worker", "check", "record", "progress"])
 def test_the_fault_of_the_tool_is_raised_once_all_that_ran_has_ended(where: str) -> None:
     log: list[str] = []
-    fault = {"worker": LeanStartError, "sync": OSError}.get(where, RuntimeError)("no Lean here")
+    fault = {"worker": LeanStartError}.get(where, RuntimeError)("no Lean here")
     both = asyncio.Event()
 
     def reached(place: str) -> None:
@@ -206,11 +207,10 @@ def test_the_fault_of_the_tool_is_raised_once_all_that_ran_has_ended(where: str)
             reached("record")
             await super().record(goal, trial, result)
 
-    workers = {"a": hangs(log) if where == "sync" else worker, "b": hangs(log, both)}
-    told = {"on_progress": lambda _: reached("progress"), "sync": lambda: reached("sync")}
+    workers = {"a": worker, "b": hangs(log, both)}
     journalled, goals, _ = search(rules("a", "b", speculate=2))
     with pytest.raises(type(fault), match="no Lean here"):
-        ran(run(journalled, goals, means(workers, Full(), check=check, **told)))
+        ran(run(journalled, goals, means(workers, Full(), check=check, on_progress=lambda _: reached("progress"))))
     assert f"g0 ended by {signal.SIGKILL}" in log
     assert journalled.schedule.stopped.startswith("fault")
 
@@ -224,6 +224,10 @@ def test_a_worker_that_overruns_is_cancelled_and_has_failed() -> None:
     assert standing.status == EXHAUSTED
     assert log == [f"g0 ended by {signal.SIGKILL}"]
     assert kept.all[0][3].error == "timeout: cancelled 0 s after its 0.2 s"
+
+
+def test_no_worker_is_cancelled_while_its_lean_may_still_be_starting() -> None:
+    assert PATIENCE.slack > max(slots.STARTS * process.START, dojo.START)
 
 
 def test_a_worker_that_cannot_be_ended_is_a_fault() -> None:
@@ -284,6 +288,43 @@ def test_stopped_it_ends_what_runs_keeps_what_is_done_and_leaves_the_rest(how: s
     assert [(each.status, each.attempts) for each in standings] == [(FRONTIER, 1)] + [(FRONTIER, 0)] * 4
 
 
+@pytest.mark.parametrize("how", ["stop", "cancel"])
+def test_what_is_being_ended_already_is_waited_for_when_all_is_stopped(how: str) -> None:
+    async def main() -> None:
+        running, ending, over = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        ended: list[str] = []
+
+        async def slow_to_end(_goal: Goal, _timeout: float) -> Result:
+            try:
+                running.set()
+                await asyncio.Event().wait()
+            finally:
+                ending.set()
+                await over.wait()
+                ended.append("a")
+            return failure()
+
+        async def wins(_goal: Goal, _timeout: float) -> Result:
+            await running.wait()
+            return found("b")
+
+        journalled, goals, _ = search(rules("a", "b", speculate=2))
+        stop = asyncio.Event()
+        task = asyncio.create_task(run(journalled, goals, means({"a": slow_to_end, "b": wins}), None, stop))
+        await ending.wait()
+        stop.set() if how == "stop" else task.cancel()
+        while not journalled.schedule.stopped:
+            await asyncio.sleep(0)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not task.done()
+        over.set()
+        await asyncio.wait({task})
+        assert ended == ["a"]
+
+    asyncio.run(main())
+
+
 def test_an_attempt_that_ended_is_kept_even_if_it_is_cancelled_while_it_is_being_kept() -> None:
     async def main() -> None:
         saving, go_on = asyncio.Event(), asyncio.Event()
@@ -332,25 +373,6 @@ def test_what_was_attempted_before_is_recalled_and_waits_for_no_process_and_no_l
     assert all(recalled)
 
 
-def test_a_search_that_was_killed_goes_on_from_its_journal(tmp_path: Path) -> None:
-    """Trials without an outcome are started again; those with one are not."""
-    file = Lines(str(tmp_path / "journal"))
-    journalled = Journalled(rules("a", "b", speculate=2, levels=1), file.append)
-    goals = [goal(number) for number in range(3)]
-    for each in goals:
-        journalled.add(each)
-    trials = [journalled.ask(4), journalled.ask(3)]
-    file.close()
-    again = Lines(str(tmp_path / "journal"))
-    went_on = resumed(again.found, again.append)
-    kept = Kept()
-    used = means({"a": answers(failure()), "b": answers(found("b"))}, kept, sync=again.sync)
-    assert {each.status for each in ran(run(went_on, goals, used))} == {SOLVED}
-    assert [name for goal_id, name in kept.names if goal_id == "g0"] == [each.strategy for each in trials if each]
-    again.close()
-    assert replay((tmp_path / "journal").read_text().splitlines()) == []
-
-
 def test_starting_waits_while_the_machine_is_busy_and_readings_are_recorded() -> None:
     loads = iter([9.0, 0.0, 0.0])
     journalled, goals, lines = search(rules("a", levels=1, cpu_target=0.85), 3)
@@ -385,7 +407,6 @@ import asyncio, os, subprocess, sys
 sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "tests")!r}]
 from proof_searches import goal, rules
 from test_proof_running import Kept, answers, failure, means
-from pipeline.edge.lines import Lines
 from pipeline.proof.journal import Journalled
 from pipeline.proof.running import run
 from pipeline.proof.threaded import threaded
@@ -395,13 +416,13 @@ async def hangs(goal, timeout):
     print(child.pid, flush=True)
     await threaded(child.wait, child.kill)
 
-file = Lines("journal")
-journalled = Journalled(rules("a", "b", speculate=1), file.append)
+journal = open("journal", "w")
+journalled = Journalled(rules("a", "b", speculate=1), lambda line: print(line, file=journal))
 goals = [goal(n) for n in range(3)]
 for each in goals:
     journalled.add(each)
 kept = Kept()
-used = means({{"a": answers(failure()), "b": hangs}}, kept, processes=1, sync=file.sync)
+used = means({{"a": answers(failure()), "b": hangs}}, kept, processes=1)
 try:
     asyncio.run(run(journalled, goals, used))
 except KeyboardInterrupt:

@@ -228,6 +228,33 @@ def test_what_proved_a_goal_before_is_tried_first_and_alone() -> None:
     assert CACHE not in str(some.bandit.learned())
 
 
+def test_in_rounds_no_goal_has_more_time_before_all_had_as_much() -> None:
+    priorities = [(1.0, 0.1), (0.0, 0.5), (0.5, 0.1)]
+    some = Schedule(rules("a", "b", speculate=1, levels=3, rounds=True))
+    for number, (priority, difficulty) in enumerate(priorities):
+        some.add(goal(number, priority, difficulty))
+    order = []
+    while not some.over:
+        trial = asked(some)
+        order.append((trial.level, trial.goal))
+        end(some, trial)
+    assert [goal_id for level, goal_id in order if level == 0] == ["g0", "g0", "g2", "g2", "g1", "g1"]
+    assert order[:6] == [each for each in order if each[0] == 0]
+    heavy = [each for each in order if each[0] > 0]
+    assert heavy == sorted(heavy, key=lambda each: each[0])
+
+
+def test_what_is_recalled_is_asked_for_first_and_as_it_was_made() -> None:
+    some = Schedule(rules("a", "b", "c", speculate=1, levels=2))
+    some.add(goal(0), known=[("c", 0), ("b", 0), ("c", 1)])
+    order = []
+    while not some.over:
+        trial = asked(some)
+        order.append((trial.strategy, trial.level))
+        end(some, trial)
+    assert order[:4] == [("c", 0), ("b", 0), ("a", 0), ("c", 1)]
+
+
 @given(cases(stops=True))
 def test_what_is_stopped_leaves_a_frontier_and_calls_no_goal_cancelled(case: Case) -> None:
     run = played(case)

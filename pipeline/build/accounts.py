@@ -25,13 +25,13 @@ class Explain(NewCommand):
     doc_description = (
         "Each check in order with its number and what it asks for; of what was not passed, the smallest change that"
         " would have passed it. Of what was promoted, the others of its depth and what they failed. All by what is"
-        " recorded."
+        " recorded. Of a goal, RUN:GOAL, each attempt at it and the proof."
     )
     cmd_options = (opt_json,)
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         if len(args) != 1:
-            raise InvalidCommand(f"explain: name one evaluation, such as RUN:d0.n0.i2, not {len(args)}")
+            raise InvalidCommand(f"explain: name one evaluation or goal, such as RUN:d0.n0.i2, not {len(args)}")
         plan = plan_of(self.name, args[0])
         kind = kinds.able(plan.kind, kinds.ACCOUNTING)
         explained = kind.explain(plan.run, plan.targets, args[0])

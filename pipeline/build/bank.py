@@ -6,6 +6,8 @@ import json
 import os
 from typing import Any
 
+from doit.exceptions import InvalidCommand
+
 from pipeline import kinds
 from pipeline.build.advance import PLAIN
 from pipeline.build.command import NewCommand
@@ -37,6 +39,8 @@ class Bank(NewCommand):
     def on_specs(self, params: Any, args: list[str]) -> int:
         from pipeline.build.building import Interrupted, build_locked
 
+        if len(args) > 1:
+            raise InvalidCommand(f"bank: name one run or bank, not {len(args)}")
         asked = meant(self.name, args)
         spec = settled(self.name, asked.spec, params)._replace(name=RUN)
         plans = {RUN: plan_of(RUN, asked, [*kinds.plan(KIND, spec)], spec.store)}

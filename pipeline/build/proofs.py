@@ -30,11 +30,11 @@ class Meant(NamedTuple):
 
 
 def meant(command: str, words: Sequence[str]) -> Meant:
-    """The run that is named, the bank if it is a file, or the only run there is."""
-    if len(words) == 1 and words[0].endswith(".jsonl"):
+    """The run that the one word names, the bank if it is a file; without a word the only run there is."""
+    if words and words[0].endswith(".jsonl"):
         return Meant("", words[0], PROVING.alone(words[0]))
     runs = dict(runs_of_proofs())
-    if len(words) == 1 and words[0] not in runs:
+    if words and words[0] not in runs:
         project.load(words)  # says what is wrong with the name, unless it is another kind of run
         raise SpecError(f"{command}: '{words[0]}' is no run of kind: {KIND}")
     if not words and len(runs) != 1:

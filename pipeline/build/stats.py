@@ -10,11 +10,13 @@ from typing import Any
 
 from doit.exceptions import InvalidCommand
 
+from pipeline.build import project
 from pipeline.build.accounts import opt_json, show
 from pipeline.build.command import NewCommand
 from pipeline.build.proofs import PROVING, meant, runs_of_proofs
 from pipeline.core.words import duration, plural
 from pipeline.edge.ledger.reading import Reader
+from pipeline.errors import SpecError
 
 
 class Stats(NewCommand):
@@ -38,11 +40,14 @@ class Stats(NewCommand):
 def _ledger(words: list[str]) -> str:
     if words and ("/" in words[0] or os.path.isfile(words[0])):
         return words[0]
-    if not words and len([*runs_of_proofs()]) != 1:
-        default: str = PROVING.alone("").ledger
-        return default
-    ledger: str = meant("stats", words).spec.ledger
-    return ledger
+    if words:
+        named: str = meant("stats", words).spec.ledger
+        return named
+    ledgers = sorted({project.declared(*each).ledger for each in runs_of_proofs()}) or [PROVING.alone("").ledger]
+    if len(ledgers) > 1:
+        raise SpecError(f"stats: name a run, or one of the ledgers: {', '.join(ledgers)}")
+    only: str = ledgers[0]
+    return only
 
 
 def stats_of(ledger: str) -> dict[str, Any]:

@@ -11,13 +11,14 @@ from pipeline.core.words import duration, plural
 from pipeline.errors import SpecError, clipped, instead
 from pipeline.proof.journal import first_line
 from pipeline.proof.proving import rules_of
-from pipeline.proof.records import Record, load_lines
+from pipeline.proof.records import Record, load, load_lines
 from pipeline.proof.replaying import replay as decided_again
+from pipeline.proof.results import PROVED, counted
 from pipeline.proof.settings import Pace, Search
 
 
 def replay(run: str, targets: Sequence[Target]) -> Record:
-    path = f"runs/{run}/journal.jsonl"
+    path = _path(targets, "journal.jsonl")
     with open(_there(run, path), encoding="utf-8") as file:
         lines = file.read().splitlines()
     found = decided_again(lines)
@@ -52,9 +53,10 @@ def replay_lines(replay: Mapping[str, Any]) -> Sequence[str]:
 
 
 def explain(run: str, targets: Sequence[Target], word: str) -> Record:
-    """The goal that `RUN:GOAL` names."""
-    path = next(path for target in targets for path in target.outputs if path.endswith("/proofs.jsonl"))
-    found = {each["key"]: each for each in load_lines(_there(run, path))}
+    """The goal that `RUN:GOAL` names, as it stands after the last check, if that was made."""
+    proofs, checked = (_path(targets, port) for port in ("proofs.jsonl", "checked.json"))
+    judged = load(checked)["checked"] if os.path.exists(checked) else {}
+    found = {each["key"]: each for each in counted(load_lines(_there(run, proofs)), judged)}
     name = word.partition(":")[2]
     if name not in found:
         raise SpecError(f"{run}: no goal '{name}' was searched{instead(name, found)}")
@@ -63,7 +65,8 @@ def explain(run: str, targets: Sequence[Target], word: str) -> Record:
 
 def explain_lines(explained: Mapping[str, Any]) -> Sequence[str]:
     of = explained["of"]
-    how = f"proved by {explained['strategy']}" if explained["tactics"] else f"not proved: {explained['why']}"
+    proved = explained["status"] == PROVED
+    how = f"proved by {explained['strategy']}" if proved else f"not proved: {explained['why']}"
     lines = [f"{explained['run']}:{explained['key']} ({clipped(of['text'])}): {how}"]
     lines += [f"  {_attempt(each)}" for each in explained["attempts"]]
     return [*lines, *(f"    {line}" for tactic in explained["tactics"] for line in tactic.splitlines())]
@@ -74,6 +77,10 @@ def _attempt(each: Mapping[str, Any]) -> str:
     ended = "proved" if each["success"] else f"failed: {clipped(each['error'])}"
     recalled = ", recalled" if each["recalled"] else ""
     return f"{each['strategy']}, level {each['level']} ({budget}){recalled}: {ended} after {took}"
+
+
+def _path(targets: Sequence[Target], port: str) -> str:
+    return next(path for target in targets for name, (path,) in target.writes if name == port)
 
 
 def _there(run: str, path: str) -> str:

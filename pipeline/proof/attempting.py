@@ -14,7 +14,7 @@ from pipeline.edge.process import Stopping
 from pipeline.errors import SpecError
 from pipeline.goals.model import Goal
 from pipeline.proof.model import RAISED, Result
-from pipeline.proof.trials import FAILED, PROVED, Outcome, Trial
+from pipeline.proof.trials import CACHE, FAILED, PROVED, Outcome, Trial
 
 # Raised by a worker, these are no attempt's fault: there is no Lean, nothing more may start, memory is out.
 FAULTS = (LeanStartError, Stopping, SpecError, MemoryError)
@@ -27,9 +27,10 @@ T = TypeVar("T")
 class Patience(NamedTuple):
     """Seconds that a worker may overrun its budget before it is cancelled, and that it then has to end.
 
-    A worker's clock runs when its goal stands in a Lean, whose process may have to start first."""
+    A worker's clock runs when its goal stands in a Lean, whose process may have to start first; were it cancelled
+    sooner, that would be kept as a failure at a goal that nobody looked at."""
 
-    slack: float = 30.0
+    slack: float = 660.0
     grace: float = 10.0
 
 
@@ -54,10 +55,19 @@ async def attempt(
     goal: Goal, trial: Trial, worker: Worker, check: Check, attempts: Attempts, patience: Patience
 ) -> Outcome:
     result = await answer(goal, trial, worker, patience)
-    if result.success and (why := await _ending(check(goal, result), trial, patience.grace)):
-        result = replace(result, success=False, error=f"not verified: {why}")
+    if result.success:
+        result = await _verified(goal, trial, result, check, patience)
     await _whatever_happens(attempts.record(goal, trial, result))
     return outcome(trial, result)
+
+
+async def _verified(goal: Goal, trial: Trial, found: Result, check: Check, patience: Patience) -> Result:
+    """A proof that does not hold is none.  To check it again is all that one from the cache costs."""
+    begun = monotonic()
+    why = await _ending(check(goal, found), trial, patience.grace)
+    if trial.strategy == CACHE:
+        found = replace(found, time_seconds=found.time_seconds + monotonic() - begun)
+    return replace(found, success=False, error=f"not verified: {why}") if why else found
 
 
 def outcome(trial: Trial, result: Result) -> Outcome:
@@ -67,20 +77,20 @@ def outcome(trial: Trial, result: Result) -> Outcome:
 async def answer(goal: Goal, trial: Trial, worker: Worker, patience: Patience) -> Result:
     """Whatever the worker does, the attempt has a result; FAULTS and a worker that cannot be ended are raised."""
     begun = monotonic()
+    limit = asyncio.timeout(trial.budget + patience.slack)  # not wait_for: that of Python 3.11 loses Stuck
     try:
-        # not wait_for: that of Python 3.11 loses Stuck
-        async with asyncio.timeout(trial.budget + patience.slack):
+        async with limit:
             return await _ending(worker(goal, trial.budget), trial, patience.grace)
-    except TimeoutError as error:
-        what = str(error) or f"timeout: cancelled {patience.slack:g} s after its {trial.budget:g} s"
-        return Result(False, trial.strategy, time_seconds=monotonic() - begun, error=what)
     except Stuck:
         raise
     except Exception as error:  # a worker may be anybody's: what it raises is what came of the attempt
         if is_fault(error):
             raise
-        seen = {RAISED: type(error).__name__, "traceback": "".join(format_exception(error))}
-        what = f"{type(error).__name__}: {error}"
+        if limit.expired() and isinstance(error, TimeoutError):  # ours, not one that the worker raised
+            what, seen = f"timeout: cancelled {patience.slack:g} s after its {trial.budget:g} s", {}
+        else:
+            what = f"{type(error).__name__}: {error}"
+            seen = {RAISED: type(error).__name__, "traceback": "".join(format_exception(error))}
         return Result(False, trial.strategy, time_seconds=monotonic() - begun, error=what, metadata=seen)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pipeline.edge.lean.model import Lean, LeanCrash, LeanStartError, Theorem
+from pipeline.edge.lean.model import Lean, LeanCrash, LeanStartError, TacticState, Theorem
 from pipeline.errors import clipped
 from pipeline.goals.model import Bank, Goal, Refusal
 from pipeline.proof.refuting import introduced, refuted
+from pipeline.tactics.goal import Hypothesis
 
 
 def checked(bank: Bank, lean: Lean) -> Bank:
@@ -26,19 +27,24 @@ def _judged(goal: Goal, lean: Lean, above: dict[str, Goal]) -> tuple[str, str]:
     """Its key, and why it does not count."""
     theorem = Theorem("goal", goal.text, goal.context)
     try:
-        session, state = lean.open(theorem)
+        key, state, variables = _read(theorem, lean)
     except LeanStartError as error:
         return "", f"it does not elaborate: {_brief(error)}; write a proposition, and what it needs into `context`"
     except LeanCrash as error:
         return "", f"it ends the Lean that reads it: {_brief(error)}; write it smaller"
-    try:
-        key, variables = session.key(state), introduced(session, state)
-    finally:
-        session.close()
     if key in above:
         return key, f"it is the statement of line {above[key].line} ({above[key].id}); drop one of them"
     how = refuted(theorem, state, variables, lean)
     return key, f"it is false, {how}; mend it, or drop it" if how else ""
+
+
+def _read(theorem: Theorem, lean: Lean) -> tuple[str, TacticState, tuple[Hypothesis, ...]]:
+    """Its key, what is to be shown, and what it says "for all" of."""
+    session, state = lean.open(theorem)
+    try:
+        return session.key(state), state, introduced(session, state)
+    finally:
+        session.close()
 
 
 def _brief(error: Exception) -> str:

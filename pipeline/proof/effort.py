@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -26,6 +27,8 @@ class Flight(NamedTuple):
 class Effort:
     """`arms` are the strategies left at this level, in the order of the rules; `looks` is what bandits see of the goal.
 
+    `known`: attempts, by strategy and level, of which it is recalled how they end; in the order they were made.
+
     While the cache is to be tried it is the only arm: what proved a goal before is cheap, and mostly right."""
 
     goal: Goal
@@ -33,6 +36,7 @@ class Effort:
     rules: Rules
     arms: list[Strategy]
     looks: Shape
+    known: tuple[tuple[str, int], ...] = ()
     level: int = 0
     flying: dict[int, Flight] = field(default_factory=dict)
     attempts: int = 0
@@ -49,7 +53,8 @@ class Effort:
 
     @property
     def place(self) -> Place:
-        return Place(-self.goal.priority, self.difficulty, self.order)
+        later = 2.0 * self.level if self.rules.rounds else 0.0  # more than priorities, from 0 to 1, can differ by
+        return Place(later - self.goal.priority, self.difficulty, self.order)
 
     @property
     def waits(self) -> bool:
@@ -62,13 +67,14 @@ class Effort:
 
     @property
     def names(self) -> list[str]:
-        return [strategy.name for strategy in self.arms]
+        """What may be chosen now.  What is recalled comes first, and as it came then: so it adds up to the same."""
+        left = [strategy.name for strategy in self.arms]
+        return [name for name, level in self.known if level == self.level and name in left][:1] or left
 
     def start(self, number: int, name: str) -> Trial:
         strategy = next(each for each in self.arms if each.name == name)
         self.arms.remove(strategy)
-        budget = strategy.timeout * self.rules.factor**self.level
-        trial = Trial(number, self.goal.id, name, self.level, budget, self.room)
+        trial = Trial(number, self.goal.id, name, self.level, self.rules.budget(strategy, self.level), self.room)
         self.flying[number] = Flight(trial, self.looks)
         if name == CACHE:
             self.arms = [*self.rules.strategies]
@@ -77,7 +83,7 @@ class Effort:
     def give_back(self, trial: Trial) -> None:
         """It was cancelled: nothing is known that was not known before.  The order of arms stays that of the rules."""
         if trial.level == self.level and trial.strategy != CACHE:
-            left = {*self.names, trial.strategy}
+            left = {trial.strategy, *(each.name for each in self.arms)}
             self.arms = [each for each in self.rules.strategies if each.name in left]
 
     def failed(self, trial: Trial) -> None:
@@ -101,6 +107,6 @@ class Effort:
         return Standing(self.goal, self.status, self.level, self.attempts, self.by)
 
 
-def effort(goal: Goal, order: int, rules: Rules, cached: float | None) -> Effort:
+def effort(goal: Goal, order: int, rules: Rules, cached: float | None, known: Iterable[tuple[str, int]]) -> Effort:
     first = [Strategy(CACHE, rules.cache_timeout)] if cached is not None and cached > rules.cache_rate else None
-    return Effort(goal, order, rules, first or [*rules.strategies], shape(goal))
+    return Effort(goal, order, rules, first or [*rules.strategies], shape(goal), tuple(known))

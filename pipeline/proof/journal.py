@@ -5,7 +5,7 @@ A line is JSON with sorted keys.  Loads and times are in it as they were measure
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pipeline.goals.model import Goal
@@ -42,9 +42,10 @@ class Journalled:
         self._lines += 1
         self.write(line(self._lines, what, **fields))
 
-    def add(self, goal: Goal, cached: float | None = None) -> None:
-        self.schedule.add(goal, cached)
-        self._write("add", goal={name: getattr(goal, name) for name in SEEN}, cached=cached)
+    def add(self, goal: Goal, cached: float | None = None, known: Iterable[tuple[str, int]] = ()) -> None:
+        known = [*known]
+        self.schedule.add(goal, cached, known)
+        self._write("add", goal={name: getattr(goal, name) for name in SEEN}, cached=cached, known=known)
 
     def ask(self, free: int) -> Trial | None:
         trial = self.schedule.ask(free)
@@ -77,7 +78,7 @@ def begun(fields: Mapping[str, Any], write: Write) -> Journalled:
 
 # How what a line says is told to a schedule once more.
 AGAIN: dict[str, Callable[[Journalled, Mapping[str, Any]], object]] = {
-    "add": lambda to, fields: to.add(Goal(**fields["goal"]), fields["cached"]),
+    "add": lambda to, fields: to.add(Goal(**fields["goal"]), fields["cached"], map(tuple, fields["known"])),
     "ask": lambda to, fields: to.ask(fields["free"]),
     "tell": lambda to, fields: to.tell(Outcome(**fields["outcome"])),
     "load": lambda to, fields: to.load(fields["reading"]),

@@ -13,7 +13,7 @@ from pipeline.edge.ledger.model import Attempt, Key, KnownGoal
 from pipeline.edge.process import Processes, Stopping
 from pipeline.goals.model import Goal
 from pipeline.proof.model import RAISED, Result
-from pipeline.proof.trials import CACHE, Trial
+from pipeline.proof.trials import CACHE, Rules, Trial
 
 
 class Tried(NamedTuple):
@@ -44,13 +44,25 @@ class Keeping:
         self._ledger, self._processes, self._config = ledger, processes, config
         self._toolchain, self._run, self._clock = toolchain, run, clock
 
+    def kept(self, goal: Goal, rules: Rules) -> dict[tuple[str, int], bool]:
+        """Attempts of such a search that were made before, by strategy and level, in that order; is it a proof?"""
+        asked = {
+            self._key(goal, strategy.name, rules.budget(strategy, level)): (strategy.name, level)
+            for strategy in rules.strategies
+            for level in range(rules.levels)
+        }
+        made = (each for each in self._ledger.of_goal(goal.key) if each.key in asked)
+        return {asked[each.key]: each.success and each.verified for each in made}
+
     def recall(self, goal: Goal, trial: Trial) -> Result | None:
-        known = self._ledger.recall(self._key(goal, trial)) if trial.strategy != CACHE else None
+        if trial.strategy == CACHE:
+            return None
+        known = self._ledger.recall(self._key(goal, trial.strategy, trial.budget))
         if known is None:
             return None
         proved = known.success and known.verified
-        more = {**known.metadata, "recalled": True}
-        result = Result(proved, trial.strategy, known.tactics, known.time_seconds, known.subgoals, known.error, more)
+        what = (known.tactics, known.time_seconds, known.subgoals, known.error, known.metadata)
+        result = Result(proved, trial.strategy, *what)
         self._note(Tried(trial, result, recalled=True))
         return result
 
@@ -69,12 +81,12 @@ class Keeping:
     def _note(self, tried: Tried) -> None:
         self.tried.setdefault(tried.trial.goal, []).append(tried)
 
-    def _key(self, goal: Goal, trial: Trial) -> Key:
-        return Key(goal.key, trial.strategy, self._config(goal, trial.strategy), self._toolchain, trial.budget)
+    def _key(self, goal: Goal, strategy: str, budget: float) -> Key:
+        return Key(goal.key, strategy, self._config(goal, strategy), self._toolchain, budget)
 
     def _attempt(self, goal: Goal, trial: Trial, result: Result) -> Attempt:
         return Attempt(
-            key=self._key(goal, trial),
+            key=self._key(goal, trial.strategy, trial.budget),
             goal_text=goal.text,
             success=result.success,
             time_seconds=result.time_seconds,

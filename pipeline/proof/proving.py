@@ -6,17 +6,19 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipeline.core.words import duration
 from pipeline.edge.job import Job
+from pipeline.edge.lean.model import Lean
 from pipeline.edge.ledger.ledger import Ledger
 from pipeline.edge.process import Stopping
 from pipeline.goals.model import Goal
 from pipeline.proof import results
+from pipeline.proof.attempting import Worker
 from pipeline.proof.keeping import Tried
 from pipeline.proof.leans import opened
-from pipeline.proof.making import made
+from pipeline.proof.making import made, sampled
 from pipeline.proof.model import RAISED
 from pipeline.proof.records import Record, as_record, goal_of, load, save, save_lines
 from pipeline.proof.reporting import read, written
@@ -54,8 +56,8 @@ def prove(job: Job) -> None:
         wanted = Wanted(
             goals=[replace(sample.goal, id=sample.name) for sample in samples],
             rules=rules_of(asked, pace),
-            workers=made(asked.strategies, params, lean),
-            config=_config(params["codes"], samples),
+            workers=_workers(asked, params, lean, samples),
+            config=config_of(params["codes"], samples, asked.seed),
             use_cache=asked.tactic_cache and asked.samples == 1,
             deadline=asked.timeout,
         )
@@ -87,12 +89,21 @@ def rules_of(asked: Search, pace: Pace) -> Rules:
     )
 
 
-def _config(codes: Mapping[str, str], samples: Sequence[Sample]) -> Callable[[Goal, str], str]:
+def _workers(asked: Search, params: Mapping[str, Any], lean: Lean, samples: Sequence[Sample]) -> Mapping[str, Worker]:
+    numbers = range(asked.samples)
+    each = {n: made(asked.strategies, params, lean, seed_of(n, asked.seed)) for n in numbers}
+    return sampled(each, {sample.name: sample.number for sample in samples})
+
+
+def seed_of(sample: int, seed: int) -> str:
+    """None for the first: it is what a search without samples is."""
+    return f"sample {sample} seed {seed}" if sample else ""
+
+
+def config_of(codes: Mapping[str, str], samples: Sequence[Sample], seed: int) -> Callable[[Goal, str], str]:
     """A further sample of a goal is another attempt, though all else is the same."""
-    numbers = {sample.name: sample.number for sample in samples}
-    return lambda goal, strategy: (
-        f"{codes[strategy]} sample {numbers[goal.id]}" if numbers[goal.id] else codes[strategy]
-    )
+    seeds = {sample.name: seed_of(sample.number, seed) for sample in samples}
+    return lambda goal, strategy: f"{codes[strategy]} {seeds[goal.id]}".rstrip()
 
 
 def config(asked: Search, pace: Pace, profile: int | None) -> Record:
@@ -106,6 +117,9 @@ def config(asked: Search, pace: Pace, profile: int | None) -> Record:
         "bandit": asked.bandit,
         "speculation": asked.speculation,
         "levels": asked.levels,
+        "level_factor": asked.level_factor,
+        "escalate_threshold": asked.escalate_threshold,
+        "tactic_cache": asked.tactic_cache,
         "seed": asked.seed,
     }
 
@@ -133,7 +147,8 @@ def _proofs(samples: Sequence[Sample], found: Found) -> Iterable[Record]:
 def proof(sample: Sample, standing: Standing, tried: Sequence[Tried]) -> Record:
     """What became of it, `seconds` being those of all attempts up to the proof."""
     goal, by = sample.goal, standing.by
-    won = next((each.result for each in tried if by and each.trial.number == by.number), None)
+    until = next((n for n, each in enumerate(tried, 1) if by and each.trial.number == by.number), len(tried))
+    won = tried[until - 1].result if by else None
     return {
         "key": sample.name,
         "goal": goal.id,
@@ -146,7 +161,7 @@ def proof(sample: Sample, standing: Standing, tried: Sequence[Tried]) -> Record:
         "strategy": by.strategy if by else "",
         "level": by.level if by else standing.level,
         "tactics": [*won.tactics] if won else [],
-        "seconds": round(sum(each.result.time_seconds for each in tried), 6),
+        "seconds": round(sum(each.result.time_seconds for each in tried[:until]), 6),
         "attempts": [_attempt(each) for each in tried],
         "why": "" if won else next((each.result.error for each in reversed(tried)), "never tried"),
     }

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from dataclasses import replace
 
 from pipeline.edge.job import Job
 from pipeline.edge.ledger.ledger import Ledger
@@ -36,7 +37,7 @@ def pursue(job: Job) -> None:
         goals = _open_goals(job, ledger)
         wanted = Wanted(
             goals=goals,
-            rules=rules_of(asked, Pace(**limits["pace"])),
+            rules=replace(rules_of(asked, Pace(**limits["pace"])), rounds=True),
             workers=made(asked.strategies, params, lean),
             config=lambda goal, strategy: params["codes"][strategy],
             use_cache=asked.tactic_cache,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 class Place(NamedTuple):
     """The smallest is tried first: the highest priority, of those the easiest, of those the first in the bank."""
 
-    urgency: float  # priority, negated
+    urgency: float  # priority, negated; where goals take rounds, after the round
     difficulty: float
     order: int
 

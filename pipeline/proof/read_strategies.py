@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from pipeline.declared import checked_name
 from pipeline.errors import SpecError, clipped, instead
+from pipeline.proof import workers
 from pipeline.proof.model import TIMEOUTS
 from pipeline.proof.settings import Way
 from pipeline.proof.trials import CACHE
-from pipeline.proof.workers import BUILT, PROFILES, WORKERS, demand
+from pipeline.proof.workers import BUILT, WORKERS, demand
 from pipeline.spec import Item
 from pipeline.tactics.moves import FAMILIES
 
@@ -25,10 +26,10 @@ class Strategies(NamedTuple):
 
 
 def of_profile(number: int, item: Item) -> Strategies:
-    names = PROFILES[min(number, len(PROFILES) - 1)]
-    for name in names:
+    built, lacking = workers.of_profile(number)
+    for name in lacking:
         _demand(item, name, f"profile: {number}")
-    return Strategies({name: TIMEOUTS[name] for name in names}, {})
+    return Strategies({name: TIMEOUTS[name] for name in built}, {})
 
 
 def listed(item: Item) -> Strategies:

@@ -1,13 +1,14 @@
-"""A journal gone through once more: to see that the rules decide as they did, or to go on where it ends."""
+"""A journal gone through once more, to see that the rules decide as they did."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
-from pipeline.proof.journal import AGAIN, Journalled, begun, first_line
-from pipeline.proof.trials import Rules, Trial
+from pipeline.proof.journal import AGAIN, begun, first_line
+from pipeline.proof.trials import Rules
 
 
 class Difference(NamedTuple):
@@ -18,34 +19,14 @@ class Difference(NamedTuple):
     now: str
 
 
-class Diverged(Exception):
-    """The rules no longer decide what the journal says they did."""
-
-
 def replay(lines: Sequence[str], rules: Rules | None = None) -> list[Difference]:
     """Where the journal is not what these rules write, byte for byte: empty, or the first such line.  What follows it
     was decided in another state.  Without `rules`, those that the journal begins with."""
     try:
-        _gone_through(lines, rules)
+        _go_through(lines, rules)
     except _Differs as found:
         return [found.difference]
     return []
-
-
-def resumed(lines: Sequence[str], write: Callable[[str], None], rules: Rules | None = None) -> Journalled:
-    """As if it had not been stopped after the last of the lines: new ones go to `write`."""
-    try:
-        journalled = _gone_through(lines, rules)
-    except _Differs as found:
-        raise Diverged(f"line {found.difference.line}: {found.difference.now} instead of what is recorded") from found
-    journalled.write = write
-    return journalled
-
-
-def in_flight(journalled: Journalled) -> list[Trial]:
-    """Trials that have to be started again, since whoever ran them was stopped."""
-    flying = journalled.schedule.flying
-    return [flying[number].flying[number].trial for number in flying]
 
 
 class _Differs(Exception):
@@ -54,24 +35,30 @@ class _Differs(Exception):
         self.difference = difference
 
 
-def _gone_through(lines: Sequence[str], rules: Rules | None) -> Journalled:
+def _go_through(lines: Sequence[str], rules: Rules | None) -> None:
     written: list[str] = []
     if not lines:
         raise _Differs(Difference(1, "", "a journal begins with its rules"))
-    first = json.loads(lines[0])
     if rules is not None:
         _compare(1, lines[0], first_line(rules))
-    journalled = begun(first, written.append)
+    with _readable(1, lines[0]):
+        journalled = begun(json.loads(lines[0]), written.append)
     _compare(1, lines[0], written[-1])
     for number, recorded in enumerate(lines[1:], start=2):
         written.clear()
-        try:
+        with _readable(number, recorded):
             fields = json.loads(recorded)
             AGAIN[fields["what"]](journalled, fields)
-        except (KeyError, TypeError, ValueError) as error:  # it speaks of what is not there: it was edited
-            raise _Differs(Difference(number, recorded, f"{type(error).__name__}: {error}")) from error
         _compare(number, recorded, *written)
-    return journalled
+
+
+@contextmanager
+def _readable(number: int, recorded: str) -> Iterator[None]:
+    """A line that speaks of what is not there was edited, or is of another version."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError) as error:
+        raise _Differs(Difference(number, recorded, f"{type(error).__name__}: {error}")) from error
 
 
 def _compare(number: int, recorded: str, *now: str) -> None:

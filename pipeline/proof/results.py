@@ -132,7 +132,9 @@ def table(found: Iterable[Record]) -> str:
     writer.writeheader()
     numbers: dict[str, int] = {}
     for each in found:
-        row = {"config_id": numbers.setdefault(each["goal"], len(numbers)), **each, **each["metadata"]}
+        # no more of it: a bank's own words may be called like a column
+        told = {name: each["metadata"].get(name, "") for name in ("category", "topic")}
+        row = {"config_id": numbers.setdefault(each["goal"], len(numbers)), **each, **told}
         status = "ok" if each["status"] != FRONTIER else "not tried to the end"
         solved = int(each["status"] == PROVED)
         writer.writerow({**row, "status": status, "solved": solved, "attempts": len(each["attempts"])})
@@ -152,7 +154,9 @@ def first_proofs(found: Iterable[Record]) -> list[Record]:
 def _theorem(proof: Record) -> str:
     context, name = proof["of"]["context"], _NOT_IN_NAMES.sub("_", proof["goal"])
     lines = [f"-- {proof['goal']}: {proof['strategy']}, {proof['seconds']:.3g} s", *context]
-    lines += [f"theorem «{name}» : {proof['of']['text']} := by"]
+    statement = proof["of"]["text"]
+    above = "\n  " if "--" in statement else " "  # a comment takes the rest of its line
+    lines += [f"theorem «{name}» : {statement}{above}:= by"]
     lines += [f"  {line}" for tactic in proof["tactics"] for line in tactic.splitlines()]
     block = "\n".join(lines)
     return f"{block}\n" if not context else f"section\n{block}\nend\n"

@@ -13,10 +13,7 @@ from typing import Any, NamedTuple
 from pipeline.goals.model import Goal
 from pipeline.proof.attempting import PATIENCE, Attempts, Check, Patience, Worker, attempt, outcome
 from pipeline.proof.journal import Journalled
-from pipeline.proof.replaying import in_flight
 from pipeline.proof.trials import CANCELLED, EXHAUSTED, FRONTIER, SOLVED, Outcome, Standing, Trial
-
-SYNC_SECONDS = 0.5  # nothing written is older when it is synced, but for what the disk takes
 
 
 class Progress(NamedTuple):
@@ -38,14 +35,12 @@ class Means:
     workers: by strategy; `cache` among them when goals are added with something cached
     check: why a proof does not hold, or nothing
     processes: how many trials may run at once, whatever rooms say
-    sync: makes safe what the journal was given
     load: of the machine, per CPU"""
 
     workers: Mapping[str, Worker]
     check: Check
     attempts: Attempts
     processes: int
-    sync: Callable[[], None]
     load: Callable[[], float] | None = None
     on_progress: Callable[[Progress], None] = lambda _: None
     patience: Patience = PATIENCE
@@ -68,28 +63,20 @@ async def run(
     finally:
         for watcher in search.watchers:
             watcher.cancel()
-        await asyncio.to_thread(means.sync)
     return journalled.schedule.standings()
 
 
 def _watchers(
     search: _Search, deadline: float | None, stop: asyncio.Event | None
 ) -> Iterable[Coroutine[Any, Any, None]]:
-    yield _sync_again_and_again(search.means.sync)
     if deadline is not None:
-        yield _then(asyncio.sleep(deadline), lambda: search.halt("timeout"))
+        yield _then(lambda: asyncio.sleep(deadline), lambda: search.halt("timeout"))
     if stop is not None:
-        yield _then(stop.wait(), lambda: search.halt("stopped"))
+        yield _then(stop.wait, lambda: search.halt("stopped"))
 
 
-async def _sync_again_and_again(sync: Callable[[], None]) -> None:
-    while True:
-        await asyncio.sleep(SYNC_SECONDS)
-        await asyncio.to_thread(sync)
-
-
-async def _then(event: Awaitable[object], act: Callable[[], None]) -> None:
-    await event
+async def _then(event: Callable[[], Awaitable[object]], act: Callable[[], None]) -> None:
+    await event()
     act()
 
 
@@ -104,8 +91,6 @@ class _Search:
 
     async def conduct(self) -> None:
         try:
-            for trial in in_flight(self.journalled):
-                self._start(trial)
             self._start_what_may()
             while self.running:
                 await self._hear()

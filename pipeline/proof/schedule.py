@@ -5,6 +5,7 @@ It waits for nobody and asks no clock, so that the same rules, goals, loads and 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from pipeline.goals.model import Goal
 from pipeline.proof.bandits import BANDITS
@@ -32,13 +33,15 @@ class Schedule:
         self._turns = 0  # that light goals had while heavy ones waited
         self._asked = 0
 
-    def add(self, goal: Goal, cached: float | None = None) -> None:
-        """`cached`: how often what is kept of the goal in the tactic cache has worked."""
+    def add(self, goal: Goal, cached: float | None = None, known: Iterable[tuple[str, int]] = ()) -> None:
+        """`cached`: how often what is kept of the goal in the tactic cache has worked.
+
+        `known`: attempts, by strategy and level, of which it is recalled how they end; in the order they were made."""
         if goal.id in self._names:
             raise ValueError(f"two goals are called '{goal.id}'")
         self._names.add(goal.id)
         self.counts[FRONTIER] += 1
-        self._efforts.append(effort(goal, len(self._efforts), self.rules, cached))
+        self._efforts.append(effort(goal, len(self._efforts), self.rules, cached, known))
         self._queue(self._efforts[-1])
 
     def load(self, reading: float) -> float:

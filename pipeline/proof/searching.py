@@ -64,13 +64,15 @@ def search(place: Place, wanted: Wanted, journal: Callable[[str], object], say: 
     keeping = Keeping(place.ledger, place.starter, wanted.config, place.lean.version, place.run)
     journalled = Journalled(wanted.rules, journal)
     for goal in wanted.goals:
-        journalled.add(goal, _rate(place.ledger, goal) if wanted.use_cache else None)
+        kept = keeping.kept(goal, wanted.rules)
+        # a proof of this very search is recalled with what it took; the cache would only do it again
+        cached = _rate(place.ledger, goal) if wanted.use_cache and not any(kept.values()) else None
+        journalled.add(goal, cached, kept)
     means = Means(
         workers={**wanted.workers, CACHE: _from_cache(place.ledger)},
         check=_check(place.lean),
         attempts=keeping,
         processes=place.processes,
-        sync=_nothing,
         load=None if wanted.rules.cpu_target is None else load_per_cpu,
         on_progress=say,
     )
@@ -82,10 +84,6 @@ async def _until_stopped(starter: Processes, journalled: Journalled, wanted: Wan
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     with starter.waking(lambda: loop.call_soon_threadsafe(stop.set)):
         return await run(journalled, wanted.goals, means, wanted.deadline, stop)
-
-
-def _nothing() -> None:
-    """The journal is an output: it is synced when it is whole."""
 
 
 def _rate(ledger: Ledger, goal: Goal) -> float | None:

@@ -26,6 +26,6 @@ def outlook(targets: Sequence[Target]) -> Sequence[str]:
     """How long one goal may take."""
     search = next(target.params["search"] for target in targets if target.stage == "prove")
     budgets = [sum(search["strategies"].values()) * search["level_factor"] ** n for n in range(search["levels"])]
-    most = f"at most {duration(sum(budgets))} of attempts on a goal"
+    most = f"at most {duration(search['samples'] * sum(budgets))} of attempts on a goal"
     whole = f", {duration(search['timeout'])} in all" if search["timeout"] is not None else ""
     return [f"{most}, in {len(budgets)} level{'s' if len(budgets) > 1 else ''}{whole}; what the ledger has is recalled"]

@@ -26,6 +26,7 @@ class Rules:
 
     speculate: so many strategies are tried on one goal at once
     levels, factor: a goal on which all strategies failed is tried again, with `factor` times the budget
+    rounds: not before all others had as much, whatever their priority
     light, heavy: how many trials may run at once on goals below `threshold`, and on the others
     cache_rate: what proved a goal before is tried first if it works more often than that
     cpu_target: the load per CPU above which starting is slowed down; None for never"""
@@ -35,11 +36,12 @@ class Rules:
     speculate: int = 3
     levels: int = 2
     factor: float = 4.0
+    rounds: bool = False
     light: int = 8
     heavy: int = 2
     threshold: float = 0.6
     cache_rate: float = 0.7
-    cache_timeout: float = 2.0
+    cache_timeout: float = 60.0  # that of a check, which is all there is to it
     cpu_target: float | None = None
 
     def __post_init__(self) -> None:
@@ -48,6 +50,9 @@ class Rules:
             raise ValueError(f"strategies must be one or more different names other than '{CACHE}': {names}")
         if min(self.speculate, self.levels, self.light, self.heavy) < 1:
             raise ValueError("speculate, levels, light and heavy must be at least 1")
+
+    def budget(self, strategy: Strategy, level: int) -> float:
+        return strategy.timeout * self.factor**level
 
 
 class Trial(NamedTuple):

@@ -15,7 +15,7 @@ from pipeline.tactics.scripts import CLOSERS, cases, chain, root, within
 from pipeline.tactics.terms import Leaf, Number, Relation
 
 MOST_POINTS = 12_000
-MOST_CASES = 100
+MOST_CASES = 40
 
 
 class Range(NamedTuple):
@@ -125,7 +125,7 @@ def enumerated(goal: PrintedGoal, name: str, within_it: Range, cost: float) -> M
     he = goal.fresh("he")[0]
     split = cases(he, len(values)).replace(f" {he}", " rfl").replace("rcases rfl", f"rcases {he}", 1)
     apart = f"({split}) <;> ({CLOSERS})" if len(values) > 1 else f"first | omega | (subst {he}; {CLOSERS})"
-    return Move(cost, "bounds", chain([within(he, values, name), apart]), MIDDLE + 0.12 * len(values), closing=True)
+    return Move(cost, "bounds", chain([within(he, values, name), apart]), MIDDLE + 0.15 * len(values), closing=True)
 
 
 def bounded(

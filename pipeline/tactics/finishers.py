@@ -42,7 +42,7 @@ def bracketed(tactic: str) -> str:
 def propose(goal: PrintedGoal) -> Iterator[Move]:
     """The same at length, where the first ones did not do."""
     yield Move(0.9, "finishers", "(simp_all +arith; done)", MIDDLE, closing=True)
-    yield Move(1.1, "finishers", "grind -verbose +suggestions", MIDDLE, closing=True)
+    yield Move(1.5, "finishers", "grind -verbose +suggestions", MIDDLE, closing=True)
     yield Move(1.2, "finishers", "grind -verbose (splits := 20) (ematch := 10) (gen := 12)", 4.0, closing=True)
     yield Move(2.0, "finishers", "grind -verbose +splitIndPred", MIDDLE, closing=True)
     yield Move(2.6, "finishers", "grind -verbose (splits := 40) (ematch := 20) (gen := 20)", 2 * LONG, closing=True)

@@ -48,7 +48,8 @@ def is_recursive(one: Hypothesis) -> bool:
 
 def others(one: Hypothesis, goal: PrintedGoal) -> list[str]:
     """What the claim may speak of anew at each step."""
-    changing = [other.name for other in goal.variables if other.type.split(" ")[0] in (*RECURSIVE, "Int")]
+    plain = [other for other in goal.variables if "→" not in other.type]
+    changing = [other.name for other in plain if other.type.split(" ")[0] in (*RECURSIVE, "Int")]
     return [name for name in changing if name != one.name and syntax.mentions(name, goal.said)]
 
 
@@ -57,7 +58,7 @@ def about(one: Hypothesis, free: list[str], cost: float) -> Iterator[Move]:
     if free:
         yield Move(1.0 + cost, "induction", f"induction {one.name} generalizing {listed(free)}", SHORT)
     if one.type == "Nat":
-        yield Move(1.7 + cost, "induction", f"induction {one.name} using Nat.strongRecOn", SHORT)
+        yield Move(1.3 + cost, "induction", f"induction {one.name} using Nat.strongRecOn", SHORT)
         if free:
             strong = f"induction {one.name} using Nat.strongRecOn generalizing {listed(free)}"
-            yield Move(2.0 + cost, "induction", strong, SHORT)
+            yield Move(1.6 + cost, "induction", strong, SHORT)

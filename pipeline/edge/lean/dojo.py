@@ -14,7 +14,7 @@ from pipeline.edge.lean import dojo_files, dojo_project, dojo_reading
 from pipeline.edge.lean.dojo_files import Checked
 from pipeline.edge.lean.dojo_process import DojoProcess, Ran, ran
 from pipeline.edge.lean.dojo_project import Copy, Project
-from pipeline.edge.lean.dojo_refusing import refused_statement, refused_tactic, refused_text
+from pipeline.edge.lean.dojo_refusing import refused_before, refused_statement, refused_tactic
 from pipeline.edge.lean.dojo_session import DojoSession
 from pipeline.edge.lean.model import (
     LeanError,
@@ -166,7 +166,7 @@ def _demand(theorem: Theorem) -> None:
     """It can be put into a file, and do nothing there but be stated."""
     if theorem.file:
         return
-    for why in (refused_statement(theorem.statement), *map(refused_text, theorem.before)):
+    for why in (refused_statement(theorem.statement), *map(refused_before, theorem.before)):
         if why:
             raise NotElaborated(why)
 

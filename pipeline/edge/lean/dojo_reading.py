@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from typing import Any
 
+from pipeline.edge.lean import keys
 from pipeline.edge.lean.dojo_files import Checked
 from pipeline.edge.lean.model import TRUSTED, LeanError
 
@@ -41,7 +41,7 @@ def key(before: Sequence[str], goal: str) -> str:
 
     Names of hypotheses, and their order, tell goals apart: text cannot say what else is the same."""
     plain = _SPACE.sub(" ", _CASE.sub("", goal.strip())).strip()
-    return sha256(json.dumps([*before, plain]).encode()).hexdigest()
+    return keys.key(before, plain)
 
 
 def messages(printed: str) -> list[Message]:

@@ -9,6 +9,7 @@ from pipeline.edge.lean import dojo_reading
 from pipeline.edge.lean.dojo_process import DojoProcess
 from pipeline.edge.lean.dojo_refusing import refused_tactic
 from pipeline.edge.lean.model import (
+    GIVEN_UP,
     LeanCrash,
     LeanError,
     ProofFinished,
@@ -23,7 +24,6 @@ from pipeline.edge.process import Stopping
 
 GRACE = 5.0  # seconds after which the process of a Dojo is killed that did not say itself that time is over
 REPLAY = 60.0
-GIVEN_UP = ("sorry", "admit")
 
 
 Opening = Callable[[], tuple[DojoProcess, dict[str, Any]]]
@@ -53,6 +53,8 @@ class DojoSession:
         return self._dojo.file if self._dojo else ""
 
     def run_tac(self, state: TacticState, tactic: str, timeout: float) -> TacticResult:
+        if not self._is_open:
+            raise ValueError("the session is closed")  # a Dojo opened now would be nobody's to end
         if tactic.strip() in GIVEN_UP:
             return ProofGivenUp()
         if why := refused_tactic(tactic):

@@ -60,7 +60,10 @@ class LeanError:
 
 @dataclass(frozen=True)
 class ProofGivenUp:
-    """The tactic was `sorry` or `admit`."""
+    """The tactic was one of GIVEN_UP."""
+
+
+GIVEN_UP = ("sorry", "admit")
 
 
 ERRORS = (
@@ -103,13 +106,14 @@ class Stop(Protocol):
 
 
 class Session(Protocol):
-    """One theorem, being proved."""
+    """One theorem, being proved: by one thread at a time."""
 
     def run_tac(self, state: TacticState, tactic: str, timeout: float) -> TacticResult:
         """On the first goal of `state`, for at most so many seconds."""
 
     def key(self, state: TacticState, goal: int = 0) -> str:
-        """The same for goals that differ only in names, the order of hypotheses and what is implicit."""
+        """The same for goals after the same commands that differ only in names, the order of hypotheses and what is
+        implicit."""
 
     def close(self) -> None: ...
 

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def command(repl: Path, project: str) -> Command:
     env["LEAN_PATH"] = ":".join([str(compiled), *filter(None, [env.get("LEAN_PATH")])])
     if not project:
         return Command((_tool("lean"), str(repl.resolve())), env, str(compiled), name)
-    placed = _placed(_importing(repl.read_text(), libraries(Path(project))))
+    placed = _placed(importing(repl.read_text(), libraries(Path(project))))
     return Command((_tool("lake"), "env", "lean", str(placed)), env, os.path.abspath(project), name)
 
 
@@ -82,8 +82,10 @@ def libraries(project: Path) -> list[str]:
     raise LeanStartError(f"{project} has neither lakefile.toml nor lakefile.lean: it is no lake project")
 
 
-def _importing(repl: str, modules: list[str]) -> str:
-    return "".join(f"import {name}\n" for name in modules) + repl
+def importing(repl: str, modules: Iterable[str]) -> str:
+    """After all that it imports itself: what stands before `Lean` would be believed as a part of it is."""
+    head, serve, _ = repl.partition("#serve")
+    return "".join([head, *(f"import {name}\n" for name in modules), serve, "\n"])
 
 
 def _placed(text: str) -> Path:

@@ -77,6 +77,7 @@ class Pool:
 
 
 def _checked(warm: Warm, theorem: Theorem, script: str, stop: Stop | None) -> dict[str, Any]:
+    warm.tidy(True, stop)  # nothing that a check makes is for another
     env = warm.environment(theorem.before, stop)
     named = {"cmd": "check", "env": env, "statement": theorem.statement, "name": theorem.name}
     return warm.ask({**named, "script": script, "timeout_ms": milliseconds(CHECK)}, CHECK + GRACE, stop)

@@ -19,10 +19,10 @@ from typing import Any, Protocol
 
 from pipeline.edge.child import signal_group
 from pipeline.edge.lean.model import Interrupted, Stop
+from pipeline.edge.lean.turns import LOOK
 
 READY = b"ready"
 START = 300.0  # seconds that a process has until it is ready
-LOOK = 0.1  # seconds between looks at whether to stop
 HURRY = 0.25  # seconds that the answer has when it is not wanted any more: often it is all but there
 PIECE = 1 << 16
 LAST_WORDS = 2000  # bytes

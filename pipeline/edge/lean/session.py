@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any
 
+from pipeline.edge.lean import keys
 from pipeline.edge.lean.model import (
+    GIVEN_UP,
     TRUSTED,
     LeanCrash,
     LeanError,
@@ -24,7 +25,7 @@ from pipeline.edge.lean.trail import Step, Trail, told
 from pipeline.edge.lean.warm import PREPARING, Warm
 
 GRACE = 3.0  # seconds that a tactic may take longer than it should before its process is killed: what a new one costs
-GIVEN_UP = ("sorry", "admit")
+TOO_LARGE = "!"  # a goal that was not written down: what follows is numbers that mean nothing in another process
 
 
 class ReplSession:
@@ -32,7 +33,7 @@ class ReplSession:
 
     def __init__(self, theorem: Theorem, slot: Slot, stop: Stop | None = None) -> None:
         self._slot, self._stop = slot, stop
-        self._trail = Trail(theorem)
+        self._trail, self._before = Trail(theorem), theorem.before
         self._is_open = True
 
     def begin(self) -> TacticState:
@@ -71,7 +72,9 @@ class ReplSession:
             raise LeanCrash(f"no key for {state.goals[goal]}: {told(error)}") from error
         if "error" in answer:
             raise LeanCrash(f"no key for {state.goals[goal]}: {answer['error']}")
-        return sha256(answer["exact"].encode()).hexdigest()
+        if answer["exact"].startswith(TOO_LARGE):
+            return keys.key((*self._before, *self._trail.way(state.id)), f"{TOO_LARGE}{goal}")
+        return keys.key(self._before, answer["exact"])
 
     def _ask(self, state: int, request: Mapping[str, Any], timeout: float) -> dict[str, Any]:
         if not self._is_open:

@@ -33,6 +33,14 @@ class Trail:
     def goals(self, state: int) -> tuple[str, ...]:
         return self._steps[state].goals
 
+    def way(self, state: int) -> tuple[str, ...]:
+        """What leads to it: the statement, and each tactic."""
+        tactics = []
+        while state:
+            state, tactic, _ = self._steps[state]
+            tactics.append(tactic)
+        return (self._theorem.statement, *reversed(tactics))
+
     def add(self, step: Step, there: int) -> int:
         """The state that a step came to, which has the number `there` in the present process."""
         self._steps.append(step)

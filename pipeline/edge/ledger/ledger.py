@@ -17,7 +17,8 @@ _ATTEMPT = f"""
 INSERT INTO attempts ({columns(ATTEMPT)}) VALUES ({marks(ATTEMPT)})
 ON CONFLICT (goal_hash, strategy, config, toolchain, budget) DO UPDATE SET
     success = excluded.success, verified = excluded.verified, tactics = excluded.tactics, error = excluded.error,
-    time_seconds = excluded.time_seconds, timestamp = excluded.timestamp, metadata = excluded.metadata
+    time_seconds = excluded.time_seconds, timestamp = excluded.timestamp, metadata = excluded.metadata,
+    subgoals = excluded.subgoals, run = excluded.run
 WHERE excluded.success + excluded.verified > attempts.success + attempts.verified
 """
 _GOAL = f"INSERT INTO goals ({columns(GOAL)}) VALUES ({marks(GOAL)}) ON CONFLICT (goal_hash) DO NOTHING"

@@ -18,7 +18,7 @@ _SAME = "goal_hash = ? AND strategy = ? AND config = ? AND toolchain = ? AND bud
 _FRONTIER = f"""
 SELECT {columns(GOAL, "goals")}, count(tried.goal_hash), coalesce(max(tried.budget), 0) AS most
 FROM goals LEFT JOIN attempts AS tried ON tried.goal_hash = goals.goal_hash
-WHERE NOT EXISTS (SELECT 1 FROM attempts AS won WHERE won.goal_hash = goals.goal_hash AND won.success AND won.verified)
+WHERE NOT EXISTS (SELECT 1 FROM attempts AS won WHERE won.goal_hash = goals.goal_hash AND {PROVED})
 GROUP BY goals.goal_hash
 ORDER BY most, goals.priority DESC, goals.rowid
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from concurrent.futures import Future
 from queue import SimpleQueue
@@ -65,9 +64,9 @@ class Writer:
         try:
             with told(self._path):
                 self._commit(batch)
-        except LedgerProblem as problem:
+        except Exception as error:  # noqa: BLE001 - whatever it is: without this thread everybody would wait for ever
             for write in batch:
-                write.saved.set_exception(problem)
+                write.saved.set_exception(error)
         else:
             for write in batch:
                 write.saved.set_result(None)
@@ -79,7 +78,7 @@ class Writer:
                 for statement, rows in write.statements:
                     self._db.executemany(statement, rows)
             self._db.execute("COMMIT")
-        except sqlite3.Error:
+        except BaseException:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             raise

@@ -1,0 +1,115 @@
+"""Searches that share a ledger: what is recalled, what is done again from the cache, and what that counts."""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from proof_searches import goal, rules
+
+from pipeline.edge.lean.model import LeanError, Session, Stop, TacticState, Theorem
+from pipeline.edge.ledger.ledger import Ledger
+from pipeline.edge.process import Processes
+from pipeline.goals.model import Goal
+from pipeline.proof.attempting import Worker
+from pipeline.proof.model import Result
+from pipeline.proof.searching import Found, Place, Wanted, search
+from pipeline.proof.trials import EXHAUSTED, SOLVED, Rules
+
+Search = Callable[..., Found]
+GOALS = [goal(number).keyed(f"key {number}") for number in range(4)]
+CHECK = 0.05  # seconds
+
+
+class Checker:
+    """A Lean that says of scripts what it is told, and takes its time for that."""
+
+    version = "lean 1"
+
+    def __init__(self, *wrong: str) -> None:
+        self.wrong = wrong
+
+    def open(self, theorem: Theorem, stop: Stop | None = None) -> tuple[Session, TacticState]:
+        raise NotImplementedError
+
+    def check(self, _theorem: Theorem, script: Sequence[str], _stop: Stop | None = None) -> LeanError | None:
+        time.sleep(CHECK)
+        return LeanError("it does not apply", "tactic") if {*script} & {*self.wrong} else None
+
+    def close(self) -> None: ...
+
+
+class Workers:
+    """One proves goals of even numbers, another all of them; `made` are attempts, as they begin."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[str, str]] = []
+
+    def by_name(self) -> dict[str, Worker]:
+        return {"even": self._named("even"), "all": self._named("all")}
+
+    def _named(self, name: str) -> Worker:
+        async def worker(goal: Goal, _timeout: float) -> Result:
+            self.made.append((goal.id, name))
+            can = name == "all" or int(goal.id[1:]) % 2 == 0
+            return Result(can, name, ("omega",) if can else (), 2.5, error="" if can else "nothing more to try")
+
+        return worker
+
+
+@pytest.fixture
+def searched(tmp_path: Path, processes: Processes) -> Search:
+    """One on the ledger that all of a test share."""
+
+    def do(workers: Workers, asked: Rules, *goals: Goal, code: str = "1", lean: Checker | None = None) -> Found:
+        with closing(Ledger(str(tmp_path / "ledger.db"))) as ledger:
+            place = Place(lean or Checker(), 2, ledger, processes, "x")
+            wanted = Wanted(goals, asked, workers.by_name(), lambda _, name: f"{name} {code}", True, None)
+            return search(place, wanted, lambda _: None, lambda _: None)
+
+    return do
+
+
+def ended(found: Found) -> list[tuple[str, str, float]]:
+    """By whom each goal was proved, and the seconds that were spent on it."""
+    spent = {name: sum(each.result.time_seconds for each in tried) for name, tried in found.tried.items()}
+    return [(one.goal.id, one.by.strategy if one.by else "", spent[one.goal.id]) for one in found.standings]
+
+
+@pytest.mark.parametrize("bandit", ["seed", "ucb1", "discounted", "contextual"])
+def test_a_search_that_is_made_again_recalls_what_it_took_and_tries_nothing(searched: Search, bandit: str) -> None:
+    """Though by now the bandit might begin with another strategy."""
+    asked, first, again = rules("even", "all", bandit=bandit, speculate=1), Workers(), Workers()
+    before = searched(first, asked, *GOALS)
+    assert {one.status for one in before.standings} == {SOLVED}
+    after = searched(again, asked, *GOALS[::-1])
+    assert again.made == []
+    assert sorted(ended(after)) == ended(before)
+
+
+def test_a_search_that_was_cut_short_finishes_alike(searched: Search) -> None:
+    asked, whole, rest = rules("even", "all", speculate=1), Workers(), Workers()
+    searched(whole, asked, *GOALS[:2])
+    found = searched(rest, asked, *GOALS)
+    assert {name for name, _ in rest.made} == {"g2", "g3"}
+    assert {by for _, by, _ in ended(found)} <= {"even", "all"}
+
+
+def test_what_another_search_proved_is_checked_again_and_costs_that(searched: Search) -> None:
+    asked, first, again = rules("all"), Workers(), Workers()
+    searched(first, asked, GOALS[0])
+    [(_, by, seconds)] = ended(searched(again, asked, GOALS[0], code="2"))
+    assert again.made == []
+    assert by == "cache"
+    assert CHECK <= seconds < 2.5
+
+
+def test_a_cached_proof_that_does_not_hold_any_more_makes_place_for_another_search(searched: Search) -> None:
+    asked, first, again = rules("all", levels=1), Workers(), Workers()
+    searched(first, asked, GOALS[0])
+    found = searched(again, asked, GOALS[0], code="2", lean=Checker("omega"))
+    assert again.made == [("g0", "all")]
+    assert [one.status for one in found.standings] == [EXHAUSTED]
+    assert [each.trial.strategy for each in found.tried["g0"]] == ["cache", "all"]
+    assert all(each.result.error.startswith("not verified: tactic") for each in found.tried["g0"])
