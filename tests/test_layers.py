@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "trust": [],
     "goals": ["errors"],
     "tactics": ["goals"],
-    "mcts": ["core", "errors", "goals", "tactics"],
+    "mcts": ["core", "errors", "edge.lean.model", "edge.ledger.model", "goals", "tactics"],
     "proof": [
         "core",
         "errors",
@@ -71,7 +71,9 @@ PURE = [
     "trust",
     "goals",
     "edge.lean.model",
+    "edge.ledger.model",
     "mcts",
+    "tactics",
     "proof.model",
     *(f"proof.{name}" for name in ("bandits", "effort", "journal", "queues", "replaying", "schedule", "shape")),
     *(f"proof.{name}" for name in ("throttle", "trials")),

@@ -1,12 +1,12 @@
-"""`python -m benchmarks.mcts tree`"""
+"""`python -m benchmarks.mcts {tree,bank}`"""
 
 from __future__ import annotations
 
 import sys
 
-from benchmarks.mcts import tree
+from benchmarks.mcts import bank, tree
 
-STUDIES = {"tree": tree.main}
+STUDIES = {"tree": tree.main, "bank": bank.main}
 
 if __name__ == "__main__":
     if sys.argv[1:2] == [] or sys.argv[1] not in STUDIES:

@@ -1,0 +1,142 @@
+"""Searchers that prove goals with a Lean, each with so many tactics: what each came to, and what it cost."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pipeline.edge.lean.model import Interrupted, Lean, LeanCrash, Session, TacticState, Theorem
+from pipeline.mcts import proving
+from pipeline.mcts.distributed import Team
+from pipeline.mcts.model import Budget, Expand, Expansion, Outcome, Rules
+from pipeline.mcts.nodes import WORDS
+from pipeline.mcts.steering import UNOBSERVED, VIRTUAL_LOSS, Steering
+from pipeline.mcts.trying import Guide, Trying
+from pipeline.proof.workers import micro
+from pipeline.proof.workers.search import Search
+
+IDLE = 50  # iterations to each tactic, since an agent may find nothing to do
+COUNTINGS = {"vl": VIRTUAL_LOSS, "wu": UNOBSERVED}
+
+
+class How(NamedTuple):
+    """`attempts`: tactics of an iteration; `inflight`: of a goal at once; `seconds`: of wall time, for a search."""
+
+    calls: int
+    attempts: int
+    inflight: int
+    seconds: float
+    guide: Guide
+
+
+@dataclass
+class Row:
+    """`calls`: tactics up to the proof, or in all.  Seconds: `wall`, of CPU for the tree's maths and all of Python."""
+
+    goal: str
+    searcher: str
+    solved: bool = False
+    status: str = "open"
+    calls: int = 0
+    wall: float = 0.0
+    tree: float = 0.0
+    python: float = 0.0
+    script: tuple[str, ...] = ()
+    error: str = ""
+
+
+class Deadline:
+    def __init__(self, seconds: float) -> None:
+        self.until = time.monotonic() + seconds
+
+    def is_set(self) -> bool:
+        return time.monotonic() > self.until
+
+
+class Timed:
+    """A policy, and the CPU seconds that are spent in it."""
+
+    def __init__(self, policy: Any) -> None:
+        self.policy, self.seconds = policy, 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.policy, name)
+
+    def ask(self) -> Expand | None:
+        return self._timed(self.policy.ask)
+
+    def tell(self, outcome: Outcome) -> None:
+        self._timed(self.policy.tell, outcome)
+
+    def _timed(self, do: Callable[..., Any], *args: Any) -> Any:
+        begun = time.thread_time()
+        try:
+            return do(*args)
+        finally:
+            self.seconds += time.thread_time() - begun
+
+
+def searched(row: Row, theorem: Theorem, lean: Lean, how: How) -> Row:
+    """By the searcher that the row names; a proof counts when it holds as a whole."""
+    stop = Deadline(how.seconds)
+    wall, cpu = time.monotonic(), time.process_time()
+    try:
+        session, start = lean.open(theorem, stop)
+        with closing(session):
+            wall, cpu = time.monotonic(), time.process_time()  # a process may have had to start
+            SEARCHERS[row.searcher.split()[0]](row, session, start, how)
+    except (Interrupted, LeanCrash) as error:
+        row.error = type(error).__name__
+    row.wall, row.python = round(time.monotonic() - wall, 3), round(time.process_time() - cpu, 3)
+    if row.script:
+        row.error = proving.judged(theorem, lean, row.script)
+        row.solved = not row.error
+    return row
+
+
+def by_micro(row: Row, session: Session, start: TacticState, how: How) -> None:
+    """Asks without a family bring a goal to the front, and do not count."""
+    search, calls = Search(start, start.goals), Counter[bool]()
+    while (ask := search.next()) is not None and calls[True] < how.calls:
+        search.learn(micro.answered(session.run_tac(ask.state, ask.tactic, ask.budget)))
+        calls[bool(ask.family)] += 1
+        row.calls = calls[True]
+    row.script = search.script or ()
+    row.status = "solved" if row.script else "open" if ask else "dead"
+
+
+def by_mcts(row: Row, session: Session, start: TacticState, how: How) -> None:
+    trying = Trying(session, start, how.guide)
+    wanted = proving.Wanted(Theorem("", ""), rules(row.searcher, how), how.guide)
+    journalled = proving.begun(wanted, trying, proving.Files())
+    journalled.policy = timed = Timed(journalled.policy)
+    try:
+        proving.driven(journalled, trying)
+    finally:
+        row.calls, row.tree = trying.calls.tactics, round(timed.seconds, 4)
+    row.status = WORDS[timed.tree.root.status]
+    row.script = proving.written(timed.tree, trying)
+
+
+def rules(searcher: str, how: How) -> Rules | Team:
+    """`centralized`, or such as `vl 4`."""
+    rules = Rules(Budget(IDLE * how.calls, how.calls), expansion=Expansion(attempts=how.attempts))
+    counting, *agents = searcher.split()
+    return Team(rules, Steering(int(agents[0]), how.inflight, COUNTINGS[counting])) if agents else rules
+
+
+SEARCHERS: Mapping[str, Callable[[Row, Session, TacticState, How], None]] = {
+    "micro": by_micro,
+    "centralized": by_mcts,
+    **dict.fromkeys(COUNTINGS, by_mcts),
+}
+
+
+def named(agents: Sequence[int]) -> list[str]:
+    """All of them; of one agent no reservation counts, so that one stands for both."""
+    teams = [f"{counting} {number}" for number in agents for counting in (COUNTINGS if number > 1 else ["vl"])]
+    return ["micro", "centralized", *teams]

@@ -1,0 +1,95 @@
+"""One theorem, searched for a proof: asked and told in turn, and the proof checked as a whole.
+
+No clock decides anything: the same answers of Lean give the same search, in whichever process each was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import asdict
+from typing import NamedTuple
+
+from pipeline.edge.lean.model import Lean, Stop, Theorem
+from pipeline.mcts import limits, scripts
+from pipeline.mcts.distributed import Team
+from pipeline.mcts.journal import VIRTUAL_TIME, Journalled, first_line
+from pipeline.mcts.model import Rules
+from pipeline.mcts.nodes import SOLVED, WORDS
+from pipeline.mcts.replaying import resumed
+from pipeline.mcts.trace import Note
+from pipeline.mcts.tree import Tree
+from pipeline.mcts.trying import Guide, Trying
+
+
+class Wanted(NamedTuple):
+    theorem: Theorem
+    rules: Rules | Team
+    guide: Guide
+    time: str = VIRTUAL_TIME
+
+
+class Files(NamedTuple):
+    """The lines of a journal that there are already; where new ones go; `note` hears of all iterations, old or new."""
+
+    lines: Sequence[str] = ()
+    write: Callable[[str], object] = lambda line: None
+    note: Note = lambda told: None
+
+
+class Found(NamedTuple):
+    """`status`: what the search says of the theorem.  Only a proof that holds as a whole is `verified`.
+
+    `calls`: what Lean was asked in this process, by what for."""
+
+    status: str
+    script: tuple[str, ...]
+    verified: bool
+    error: str
+    nodes: int
+    calls: dict[str, int]
+
+
+def prove(wanted: Wanted, lean: Lean, files: Files | None = None, stop: Stop | None = None) -> Found:
+    """Interrupted soon after `stop` is set; what was under way then has no answer, and is asked again next time."""
+    session, start = lean.open(wanted.theorem, stop)
+    with closing(session):
+        trying = Trying(session, start, wanted.guide)
+        journalled = begun(wanted, trying, files or Files())
+        driven(journalled, trying)
+        script = written(journalled.policy.tree, trying)
+    error = judged(wanted.theorem, lean, script, stop) if script else ""
+    tree = journalled.policy.tree
+    verified = bool(script) and not error
+    return Found(WORDS[tree.root.status], script, verified, error, len(tree.nodes), asdict(trying.calls))
+
+
+def begun(wanted: Wanted, trying: Trying, files: Files) -> Journalled:
+    """From its first line, or from where the journal ends; Diverged if that is one of another search."""
+    first = first_line(wanted.rules, trying.root(), wanted.time)
+    if files.lines:
+        return resumed(files.lines, files.write, files.note, first)
+    return Journalled(first, files.write, files.note)
+
+
+def driven(journalled: Journalled, trying: Trying) -> None:
+    """Until nothing more is asked.  One answer at a time: a session has but one process."""
+    policy = journalled.policy
+    while True:
+        while journalled.ask():
+            pass
+        if not (waiting := policy.unanswered):
+            return
+        journalled.tell(trying.answer(policy.tree, waiting[0]))
+
+
+def written(tree: Tree, trying: Trying) -> tuple[str, ...]:
+    """The proof, a line each; nothing where there is none."""
+    if tree.root.status != SOLVED:
+        return ()
+    return tuple(limits.parted(line)[0] for line in scripts.lines(tree.root, trying.prelude))
+
+
+def judged(theorem: Theorem, lean: Lean, script: Sequence[str], stop: Stop | None = None) -> str:
+    """What is wrong with a proof as a whole, in an environment that nothing was done in; nothing if it holds."""
+    wrong = lean.check(theorem, script, stop)
+    return f"{wrong.kind}: {wrong.error}" if wrong else ""

@@ -1,0 +1,48 @@
+"""What the benchmark of searches makes of what each came to."""
+
+from benchmarks.mcts.bank import guide, pairs, promises, table
+from benchmarks.mcts.searchers import How, Row, named, rules
+from pipeline.mcts.distributed import Team
+from pipeline.mcts.model import Rules
+from pipeline.mcts.steering import UNOBSERVED
+
+SEARCHERS = ["micro", "centralized", "vl 1"]
+ROWS = [
+    Row("a", "micro", True, "solved", 5, wall=2.0),
+    Row("a", "centralized", True, "solved", 30, wall=2.0, tree=0.02),
+    Row("a", "vl 1", False, "solved", 30, wall=2.0, tree=0.4),
+    Row("b", "micro", False, "dead", 7, wall=2.0),
+    Row("b", "centralized", True, "solved", 10, wall=2.0, python=1.0),
+    Row("b", "vl 1", True, "solved", 10, wall=2.0),
+]
+
+
+def test_a_search_counts_for_each_budget_that_it_kept_to() -> None:
+    lines = [each.strip("| ").split(" | ") for each in table(ROWS, SEARCHERS, [10, 40]).splitlines()]
+    assert lines[2] == ["micro", "1", "1", "5", "1", "0", "4", "0.00", "0.00"]
+    assert lines[3] == ["centralized", "1", "2", "20.0", "0", "0", "4", "0.50", "25.00"]
+    assert lines[4] == ["vl 1", "1", "1", "10", "0", "1", "4", "10.00", "0.00"]
+
+
+def test_what_only_one_of_two_proves_is_named() -> None:
+    assert "- centralized and not micro: 1 b" in [*pairs(ROWS, SEARCHERS)]
+    assert "- micro and not centralized: 0" in [*pairs(ROWS, SEARCHERS)]
+
+
+def test_a_tree_that_takes_too_long_and_an_agent_that_proves_less_are_missed_promises() -> None:
+    reached = {each.what: each.reached for each in promises(ROWS, SEARCHERS)}
+    assert reached == {
+        "tree's maths in 5 % of wall, centralized": True,
+        "tree's maths in 5 % of wall, vl 1": False,
+        "solved by one agent, of what is solved by one controller": False,
+    }
+
+
+def test_searchers_are_named_by_how_reservations_count_and_how_many_agents_there_are() -> None:
+    assert named([1, 4]) == ["micro", "centralized", "vl 1", "vl 4", "wu 4"]
+    how = How(100, 4, 8, 60.0, guide("moves"))
+    one, team = rules("centralized", how), rules("wu 4", how)
+    assert isinstance(one, Rules)
+    assert isinstance(team, Team)
+    assert [team.rules, team.steering.agents, team.steering.counting] == [one, 4, UNOBSERVED]
+    assert one.budget.calls == 100
