@@ -181,6 +181,22 @@ def test_a_command_with_an_error_says_where(repl: Repl) -> None:
     assert (message["severity"], message["line"]) == ("error", 2)
 
 
+@pytest.mark.parametrize("text", ["import Std", "open Nat\nimport Std", "#exit", "open Nat\n#exit\nopen Int"])
+def test_nothing_is_cut_off_before_its_end(repl: Repl, text: str) -> None:
+    assert ask(repl, "cmd", env=0, text=text)["kind"] == "refused"
+
+
+@pytest.mark.parametrize("statement", ["∀ x y : Nta, x = y → y = x", "∀ x : Nat, x + lenght ≥ x"])
+def test_a_misspelt_name_is_no_variable(repl: Repl, statement: str) -> None:
+    answer = start(repl, statement)
+    assert answer["kind"] == "elab"
+    assert "nknown identifier" in answer["error"]
+
+
+def test_a_single_letter_may_be_a_variable(repl: Repl) -> None:
+    assert start(repl, "∀ xs : List α, xs.length = xs.length")["goals"][0].startswith("α : Type")
+
+
 def test_a_refused_command_is_told_as_a_message_too(repl: Repl) -> None:
     answer = ask(repl, "cmd", env=0, text="def a := 1\n#eval a")
     assert answer["kind"] == "refused"

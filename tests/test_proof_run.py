@@ -266,3 +266,15 @@ def test_no_ledger_is_no_search(project: Project) -> None:
     assert said.returncode == 1
     assert "notes.txt: damaged (file is not a database)" in said.stdout
     assert Path(project.root / "notes.txt").read_text() == "not a ledger\n" * 100
+
+
+def test_a_bank_without_a_goal_is_an_error(tmp_path: Path) -> None:
+    project = Project(tmp_path / "project")
+    project.spec("x", SPEC)
+    project.write("bank.jsonl", "# nothing yet\nno JSON\n")
+    said = project.coppice("x", timeout=240)
+    assert said.returncode == 1
+    assert (
+        "bank.jsonl: no row is a goal; of 1 row none counts, the first: bank.jsonl:2: not JSON"
+        in said.stderr + said.stdout
+    )

@@ -74,7 +74,7 @@ def test_no_throttle_unless_it_is_asked_for() -> None:
     [
         ("kind: proof\nprofile: 0\n", 1, "spec: 'bank' is missing"),
         ("kind: proof\nbank: b\n", 1, "give it `strategies:`, or a `profile:`"),
-        ("kind: proof\nbank: b\nprofile: 0\nstrategies: [micro]\n", 1, "give it `strategies:`, or a `profile:`"),
+        ("kind: proof\nbank: b\nprofile: 0\nstrategies: [micro]\n", 3, "keep one of them"),
         ("kind: proof\nbank: b\nprofile: 1\n", 3, "profile: 1: worker 'copilot' is not built yet"),
         ("kind: proof\nbank: b\nprofile: -1\n", 3, "profile: expected a whole number, 0 or more"),
         ("kind: proof\nbank: b\nstrategies:\n- micro\n- sketch\n", 5, "strategies: worker 'sketch' is not built yet"),

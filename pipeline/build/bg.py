@@ -37,7 +37,9 @@ class Bg(NewCommand):
         if len(args) > 1:
             raise InvalidCommand(f"bg: name one run, not {len(args)}")
         seconds = _seconds(params["duration"]) if params["duration"] else None
-        asked = meant(self.name, args) if args or any(runs_of_proofs()) else Meant("", "specs", PROVING.alone(""))
+        asked = (
+            meant(self.name, args) if args or len([*runs_of_proofs()]) == 1 else Meant("", "specs", PROVING.alone(""))
+        )
         spec = settled(self.name, asked.spec, {"profile": None, "timeout": None})._replace(name=RUN)
         code = _pursued(asked, spec, seconds, whole=not args)
         print("\n".join(lines_of(spec.ledger, stats_of(spec.ledger))))

@@ -55,7 +55,9 @@ def _taken(fd: int) -> bool:
 def _taken_if_free(run: str, lock: int) -> Holder | None:
     """From nobody."""
     if not _taken(lock):
-        advice = f"wait for it, or stop that process; a search is taken over with `coppice advance {run} --force`"
+        advice = (
+            f"wait for it, or stop that process; a search over code is taken over with `coppice advance {run} --force`"
+        )
         raise Locked(f"{held(run, holder_of(run))}: {advice}")
     return None
 

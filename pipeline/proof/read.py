@@ -32,7 +32,9 @@ T = TypeVar("T")
 def read(item: Item, name: str) -> ProofSpec:
     top = item.fields("spec", KEYS, NEEDED)
     profile = top["profile"].count("profile", 0) if "profile" in top else None
-    if ("strategies" in top) == (profile is not None):
+    if "strategies" in top and profile is not None:
+        top["profile"].wrong("profile: it stands for strategies, and `strategies:` is there too; keep one of them")
+    if "strategies" not in top and profile is None:
         item.wrong(f"spec: {HOW}")
     budgets, ways = listed(top["strategies"]) if profile is None else of_profile(profile, top["profile"])
     search = _search(top, budgets)

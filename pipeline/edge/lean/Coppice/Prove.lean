@@ -40,7 +40,9 @@ partial def commands (rules? : Option Rules) (ictx : Parser.InputContext) (ps : 
     let how := { env := cs.env, options := scope.opts, currNamespace := scope.currNamespace, openDecls := scope.openDecls }
     let (stx, ps, messages) := Parser.parseCommand ictx how ps cs.messages
     let cs := { cs with messages }
-    if messages.hasErrors || Parser.isTerminalCommand stx then return .ok cs
+    if messages.hasErrors || stx.isOfKind ``Parser.Command.eoi then return .ok cs
+    -- `import`, `#exit`: Lean would stop here and say nothing of what follows
+    if Parser.isTerminalCommand stx then return trouble "refused" "`import` and `#exit` are refused: what follows would go unread"
     match rules?.bind (fun rules => command? rules stx) with
     | some why => return trouble "refused" why
     | none => match ← elaborated cs stx ictx.inputString none with

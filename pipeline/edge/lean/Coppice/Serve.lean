@@ -175,7 +175,7 @@ def DEPTH : Nat := 1000 -- of recursion, in a tactic and in a whole proof alike
 /-- Nothing is open, nothing is declared, and what could run code is taken out. -/
 def prepared (cs : Command.State) : BaseIO (Ruled Command.State) := do
   let opts := (optionsOf cs).setBool `Elab.async false
-  let opts := (opts.setBool `linter.all false).setNat `maxRecDepth DEPTH
+  let opts := (opts.setBool `linter.all false).setBool `relaxedAutoImplicit false |>.setNat `maxRecDepth DEPTH
   let cs := { cs with messages := {}, scopes := [{ header := "", opts }], maxRecDepth := DEPTH, snapshotTasks := #[] }
   match ← commands none (input disarmed) {} cs with
   | .error t => return .error t
