@@ -186,6 +186,12 @@ def test_nothing_is_cut_off_before_its_end(repl: Repl, text: str) -> None:
     assert ask(repl, "cmd", env=0, text=text)["kind"] == "refused"
 
 
+def test_a_sorry_behind_a_notation_is_not_taken_for_the_proof(repl: Repl) -> None:
+    hidden = 'notation "Easy" => (by sorry : True) = (by sorry : True)'
+    env = ask(repl, "cmd", env=0, text=hidden)["env"]
+    assert start(repl, "Easy", env)["kind"] == "sorry"
+
+
 @pytest.mark.parametrize("statement", ["∀ x y : Nta, x = y → y = x", "∀ x : Nat, x + lenght ≥ x"])
 def test_a_misspelt_name_is_no_variable(repl: Repl, statement: str) -> None:
     answer = start(repl, statement)

@@ -120,3 +120,8 @@ def test_a_row_that_ends_the_lean_is_one_row(lean: Pool) -> None:
     assert [goal.id for goal in found.goals] == ["zero"]
     why = "it ends the Lean that reads it: no key for ⊢ 13 = 13: killed by signal 9; write it smaller"
     assert [row.why for row in found.refused] == [why]
+
+
+def test_a_context_that_redefines_not_makes_nothing_false(lean: Pool) -> None:
+    notation = 'notation:max (priority := 10000) "¬" p:40 => p'
+    assert checked(bank({"zero": TRUE["zero"]}, context=[notation]), lean).refused == ()

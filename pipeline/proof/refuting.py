@@ -34,7 +34,7 @@ def introduced(session: Session, state: TacticState) -> tuple[Hypothesis, ...]:
 def refuted(theorem: Theorem, before: TacticState, variables: Sequence[Hypothesis], lean: Lean) -> str:
     """How it is seen to be false; "" when it is not."""
     bound = "".join(f"∀ {{{one.name} : {_sort(one.type)}}}, " for one in read(before.goals[0]).hypotheses)
-    opposite = Theorem(theorem.name, f"¬ ({bound}\n{theorem.statement}\n)", theorem.before)
+    opposite = Theorem(theorem.name, f"_root_.Not ({bound}\n{theorem.statement}\n)", theorem.before)
     try:
         session, state = lean.open(opposite)
     except (LeanStartError, LeanCrash):

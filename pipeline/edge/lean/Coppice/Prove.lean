@@ -71,7 +71,8 @@ structure Found where
   ti : TacticInfo
 
 mutual
-/-- The `sorry` that is the whole of the proof: any in the statement stands behind a `by` at least. -/
+/-- The `sorry` that is the whole of the proof, as it was read: one in the statement stands behind a `by` at least, and one
+that a notation expands to was never read there. -/
 partial def sorryIn (ci? : Option ContextInfo) (t : InfoTree) : Option Found :=
   match t with
   | .context inner t => sorryIn (inner.mergeIntoOuter? ci?) t
@@ -80,7 +81,7 @@ partial def sorryIn (ci? : Option ContextInfo) (t : InfoTree) : Option Found :=
 partial def own (ci? : Option ContextInfo) (info : Info) : Option Found :=
   match info, ci? with
   | .ofTacticInfo ti, some ci => match ti.goalsBefore with
-    | _ :: _ => if ti.stx.isOfKind ``Parser.Tactic.tacticSorry && ti.stx.getPos? == some 0 then some { ci, ti } else none
+    | _ :: _ => if ti.stx.isOfKind ``Parser.Tactic.tacticSorry && ti.stx.getPos? true == some 0 then some { ci, ti } else none
     | [] => none
   | _, _ => none
 partial def sorryAmong (ci? : Option ContextInfo) (cs : PersistentArray InfoTree) : Option Found :=
