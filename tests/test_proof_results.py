@@ -188,8 +188,9 @@ def test_the_proofs_are_a_lean_file_with_context_kept_apart() -> None:
     }
     assert script([*FOUND[:3], last]).split("\n") == [
         "-- a: micro, 2 s", "theorem «a» : 1 + 1 = 2 := by", "  rfl", "",
-        "section", "-- d-1: micro, 0.5 s", "open Nat", "theorem «d-1» : 1 + 1 = 2 := by", "  intro n", "  cases n with",
-        "  | zero => rfl", "  | succ n => rfl", "end", "",
+        "namespace «d-1»", "-- d-1: micro, 0.5 s",
+        "open Nat", "theorem «d-1» : 1 + 1 = 2 := by", "  intro n", "  cases n with",
+        "  | zero => rfl", "  | succ n => rfl", "end «d-1»", "",
     ]  # fmt: skip
 
 

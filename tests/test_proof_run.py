@@ -12,8 +12,10 @@ import psutil
 import pytest
 from conftest import Project
 
+from pipeline.edge.lean.toolchain import ready
 from pipeline.edge.ledger.model import Attempt
 from pipeline.edge.ledger.reading import Reader
+from pipeline.proof.results import PROVED, script
 
 SPEC = """\
 kind: proof
@@ -278,3 +280,18 @@ def test_a_bank_without_a_goal_is_an_error(tmp_path: Path) -> None:
         "bank.jsonl: no row is a goal; of 1 row none counts, the first: bank.jsonl:2: not JSON"
         in said.stderr + said.stdout
     )
+
+
+def test_the_file_of_proofs_is_one_that_lean_takes(tmp_path: Path) -> None:
+    """Also where two goals' contexts define the same name."""
+    goals = {"two": ("f = 2", "def f : Nat := 2"), "three-1": ("f = 3", "def f : Nat := 3"), "one": ("1 = 1", "")}
+    found = [
+        {"goal": name, "key": name, "status": PROVED, "strategy": "micro", "seconds": 0.1, "tactics": ["rfl"],
+         "of": {"text": text, "context": [context] if context else []}}
+        for name, (text, context) in goals.items()
+    ]  # fmt: skip
+    (tmp_path / "proofs.lean").write_text(script(found))
+    lean = ready()
+    argv = [*lean.lean, "proofs.lean"]
+    done = subprocess.run(argv, env=lean.environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -14,7 +14,7 @@ from pipeline.proof.settings import ProofSpec, Way
 
 # stage -> what it reads, and what it writes; a name without a dot is the spec's.
 FILES = {
-    "toolchain": ((), ("toolchain.json",)),
+    "toolchain": (("project",), ("toolchain.json",)),
     "bank": (("bank", "toolchain.json"), ("bank.json",)),
     "prove": (("bank.json", "toolchain.json"), ("search.json", "proofs.jsonl", "journal.jsonl")),
     "check": (("proofs.jsonl", "toolchain.json"), ("checked.json",)),
@@ -35,15 +35,14 @@ def toolchain(spec: ProofSpec) -> Target:
 
 def _target(spec: ProofSpec, stage: str) -> Target:
     reads, writes = (_ports(spec, names) for names in FILES[stage])
-    if stage == "toolchain" and spec.lean.project:
-        reads = _ports(spec, ("project",))
     return Target(f"{spec.name}:{stage}", stage, reads, writes, PARAMS[stage](spec), Limits(), spec.line)
 
 
 def _ports(spec: ProofSpec, names: tuple[str, ...]) -> Ports:
-    """Each file is a port of its own, called like it."""
+    """Each file is a port of its own, called like it; a project that there is not is none."""
     given = {"bank": spec.bank, "project": spec.lean.project}
-    return tuple((name, (given.get(name, f"runs/{spec.name}/{name}"),)) for name in names)
+    paths = {name: given.get(name, f"runs/{spec.name}/{name}") for name in names}
+    return tuple((name, (path,)) for name, path in paths.items() if path)
 
 
 def prove_params(spec: ProofSpec) -> Mapping[str, Any]:

@@ -159,4 +159,5 @@ def _theorem(proof: Record) -> str:
     lines += [f"theorem «{name}» : {statement}{above}:= by"]
     lines += [f"  {line}" for tactic in proof["tactics"] for line in tactic.splitlines()]
     block = "\n".join(lines)
-    return f"{block}\n" if not context else f"section\n{block}\nend\n"
+    # a namespace, not a section: other goals may define the same names
+    return f"{block}\n" if not context else f"namespace «{name}»\n{block}\nend «{name}»\n"

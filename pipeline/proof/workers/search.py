@@ -22,7 +22,6 @@ EAGER = 0.2  # a new goal is looked at before more moves for an old one of the s
 AGAIN_COST, AGAIN_FACTOR = 1.0, 5  # a tactic that ran out of time is tried again, with more of it
 AGAIN_UNTIL = 30.0  # seconds
 MOST_SUBGOALS = 12
-HINT_COST = -1.0
 
 
 @dataclass(frozen=True)
