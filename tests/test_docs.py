@@ -9,6 +9,7 @@ from building import built
 from conftest import ROOT, Project
 from doit.plugin import PluginEntry
 
+from pipeline.banks.read import LEAN_KEYS
 from pipeline.build.command import MEANINGLESS
 from pipeline.build.exits import BAD_INPUT, BROKEN, FAILED, LOCKED, UNREAD
 from pipeline.build.names import COMMANDS
@@ -186,7 +187,7 @@ SEARCH = dict.fromkeys(("timestamp", "strategies", "config", "seconds", "stopped
     [
         ("## Keys of the spec", proof_read.KEYS),
         ("## Keys of a strategy", read_strategies.STRATEGY_KEYS),
-        ("## Keys of `lean`", proof_read.LEAN_KEYS),
+        ("## Keys of `lean`", LEAN_KEYS),
         ("### results.json", results({"refused": []}, SEARCH, [], ())),
     ],
 )

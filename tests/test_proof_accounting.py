@@ -6,7 +6,7 @@ import pytest
 from conftest import Project
 from test_proof_plan import LEAST
 
-from pipeline.proof.records import save, save_lines
+from pipeline.banks.records import save, save_lines
 
 TRIED = {"level": 0, "budget": 8.0, "seconds": 1.25, "recalled": False}
 FAILED = {**TRIED, "strategy": "micro", "success": False, "error": "nothing more to try"}

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from proof_searches import goal
 
+from pipeline.banks.records import as_record
 from pipeline.edge.lean.model import LeanError, Session, Stop, TacticState, Theorem
 from pipeline.proof.keeping import Tried
 from pipeline.proof.model import Result
 from pipeline.proof.page import page
 from pipeline.proof.proving import Sample, proof
-from pipeline.proof.records import as_record
 from pipeline.proof.reporting import why_not
 from pipeline.proof.results import PROVED, counted, headline, pass_at_k, quantile, results, script, table
 from pipeline.proof.trials import EXHAUSTED, FRONTIER, LIGHT, SOLVED, Standing, Trial

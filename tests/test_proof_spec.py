@@ -3,9 +3,10 @@
 import pytest
 from conftest import Project
 
+from pipeline.banks.settings import LEDGER, LeanKeys
 from pipeline.errors import SpecError
 from pipeline.proof.read import read
-from pipeline.proof.settings import LEDGER, LeanKeys, Pace, ProofSpec, Search, Way
+from pipeline.proof.settings import Pace, ProofSpec, Search, Way
 from pipeline.spec import parse
 from pipeline.tactics.moves import FAMILIES
 

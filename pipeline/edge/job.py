@@ -36,6 +36,17 @@ class Job(NamedTuple):
     say: Callable[[str], None] = lambda _: None
 
 
+def read(job: Papers, port: str) -> str:
+    """The one file there."""
+    (path,) = job.reads[port]
+    return path
+
+
+def written(job: Papers, port: str) -> str:
+    (path,) = job.writes[port]
+    return path
+
+
 class StageFailed(Exception):
     """The candidate's failure, not the tool's: recorded with its exit status."""
 

@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipeline.banks.records import Record, load, load_lines
 from pipeline.core.graph import Target
 from pipeline.core.words import duration, plural
 from pipeline.errors import SpecError, clipped, instead
 from pipeline.proof.journal import first_line
 from pipeline.proof.proving import rules_of
-from pipeline.proof.records import Record, load, load_lines
 from pipeline.proof.replaying import replay as decided_again
 from pipeline.proof.results import PROVED, counted
 from pipeline.proof.settings import Pace, Search

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipeline.banks import plan as banks
+from pipeline.banks.settings import LEDGER, LeanKeys
 from pipeline.core.graph import Limits, Target
 from pipeline.errors import SpecError
 from pipeline.proof.flags import VARIABLES
 from pipeline.proof.model import TIMEOUTS
-from pipeline.proof.plan import prove_params, toolchain
-from pipeline.proof.settings import LEDGER, LeanKeys, Pace, ProofSpec, Search
+from pipeline.proof.plan import prove_params, source_of
+from pipeline.proof.settings import Pace, ProofSpec, Search
 from pipeline.proof.workers import demand, of_profile
 
 DEFAULT_PROFILE = 1
@@ -58,4 +60,7 @@ def pursuit(spec: ProofSpec, bank: str, seconds: float | None, stamp: str) -> Se
     params = {**prove_params(asked), "stamp": stamp}
     written = ((f"{PURSUE}.json", (f"runs/{spec.name}/{PURSUE}.json",)),)
     ports = tuple((port, (path,)) for port, path in reads.items())
-    return [toolchain(spec), Target(f"{spec.name}:{PURSUE}", PURSUE, ports, written, params, Limits(), spec.line)]
+    return [
+        banks.toolchain(source_of(spec)),
+        Target(f"{spec.name}:{PURSUE}", PURSUE, ports, written, params, Limits(), spec.line),
+    ]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from pipeline.proof.read import MOST_AT_ONCE, cpu_target, share, whole_timeout
+from pipeline.banks.read import share
+from pipeline.proof.read import MOST_AT_ONCE, cpu_target, whole_timeout
 from pipeline.spec import Item
 
 

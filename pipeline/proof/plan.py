@@ -7,15 +7,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pipeline.core.graph import Limits, Ports, Target
+from pipeline.banks import plan as banks
+from pipeline.core.graph import Target
 from pipeline.core.recipe import LIMITS
 from pipeline.proof.making import code
 from pipeline.proof.settings import ProofSpec, Way
 
 # stage -> what it reads, and what it writes; a name without a dot is the spec's.
 FILES = {
-    "toolchain": (("project",), ("toolchain.json",)),
-    "bank": (("bank", "toolchain.json"), ("bank.json",)),
+    **banks.FILES,
     "prove": (("bank.json", "toolchain.json"), ("search.json", "proofs.jsonl", "journal.jsonl")),
     "check": (("proofs.jsonl", "toolchain.json"), ("checked.json",)),
     "report": (
@@ -26,23 +26,14 @@ FILES = {
 
 
 def plan(spec: ProofSpec) -> Iterator[Target]:
-    yield from (_target(spec, stage) for stage in FILES)
+    source = source_of(spec)
+    yield banks.toolchain(source)
+    yield banks.bank(source)
+    yield from (banks.target(source, stage, FILES, params(spec)) for stage, params in PARAMS.items())
 
 
-def toolchain(spec: ProofSpec) -> Target:
-    return _target(spec, "toolchain")
-
-
-def _target(spec: ProofSpec, stage: str) -> Target:
-    reads, writes = (_ports(spec, names) for names in FILES[stage])
-    return Target(f"{spec.name}:{stage}", stage, reads, writes, PARAMS[stage](spec), Limits(), spec.line)
-
-
-def _ports(spec: ProofSpec, names: tuple[str, ...]) -> Ports:
-    """Each file is a port of its own, called like it; a project that there is not is none."""
-    given = {"bank": spec.bank, "project": spec.lean.project}
-    paths = {name: given.get(name, f"runs/{spec.name}/{name}") for name in names}
-    return tuple((name, (path,)) for name, path in paths.items() if path)
+def source_of(spec: ProofSpec) -> banks.Source:
+    return banks.Source(spec.name, spec.line, spec.bank, spec.lean)
 
 
 def prove_params(spec: ProofSpec) -> Mapping[str, Any]:
@@ -55,19 +46,12 @@ def prove_params(spec: ProofSpec) -> Mapping[str, Any]:
         "search": search,
         "codes": codes,
         **({"ways": ways} if ways else {}),
-        LIMITS: {**_lean(spec)[LIMITS], **limits},
+        LIMITS: {**banks.limits(spec.lean)[LIMITS], **limits},
     }
 
 
-def _lean(spec: ProofSpec) -> Mapping[str, Any]:
-    """Which Lean it is stands in toolchain.json, which counts."""
-    return {LIMITS: {"lean": spec.lean._asdict()}}
-
-
 PARAMS: Mapping[str, Callable[[ProofSpec], Mapping[str, Any]]] = {
-    "toolchain": lambda spec: {"backend": spec.lean.backend, "project": spec.lean.project},
-    "bank": _lean,
     "prove": prove_params,
-    "check": _lean,
+    "check": lambda spec: banks.limits(spec.lean),
     "report": lambda spec: {"pass_at": [*spec.pass_at]},
 }

@@ -8,8 +8,10 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from pipeline.banks.leans import opened
+from pipeline.banks.records import Record, as_record, goal_of, load, save, save_lines
 from pipeline.core.words import duration
-from pipeline.edge.job import Job
+from pipeline.edge.job import Job, read, written
 from pipeline.edge.lean.model import Lean
 from pipeline.edge.ledger.ledger import Ledger
 from pipeline.edge.process import Stopping
@@ -17,11 +19,8 @@ from pipeline.goals.model import Goal
 from pipeline.proof import results
 from pipeline.proof.attempting import Worker
 from pipeline.proof.keeping import Tried
-from pipeline.proof.leans import opened
 from pipeline.proof.making import made, sampled
 from pipeline.proof.model import RAISED
-from pipeline.proof.records import Record, as_record, goal_of, load, save, save_lines
-from pipeline.proof.reporting import read, written
 from pipeline.proof.running import Progress
 from pipeline.proof.searching import Found, Place, Wanted, search
 from pipeline.proof.settings import Pace, Search

@@ -9,17 +9,16 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
 
-from pipeline.edge.job import Job
+from pipeline.banks.leans import opened
+from pipeline.banks.records import goal_of, load, save
+from pipeline.edge.job import Job, read, written
 from pipeline.edge.ledger.ledger import Ledger
 from pipeline.edge.ledger.model import KnownGoal
 from pipeline.edge.process import Stopping
 from pipeline.goals.model import Goal
 from pipeline.proof.keeping import known
-from pipeline.proof.leans import opened
 from pipeline.proof.making import made
 from pipeline.proof.proving import rules_of, teller
-from pipeline.proof.records import goal_of, load, save
-from pipeline.proof.reporting import read, written
 from pipeline.proof.searching import Place, Wanted, search
 from pipeline.proof.settings import Pace, Search
 from pipeline.proof.trials import SOLVED

@@ -5,11 +5,11 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
-from pipeline.edge.job import Job, Papers
+from pipeline.banks.leans import opened
+from pipeline.banks.records import Record, goal_of, load, load_lines, save, theorem_of, write
+from pipeline.edge.job import Job, Papers, read, written
 from pipeline.edge.lean.model import Lean
-from pipeline.proof.leans import opened
 from pipeline.proof.page import page
-from pipeline.proof.records import Record, goal_of, load, load_lines, save, theorem_of, write
 from pipeline.proof.results import PROVED, counted, results, script, table
 
 
@@ -43,13 +43,3 @@ def report(job: Papers) -> None:
     write(written(job, "results.html"), page(job.target.run, told, bank, found))
     write(written(job, "results.csv"), table(found))
     write(written(job, "proofs.lean"), script(found))
-
-
-def read(job: Papers, port: str) -> str:
-    (path,) = job.reads[port]
-    return path
-
-
-def written(job: Papers, port: str) -> str:
-    (path,) = job.writes[port]
-    return path

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pipeline.banks.records import theorem_of
 from pipeline.edge.lean.model import Lean
 from pipeline.edge.ledger.ledger import Ledger
 from pipeline.edge.load import read as load_per_cpu
@@ -18,7 +19,6 @@ from pipeline.proof.attempting import Check, Worker
 from pipeline.proof.journal import Journalled
 from pipeline.proof.keeping import Keeping, Tried, known
 from pipeline.proof.model import Result
-from pipeline.proof.records import theorem_of
 from pipeline.proof.running import Means, Progress, run
 from pipeline.proof.threaded import threaded
 from pipeline.proof.trials import CACHE, Rules, Standing

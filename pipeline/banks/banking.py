@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from pipeline.banks.refuting import introduced, refuted
 from pipeline.edge.lean.model import Lean, LeanCrash, LeanStartError, TacticState, Theorem
 from pipeline.errors import clipped
 from pipeline.goals.model import Bank, Goal, Refusal
-from pipeline.proof.refuting import introduced, refuted
 from pipeline.tactics.goal import Hypothesis
 
 

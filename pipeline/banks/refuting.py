@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pipeline.banks.counterexamples import Instance, instances
 from pipeline.edge.lean.model import (
     Lean,
     LeanCrash,
@@ -14,7 +15,6 @@ from pipeline.edge.lean.model import (
     TacticState,
     Theorem,
 )
-from pipeline.proof.counterexamples import Instance, instances
 from pipeline.tactics.goal import INACCESSIBLE, Hypothesis, read
 
 SECONDS = 5.0  # for one tactic, so that nothing hangs: what ends the others is how much they may do

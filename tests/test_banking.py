@@ -7,12 +7,12 @@ from contextlib import closing
 import pytest
 from leaning import command
 
+from pipeline.banks.banking import checked
 from pipeline.edge.lean.model import LeanCrash, Session, Stop, TacticState, Theorem
 from pipeline.edge.lean.pool import Pool
 from pipeline.edge.process import Processes
 from pipeline.goals.bank import read_bank
 from pipeline.goals.model import Bank
-from pipeline.proof.banking import checked
 
 TRUE = {
     "zero": "∀ n : Nat, 0 + n = n",

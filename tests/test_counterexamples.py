@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.proof.counterexamples import instances, values
+from pipeline.banks.counterexamples import instances, values
 from pipeline.tactics.goal import Hypothesis
 
 TYPES = ["Nat", "Int", "Bool", "Prop", "List Nat", "Option Bool", "Fin 3", "Nat → Nat", "Bool → Bool → Prop", "Group"]

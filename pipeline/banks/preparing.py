@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict
 
+from pipeline.banks.banking import checked
+from pipeline.banks.leans import described, opened
+from pipeline.banks.records import as_record, save
 from pipeline.core.words import plural
-from pipeline.edge.job import Job
+from pipeline.edge.job import Job, read, written
 from pipeline.errors import SpecError
 from pipeline.goals.bank import read_bank, told
 from pipeline.goals.model import Refusal
-from pipeline.proof.banking import checked
-from pipeline.proof.leans import described, opened
-from pipeline.proof.records import as_record, save
-from pipeline.proof.reporting import read, written
 
 
 def toolchain(job: Job) -> None:

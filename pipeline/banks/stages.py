@@ -1,0 +1,32 @@
+"""What the first targets of a run that proves do, and how a stage says that there is no Lean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+
+from pipeline.banks.leans import ours
+from pipeline.banks.preparing import bank, toolchain
+from pipeline.edge.job import Job, Stage, StageFailed
+from pipeline.edge.lean.model import LeanCrash, LeanStartError
+from pipeline.errors import SpecError
+
+
+def told(do: Callable[[Job], None]) -> Callable[[Job], None]:
+    """No Lean, a ledger that cannot be used: a line for people, and nobody's result."""
+
+    @wraps(do)
+    def done(job: Job) -> None:
+        try:
+            do(job)
+        except (LeanStartError, LeanCrash, SpecError) as problem:
+            raise StageFailed(str(problem), 2) from problem
+
+    return done
+
+
+# In words that results of earlier versions are known by.
+STAGES = {
+    "toolchain": Stage(f"proof.toolchain/1 {ours()}", told(toolchain)),
+    "bank": Stage("proof.bank/1", told(bank)),
+}
