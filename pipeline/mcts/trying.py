@@ -18,7 +18,7 @@ from pipeline.tactics.goal import INACCESSIBLE, read
 from pipeline.tactics.naming import new_names
 
 PREPARING = 10.0  # seconds to bring a goal to the front
-AGAIN = 60.0  # seconds for a tactic that applied before: now the machine may be busier
+AGAIN = 60.0  # seconds for a tactic that applied before
 
 
 class Guide(NamedTuple):
@@ -105,7 +105,8 @@ class Trying:
         return Attempt(text, goals)
 
     def _run(self, state: TacticState, tactic: str, seconds: float) -> TacticResult:
-        return self.session.run_tac(state, splitting.on_first(tactic, len(state.goals)), seconds)
+        tactic = splitting.on_first(tactic, len(state.goals))
+        return self.session.run_tac(state, tactic, limits.by_the_clock(seconds), limits.heartbeats(seconds))
 
     def _subgoals(self, state: TacticState, count: int) -> tuple[Subgoal, ...]:
         goals = [read(text) for text in state.goals[:count]]
