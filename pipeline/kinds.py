@@ -1,6 +1,6 @@
 """The kinds of run.  A new one is a package with four modules and a line in KINDS.
 
-    read.read(item, run) -> the spec, checked: it has `rooms`, `store` and `at_once`, the rest is the kind's own
+    read.read(item, run) -> the spec, checked: it has `rooms`, `store`, `at_once`, `sources`; the rest is the kind's own
     plan.plan(spec)      -> its targets, a pure function
     stages.STAGES        -> what the targets do, by the name of the stage
     shown.shown(target)  -> the same of one of them for people: words of the spec, and the lines beside each
@@ -14,6 +14,7 @@ What else a kind can do is a line of ABLE, which names the module that does it:
     CALIBRATING  tell what it would promote by chance, for `coppice calibrate`
     HOLDING      hold out a part of what is measured, for `coppice holdout`
     PROVING      prove goals and keep attempts in a ledger, for `coppice bank`, `bg` and `stats`; has FLAGS too
+    STAGING      search under a scenario that is told by FLAGS, for `coppice mcts`
 
 The modules are imported when they are needed: a build whose plan is frozen reads no YAML."""
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pipeline.edge.job import Stage
     from pipeline.spec import Item
 
-KINDS = {"steps": "pipeline.steps", "tree": "pipeline.tree", "proof": "pipeline.proof"}
+KINDS = {"steps": "pipeline.steps", "tree": "pipeline.tree", "proof": "pipeline.proof", "mcts": "pipeline.mcts"}
 
 
 class Spec(Protocol):
@@ -43,6 +44,9 @@ class Spec(Protocol):
     def store(self) -> str | None: ...
     @property
     def at_once(self) -> int: ...
+    @property
+    def sources(self) -> Mapping[str, int]:
+        """Files that the plan was made of besides, each with its signature before it was read."""
 
 
 class Follower(Protocol):
@@ -156,6 +160,16 @@ class Proving(Protocol):
         """Targets that work on open goals."""
 
 
+class Staging(Protocol):
+    """Its FLAGS stand for a scenario, and for what goes with it."""
+
+    def alone(self, bank: str) -> Any:
+        """The spec of a bank that has none; its one scenario is told by flags."""
+
+    def overridden(self, spec: Any, values: Mapping[str, Any]) -> Any:
+        """With the scenario that the flags tell, in place of those of the spec."""
+
+
 Does = TypeVar("Does")
 
 
@@ -171,6 +185,7 @@ ACCOUNTING: Ability[Accounting] = Ability("accounting")
 CALIBRATING: Ability[Calibrating] = Ability("calibrating")
 HOLDING: Ability[Holding] = Ability("holding")
 PROVING: Ability[Proving] = Ability("proving")
+STAGING: Ability[Staging] = Ability("staging")
 ABLE: Mapping[tuple[str, Ability[Any]], str] = {
     ("tree", FOLLOWING): "pipeline.tree.follow",
     ("tree", ADVANCING): "pipeline.tree.advancing",
@@ -180,6 +195,9 @@ ABLE: Mapping[tuple[str, Ability[Any]], str] = {
     ("proof", FOLLOWING): "pipeline.proof.following",
     ("proof", ACCOUNTING): "pipeline.proof.accounting",
     ("proof", PROVING): "pipeline.proof.benching",
+    ("mcts", FOLLOWING): "pipeline.mcts.following",
+    ("mcts", ACCOUNTING): "pipeline.mcts.accounting",
+    ("mcts", STAGING): "pipeline.mcts.staged",
 }
 
 

@@ -1,0 +1,21 @@
+"""The last stage: what all searches came to, beside each other."""
+
+from __future__ import annotations
+
+from pipeline.banks.records import Record, load, save, write
+from pipeline.edge.job import Papers, written
+from pipeline.mcts.comparing import compared, table
+from pipeline.mcts.comparison_page import page
+
+
+def compare(job: Papers) -> None:
+    params, searches = job.target.params, searches_of(job)
+    told = compared(params["scenarios"], searches, params["budget"])
+    save(written(job, "comparison.json"), told)
+    write(written(job, "comparison.csv"), table(searches))
+    write(written(job, "comparison.html"), page(job.target.run, told))
+
+
+def searches_of(job: Papers) -> list[Record]:
+    cells = zip(job.target.params["cells"], job.reads["summaries"], strict=True)
+    return [{"scenario": scenario, "seed": seed, "goal": goal, **load(path)} for (scenario, seed, goal), path in cells]
