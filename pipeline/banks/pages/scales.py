@@ -32,7 +32,7 @@ class Scale(NamedTuple):
 
 def amounts(title: str, high: float) -> Scale:
     """Of what is counted: from 0 to a round number that is not below `high`."""
-    step = max(1.0, _step(high))
+    step = max(1.0, _step(max(1.0, high)))
     marked = max(1, ceil(round(high / step, 9)))
     return Scale(title, 0.0, marked * step, _every(step, 0, marked))
 
@@ -57,7 +57,7 @@ def decades(low: float, high: float) -> Iterator[float]:
 
 
 def _step(whole: float) -> float:
-    rough = (whole or 1.0) / PARTS
+    rough = whole / PARTS
     power: float = 10.0 ** floor(log10(rough))
     return next(step * power for step in STEPS if step * power >= rough * (1 - 1e-9))
 
