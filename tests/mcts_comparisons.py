@@ -54,5 +54,11 @@ def _made_up(scenario: str, settings: Record, goal: str, seed: int) -> Record:
     blocked = settings.get("block", {}).get("fraction", 0) / (1 + settings.get("reroute", 0))
     calls = int(3 + Random(goal).expovariate(1 / 90) * draw.uniform(0.5, 1.6) * (1 + 4 * blocked))
     made = search(goal, scenario, seed, calls if calls < BUDGET["iterations"] else None)
-    stuck = int(blocked * made["iterations"])
-    return made | {"reasons": {**made["reasons"], "blocked": stuck, "expanded": made["reasons"]["expanded"] - stuck}}
+    stuck = int(blocked * made["iterations"])  # costs no calls
+    worked = made["calls"] - stuck
+    reasons = {**made["reasons"], "blocked": stuck, "expanded": made["reasons"]["expanded"] - stuck}
+    return made | {
+        "calls": worked,
+        "reasons": reasons,
+        "to_proof": made["to_proof"] and made["to_proof"] | {"calls": worked},
+    }

@@ -67,8 +67,19 @@ def test_lines_differ_without_their_colours(whole: str) -> None:
     legend = [
         group for group in within.iter("g") if group.find("polyline") is not None and group.find("path") is not None
     ]
-    looks = {(group[0].get("stroke-dasharray"), group[1].get("d")) for group in legend}
-    assert len(looks) == len(legend) == len(SCENARIOS)
+    looks = [(group[0].get("stroke-dasharray"), group[1].get("d")) for group in legend]
+    assert [len(set(part)) for part in zip(*looks, strict=True)] == [5, 7]
+    assert len(set(looks)) == len(SCENARIOS)
+
+
+def test_nothing_is_drawn_outside_of_its_picture(whole: str) -> None:
+    for picture in pictures(whole):
+        _, _, width, height = map(float, picture.attrib["viewBox"].split())
+        drawn = [part for kind in ("line", "circle", "text") for part in picture.iter(kind)]
+        for names, most in ((("x", "x1", "x2", "cx"), width), (("y", "y1", "y2", "cy"), height)):
+            places = [float(part.attrib[name]) for part in drawn for name in names if name in part.attrib]
+            assert places
+            assert 0 <= min(places) <= max(places) <= most
 
 
 def test_figures_come_with_their_intervals(whole: str) -> None:
@@ -97,13 +108,14 @@ def test_what_is_read_from_json_looks_the_same(whole: str) -> None:
 
 
 def test_names_and_errors_are_shown_as_they_are() -> None:
-    name, goal, error = "<b>&amp;", "<script>alert(1)</script>", 'it\'s "<i>wrong</i>"'
-    scenarios = {"first": {"mode": "centralized"}, name: TEAM}
-    searches = [search(goal, "first", calls=None, status="lost", error=error), search(goal, name), refused(error, name)]
+    first, name = '"first"', "<b>&amp;"
+    goal, error = "<script>alert(1)</script>", 'it\'s "<i>wrong</i>"'
+    scenarios = {first: {"mode": "centralized"}, name: TEAM}
+    searches = [search(goal, first, calls=None, status="lost", error=error), search(goal, name), refused(error, name)]
     text = shown(searches, scenarios)
     seen = Seen(text)
     assert not {"b", "script", "i"} & {*seen.tags}
-    assert all(word in seen.words for word in (name, goal, error))
+    assert all(word in seen.words for word in (first, name, goal, error))
     assert len(pictures(text)) == 3
 
 
