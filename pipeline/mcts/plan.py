@@ -82,23 +82,21 @@ def _compare(spec: MctsSpec) -> Target:
     asked = [*cells(spec)]
     params = {
         "cells": [[cell.scenario.name, cell.seed, cell.goal] for cell in asked],
-        "scenarios": {each.name: nested(each.given) for each in spec.scenarios},
+        "scenarios": {each.name: settings(each) for each in spec.scenarios},
         "budget": spec.rules.budget._asdict(),
     }
     reads = {"summaries": tuple(cell.path(spec.name, "summary.json") for cell in asked)}
     return _target(spec, COMPARE, reads, {port: _own(spec, port) for port in OF_COMPARE}, params)
 
 
-def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """As they stand in a spec."""
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        group, _, inner = key.partition(".")
-        if inner:
-            found.setdefault(group, {})[inner] = value
-        else:
-            found[key] = value
-    return found
+def settings(scenario: Scenario) -> dict[str, Any]:
+    """As a comparison tells it; whose seed it is makes no scenario another one."""
+    told: dict[str, Any] = {"mode": scenario.mode}
+    if scenario.steering is None:
+        return told
+    block, delay, reroute = scenario.interventions
+    told |= {**scenario.steering._asdict(), "time": scenario.time}
+    return told | {"block": block._asdict(), "delay": delay._asdict(), "reroute": reroute}
 
 
 def _target(
