@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcts_comparisons import BUDGET, GOALS, SCENARIOS, TEAM, Record, made_up, refused, search
 
-from pipeline.mcts.comparing import compared, headline
-from pipeline.mcts.intervals import DIFFERENCE, SHARE, over_seeds, ratio_over_seeds
-from pipeline.mcts.robustness import lines
-from pipeline.mcts.searches import table
+from pipeline.mcts.comparison.comparing import compared, headline
+from pipeline.mcts.comparison.intervals import DIFFERENCE, SHARE, over_seeds, ratio_over_seeds
+from pipeline.mcts.comparison.robustness import lines
+from pipeline.mcts.comparison.searches import table
 
 TWO = {"baseline": TEAM, "damage-20": {**TEAM, "block": {"fraction": 0.2}}}
 CALLS = st.one_of(st.none(), st.integers(1, 6))

@@ -8,8 +8,8 @@ import pytest
 from browsing import CHROMIUM, Seen, pictures, run_in_browser
 from mcts_comparisons import BUDGET, SCENARIOS, TEAM, Record, made_up, refused, search
 
-from pipeline.mcts.comparing import compared
-from pipeline.mcts.comparison_page import NAMED, page
+from pipeline.mcts.comparison.comparing import compared
+from pipeline.mcts.comparison.page import NAMED, page
 
 # Words that stick out of their picture or lie on each other, and whether the page is wider than the window.
 MEASURED = """

@@ -10,7 +10,7 @@ from pipeline.banks.following import refused, written_by
 from pipeline.banks.records import load
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, RECALLED, Outcome
-from pipeline.mcts.comparing import headline
+from pipeline.mcts.comparison.comparing import headline
 from pipeline.mcts.drafts import path_of
 from pipeline.mcts.plan import COMPARE, SEARCH
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pipeline.banks.records import Record, load, save, write
 from pipeline.edge.job import Papers, written
-from pipeline.mcts.comparing import compared
-from pipeline.mcts.comparison_page import page
-from pipeline.mcts.searches import table
+from pipeline.mcts.comparison.comparing import compared
+from pipeline.mcts.comparison.page import page
+from pipeline.mcts.comparison.searches import table
 
 
 def compare(job: Papers) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import exp, log
 from typing import Any, NamedTuple
 
-from pipeline.mcts.intervals import DIFFERENCE, mean, over_seeds, ratio_over_seeds
-from pipeline.mcts.searches import Record, pair, solved
+from pipeline.mcts.comparison.intervals import DIFFERENCE, mean, over_seeds, ratio_over_seeds
+from pipeline.mcts.comparison.searches import Record, pair, solved
 
 
 class Pair(NamedTuple):

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.core.words import listed, plural
-from pipeline.mcts.intervals import CONFIDENCE, mean
-from pipeline.mcts.measures import measured, within
-from pipeline.mcts.paired import against
-from pipeline.mcts.robustness import Settings, lines
-from pipeline.mcts.searches import LOST, REFUSED, UNVERIFIED, Record, counted
+from pipeline.mcts.comparison.intervals import CONFIDENCE, mean
+from pipeline.mcts.comparison.measures import measured, within
+from pipeline.mcts.comparison.paired import against
+from pipeline.mcts.comparison.robustness import Settings, lines
+from pipeline.mcts.comparison.searches import LOST, REFUSED, UNVERIFIED, Record, counted
 
 SHOWN = 6  # scenarios in a line
 

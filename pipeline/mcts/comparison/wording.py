@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pipeline.mcts.intervals import Estimate
+from pipeline.mcts.comparison.intervals import Estimate
 
 NONE = "-"
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from pipeline.mcts.intervals import AMOUNT, SHARE, Estimate, mean, median, over_seeds, rounded
-from pipeline.mcts.searches import (
+from pipeline.mcts.comparison.intervals import AMOUNT, SHARE, Estimate, mean, median, over_seeds, rounded
+from pipeline.mcts.comparison.searches import (
     DEAD,
     LOST,
     OPEN,

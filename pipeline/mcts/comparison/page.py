@@ -8,11 +8,11 @@ from html import escape
 from pipeline.banks.pages import drawing
 from pipeline.banks.pages.framing import framed, table
 from pipeline.core.words import plural
-from pipeline.mcts import comparison_charts as charts
-from pipeline.mcts.comparing import headline
-from pipeline.mcts.comparison_details import cell, effort, iterations, note, outcomes, refused, settings
-from pipeline.mcts.searches import Record
-from pipeline.mcts.wording import NONE, amount, points, ratio, share
+from pipeline.mcts.comparison import charts
+from pipeline.mcts.comparison.comparing import headline
+from pipeline.mcts.comparison.details import cell, effort, iterations, note, outcomes, refused, settings
+from pipeline.mcts.comparison.searches import Record
+from pipeline.mcts.comparison.wording import NONE, amount, points, ratio, share
 
 NAMED = 20  # goals in a list; all are in comparison.json
 STYLE = """

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pipeline.banks.pages.charts import Line, Mark, chart, stairs
 from pipeline.banks.pages.rows import Row, rows_chart
 from pipeline.banks.pages.scales import Scale, amounts, parts, shares
-from pipeline.mcts.intervals import Estimate
-from pipeline.mcts.searches import Record
-from pipeline.mcts.wording import amount, interval, points, share, told
+from pipeline.mcts.comparison.intervals import Estimate
+from pipeline.mcts.comparison.searches import Record
+from pipeline.mcts.comparison.wording import amount, interval, points, share, told
 
 
 def solved_chart(comparison: Record) -> str:

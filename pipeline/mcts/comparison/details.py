@@ -8,10 +8,10 @@ from typing import Any
 
 from pipeline.banks.pages.framing import table
 from pipeline.core.words import plural
-from pipeline.mcts.intervals import Estimate
-from pipeline.mcts.measures import OUTCOMES
-from pipeline.mcts.searches import Record
-from pipeline.mcts.wording import NONE, amount, parts, share
+from pipeline.mcts.comparison.intervals import Estimate
+from pipeline.mcts.comparison.measures import OUTCOMES
+from pipeline.mcts.comparison.searches import Record
+from pipeline.mcts.comparison.wording import NONE, amount, parts, share
 
 
 def note(words: str) -> str:
