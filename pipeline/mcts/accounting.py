@@ -9,11 +9,12 @@ from typing import Any
 
 from pipeline.banks.records import Record, load
 from pipeline.core.graph import Target
+from pipeline.core.retold import Difference
 from pipeline.core.words import listed, plural
 from pipeline.errors import SpecError, clipped, instead
 from pipeline.mcts.plan import SEARCH, TRACE
-from pipeline.mcts.replaying import Difference, traced
 from pipeline.mcts.replaying import replay as decided_again
+from pipeline.mcts.replaying import traced
 
 
 def replay(run: str, targets: Sequence[Target]) -> Record:
