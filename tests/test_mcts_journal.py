@@ -140,14 +140,13 @@ def test_a_mode_is_never_taken_for_the_other() -> None:
             resumed([lines[0].replace(json.loads(lines[0])["mode"], other)], lines.append)
 
 
+moves = st.builds(Move, st.text(max_size=2), st.sampled_from([1.0, 0.25]))
 goals = st.builds(
     Subgoal,
     st.text(max_size=3),
     st.text(max_size=3),
     st.sampled_from([0.5, 0.25]),
-    st.one_of(
-        st.none(), st.lists(st.builds(Move, st.text(max_size=2), st.sampled_from([1.0, 0.25])), max_size=2).map(tuple)
-    ),
+    st.one_of(st.none(), st.lists(moves, max_size=2).map(tuple)),
 )
 attempts = st.builds(Attempt, st.text(max_size=3), st.lists(goals, max_size=2).map(tuple), st.sampled_from(["", "no"]))
 outcomes = st.builds(

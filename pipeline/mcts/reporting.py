@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pipeline.banks.records import Record, load, save, write
+import json
+
+from pipeline.banks.records import Record, load, write
 from pipeline.edge.job import Papers, written
 from pipeline.mcts.comparison.comparing import compared
 from pipeline.mcts.comparison.page import page
@@ -12,7 +14,8 @@ from pipeline.mcts.comparison.searches import table
 def compare(job: Papers) -> None:
     params, searches = job.target.params, searches_of(job)
     told = compared(params["scenarios"], searches, params["budget"])
-    save(written(job, "comparison.json"), told)
+    # scenarios in the order of the spec, which sorted keys would lose
+    write(written(job, "comparison.json"), json.dumps(told, indent=1, ensure_ascii=False) + "\n")
     write(written(job, "comparison.csv"), table(searches))
     write(written(job, "comparison.html"), page(job.target.run, told))
 
