@@ -15,7 +15,7 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Flag(NamedTuple):
-    """As `pipeline.kinds.Flag` has it.  `variable`: of the environment, which says the same where no option does."""
+    """As `abilities.Flag` has it.  `variable`: of the environment, which says the same where no option does."""
 
     key: str
     read: Callable[[Item, str], Any]

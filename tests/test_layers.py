@@ -20,7 +20,8 @@ MAY_IMPORT = {
     "edge": ["core", "errors"],
     "spec": ["errors"],
     "declared": ["core", "errors", "spec", "edge.process"],
-    "kinds": ["core", "errors", "edge.job", "spec"],
+    "abilities": ["core", "spec"],
+    "kinds": ["abilities", "core", "errors", "edge.job", "spec"],
     "steps": ["core", "errors", "declared", "edge.ended", "edge.files", "edge.job", "edge.process", "spec"],
     "tree": [
         "core",
@@ -85,7 +86,7 @@ MAY_IMPORT = {
     ],
     "views": ["core"],
     "views.junit": ["core", "views", "edge.files"],  # its file appears whole, like an output
-    "build": ["core", "errors", "edge", "spec", "kinds", "views", "dodo", "cli"],
+    "build": ["abilities", "core", "errors", "edge", "spec", "kinds", "views", "dodo", "cli"],
     "dodo": [],
     "cli": ["edge.noop", "build.main"],
     "__main__": ["cli"],

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline import kinds
+from pipeline.abilities import Flag
 from pipeline.build.tree_flags import Typed, given
-from pipeline.kinds import Flag
 from pipeline.spec import parse
 
 KIND = "proof"
