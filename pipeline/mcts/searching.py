@@ -8,29 +8,25 @@ from hashlib import sha256
 from typing import Any
 
 from pipeline.banks.leans import shared
-from pipeline.banks.records import Record, goal_of, load, save, theorem_of, write
+from pipeline.banks.records import goal_of, load, theorem_of, write
 from pipeline.core.recipe import LIMITS, compact
 from pipeline.core.words import plural
 from pipeline.edge.job import Job, read, written
-from pipeline.edge.lean.model import Interrupted, Theorem
-from pipeline.edge.ledger.ledger import Ledger
-from pipeline.edge.ledger.model import Attempt, Key, KnownGoal
+from pipeline.edge.lean.model import Interrupted
 from pipeline.edge.process import Processes, Stopping
 from pipeline.goals.model import Goal
 from pipeline.mcts import priors, rewards
 from pipeline.mcts.as_json import rules_from_json, team_from_json
 from pipeline.mcts.drafts import Draft, opened, path_of
 from pipeline.mcts.journal import DISTRIBUTED, VIRTUAL_TIME
-from pipeline.mcts.plan import OF_SEARCH, TRACE
+from pipeline.mcts.outcomes import CODE, REFUSED, conclude, keep, refuse
+from pipeline.mcts.plan import TRACE
 from pipeline.mcts.proving import Files, Found, Wanted, prove
 from pipeline.mcts.replaying import Diverged
 from pipeline.mcts.tally import Tally
 from pipeline.mcts.trace import line
 from pipeline.mcts.trying import Guide
-from pipeline.tactics.moves import PORTFOLIO
 
-CODE = f"mcts.search/1 portfolio {PORTFOLIO}"  # the number is raised when the same search may end otherwise
-REFUSED = "refused"
 TOLD = 50  # iterations after which it says how far it is
 
 
@@ -47,16 +43,16 @@ class Ending:
 def search(job: Job) -> None:
     goal = load(read(job, "goal.json"))
     if REFUSED in goal:
-        _refuse(job, goal[REFUSED])
+        refuse(job, goal[REFUSED])
         return
-    begun = time.monotonic()
+    begun, whose = time.monotonic(), identity(job)
     wanted = wanted_of(job, goal_of(goal))
-    with opened(path_of(job.target), identity(job)) as draft:
+    with opened(path_of(job.target), whose) as draft:
         found, tally = _found(job, wanted, draft)
         write(written(job, "journal.jsonl"), "".join(f"{each}\n" for each in draft.lines))
     seconds = time.monotonic() - begun
-    _keep(job, goal_of(goal), found, seconds)
-    _conclude(job, wanted, found, tally, seconds)
+    keep(job, goal_of(goal), whose, found, seconds)
+    conclude(job, wanted.theorem, found, tally, seconds)
 
 
 def wanted_of(job: Job, goal: Goal) -> Wanted:
@@ -102,59 +98,3 @@ def _searched(job: Job, wanted: Wanted, draft: Draft) -> tuple[Found, Tally]:
         except Interrupted as error:
             raise Stopping from error
     return found, tally
-
-
-def _keep(job: Job, goal: Goal, found: Found, seconds: float) -> None:
-    """Before the search counts as over."""
-    params = job.target.params
-    mode, calls = params["rules"]["mode"], _rules(params["rules"])["budget"]["calls"]
-    toolchain = load(read(job, "toolchain.json"))["version"]
-    attempt = Attempt(
-        key=Key(goal.key, f"mcts {mode}", identity(job), toolchain, float(calls)),
-        goal_text=goal.text,
-        success=bool(found.script),
-        time_seconds=seconds,
-        timestamp=time.time(),
-        tactics=found.script,
-        error=found.error,
-        verified=found.verified,
-        run=job.target.run,
-    )
-    with Ledger(params[LIMITS]["ledger"]) as ledger:
-        ledger.add_goals([KnownGoal(goal.key, goal.text, goal.context, goal.id)]).result()
-        ledger.record(attempt).result()
-
-
-def _rules(told: Mapping[str, Any]) -> Mapping[str, Any]:
-    rules: Mapping[str, Any] = told["team"]["rules"] if told["mode"] == DISTRIBUTED else told["rules"]
-    return rules
-
-
-def _conclude(job: Job, wanted: Wanted, found: Found, tally: Tally, seconds: float) -> None:
-    of = wanted.theorem
-    theorem = {"statement": of.statement, "before": [*of.before]}
-    by = {name: job.target.params[name] for name in ("rules", "guides")}
-    toolchain = load(read(job, "toolchain.json"))
-    save(written(job, "run_config.json"), {"theorem": theorem, **by, "toolchain": toolchain, "code": CODE})
-    status: Record = {"status": found.status, "verified": found.verified, "error": found.error}
-    save(written(job, "run_status.json"), {**status, "seconds": round(seconds, 3), "asked": found.calls})
-    save(written(job, "summary.json"), {**status, **tally.as_record(), "script": [*found.script]})
-    write(written(job, "proof.lean"), lean_file(of, found))
-
-
-def lean_file(of: Theorem, found: Found) -> str:
-    """The proof, to be read; what does not hold is not written as if it did."""
-    if not found.verified:
-        return f"-- no proof: {found.error or found.status}\n".replace("\n", "\n-- ").removesuffix("-- ")
-    lines = [*of.before, f"theorem {of.name} : {of.statement} := by", *(f"  {each}" for each in found.script)]
-    return "\n".join([*lines, ""])
-
-
-def _refuse(job: Job, why: str) -> None:
-    """The row of the bank is no goal; the rest of the bank is none the worse."""
-    for port in OF_SEARCH:
-        write(written(job, port), f"-- no goal: {' '.join(why.split())}\n" if port == "proof.lean" else "")
-    status = {"status": REFUSED, "verified": False, "error": why}
-    save(written(job, "run_config.json"), {"rules": job.target.params["rules"], "code": CODE})
-    save(written(job, "run_status.json"), status)
-    save(written(job, "summary.json"), {**status, **Tally().as_record(), "script": []})

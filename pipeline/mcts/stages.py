@@ -5,9 +5,10 @@ from __future__ import annotations
 from pipeline.banks import stages as banks
 from pipeline.banks.stages import told
 from pipeline.edge.job import Stage
+from pipeline.mcts.outcomes import CODE
 from pipeline.mcts.parting import goals, shares
 from pipeline.mcts.reporting import compare
-from pipeline.mcts.searching import CODE, search
+from pipeline.mcts.searching import search
 
 STAGES = {
     **banks.STAGES,
