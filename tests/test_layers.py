@@ -84,8 +84,11 @@ PURE = [
     "goals",
     "edge.lean.model",
     "edge.ledger.model",
-    "mcts",
     "tactics",
+    *(f"mcts.{name}" for name in ("as_json", "centralized", "choices", "clocks", "distributed", "draws", "expanding")),
+    *(f"mcts.{name}" for name in ("graph", "interventions", "journal", "limits", "model", "nodes", "priors")),
+    *(f"mcts.{name}" for name in ("replaying", "rewards", "scripts", "settling", "splitting", "steering", "trace")),
+    *(f"mcts.{name}" for name in ("tree", "trying", "values")),
     "proof.model",
     *(f"proof.{name}" for name in ("bandits", "effort", "journal", "queues", "replaying", "schedule", "shape")),
     *(f"proof.{name}" for name in ("throttle", "trials")),
@@ -111,7 +114,7 @@ OUTSIDE = {
 }
 # No files, clock, randomness, processes.
 IMPURE = {"asyncio", "datetime", "io", "os", "pathlib", "random", "secrets", "shutil", "signal", "socket", "subprocess"}
-IMPURE |= {"tempfile", "threading", "time", "urllib", "uuid"}
+IMPURE |= {"concurrent.futures", "tempfile", "threading", "time", "urllib", "uuid"}
 
 
 def modules() -> Iterator[tuple[str, set[str]]]:

@@ -1,0 +1,219 @@
+"""Several sessions at work on one theorem: no timing shows in virtual time, and however it ends, nothing is left."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mcts_leans import BOUND, GOAL, TableLean, guide, hang
+from mcts_worlds import TIMES, World, expansions, maths, rules, team, teams, worlds
+
+from pipeline.edge.lean.model import Interrupted, LeanCrash, LeanStartError, Stop
+from pipeline.mcts.distributed import Team
+from pipeline.mcts.journal import REAL_TIME, VIRTUAL_TIME
+from pipeline.mcts.model import Budget, Rules
+from pipeline.mcts.proving import Files, Found, Wanted, prove
+from pipeline.mcts.replaying import replay, traced
+from pipeline.mcts.trace import line
+
+FEW = settings(max_examples=60)
+BUDGETS = [Budget(40), Budget(40, 12)]
+# Once it is clear that "skip" is of no use, two agents are at the others.
+FORK = World({"g": {"skip": None, "a": ("g",), "b": ()}}, priors={"skip": 0.9, "a": 0.5, "b": 0.4})
+PAIR = team(rules(9), agents=2)
+
+many = st.builds(
+    lambda by, budget: by._replace(rules=by.rules._replace(budget=budget)), teams(), st.sampled_from(BUDGETS)
+)
+ones = st.builds(Rules, st.sampled_from(BUDGETS), maths(), expansions)
+
+
+ends = st.tuples(st.integers(1, 20), st.sampled_from([LeanCrash("killed"), LeanStartError("killed"), Interrupted()]))
+
+
+class Searched(NamedTuple):
+    found: Found
+    lines: list[str]
+    trace: list[str]
+    opened: int
+
+
+class Search(NamedTuple):
+    """Of a world; `during` is what a tactic does while it runs."""
+
+    world: World
+    by: Rules | Team
+    time: str = VIRTUAL_TIME
+    during: Callable[[str, Stop], object] = lambda tactic, stop: None
+    room: int = 99
+
+    def run(self, sessions: int, before: Sequence[str] = (), stop: Stop | None = None, write: Any = None) -> Searched:
+        """However it ends, nothing is left of it."""
+        lean = TableLean(self.world, self.during, self.room)
+        lines, trace = [*before], list[str]()
+        wanted = Wanted(GOAL, self.by, guide(self.world), self.time)
+        files = Files(before, write or lines.append, lambda told: trace.append(line(told)))
+        try:
+            found = prove(wanted, lean, files, stop, sessions)
+        finally:
+            assert not [each for each in threading.enumerate() if each.name.startswith("session")]
+            assert lean.count["closed"] == lean.count["opened"] <= sessions
+        calls = found.calls
+        assert calls["tactics"] + calls["prepared"] + calls["again"] == lean.count["run"]
+        assert calls["keys"] == lean.count["key"]
+        return Searched(found, lines, trace, lean.count["opened"])
+
+
+def slowly(seed: int) -> Callable[[str, Stop], None]:
+    rng = Random(seed)
+    return lambda tactic, stop: time.sleep(rng.choice([0.0, 0.0, 0.0003, 0.002]))
+
+
+@FEW
+@given(worlds(), many, st.integers(0, 99))
+def test_in_virtual_time_neither_sessions_nor_timing_show_in_a_byte(world: World, by: Team, seed: int) -> None:
+    one = Search(world, by).run(1)
+    for sessions in (2, 4):
+        more = Search(world, by, during=slowly(seed)).run(sessions)
+        assert [more.lines, more.trace] == [one.lines, one.trace]
+        same = {"again": one.found.calls["again"], "prepared": one.found.calls["prepared"]}
+        assert more.found._replace(calls=more.found.calls | same) == one.found
+
+
+@FEW
+@given(worlds(), many, st.sampled_from([1, 2, 4]), st.integers(0, 99))
+def test_in_real_time_the_journal_tells_the_order_and_no_iteration_is_lost(
+    world: World, by: Team, sessions: int, seed: int
+) -> None:
+    run = Search(world, by, REAL_TIME, slowly(seed)).run(sessions)
+    assert replay(run.lines) == []
+    assert traced(run.lines) == run.trace
+    iterations = sorted(json.loads(each)["iteration"] for each in run.trace)
+    assert iterations == [*range(1, len(iterations) + 1)]
+    assert len(iterations) <= by.rules.budget.iterations
+    assert run.found.calls["tactics"] <= (by.rules.budget.calls or len(iterations) * by.rules.expansion.attempts)
+    assert run.found.status != "solved" or run.found.verified
+
+
+@FEW
+@given(worlds(), st.one_of(ones, many), st.sampled_from(TIMES), ends, st.integers(0, 99))
+def test_what_a_lean_says_that_was_killed_with_us_is_not_believed(
+    world: World, by: Rules | Team, time: str, end: tuple[int, Exception], seed: int
+) -> None:
+    """A search that goes on later is what it would have been, and nothing is told after the stop."""
+    stop, slow = threading.Event(), slowly(seed)
+    when, error = end
+    count, lines = [0], list[str]()
+
+    def killed(tactic: str, until: Stop) -> None:
+        slow(tactic, until)
+        count[0] += 1
+        if count[0] == when:
+            stop.set()
+        if stop.is_set():
+            raise error
+
+    def write(text: str) -> None:
+        assert not stop.is_set() or '"what":"tell"' not in text
+        lines.append(text)
+
+    try:
+        Search(world, by, time, killed).run(3, stop=stop, write=write)
+    except Interrupted:
+        assert stop.is_set()
+    else:
+        assert not stop.is_set()
+    again = Search(world, by, time, slow).run(2, before=lines)
+    assert replay(again.lines) == []
+    assert "no_goal" not in "".join(again.trace)
+    if time == VIRTUAL_TIME:
+        whole = Search(world, by, time).run(1)
+        assert [again.lines, again.trace] == [whole.lines, whole.trace]
+
+
+@pytest.mark.parametrize("time", TIMES)
+def test_a_lean_that_is_lost_for_good_leaves_the_goal_for_later(time: str) -> None:
+    def lost(tactic: str, _stop: Stop) -> None:
+        if tactic == "a":
+            raise LeanCrash("it ended")
+
+    run = Search(FORK._replace(table={"g": {"a": ("g",)}}), PAIR, time, lost).run(2)
+    reasons = {json.loads(each)["reason"] for each in run.trace}
+    assert "no_goal" in reasons
+    assert run.found.status == "open"
+
+
+@pytest.mark.parametrize("time", TIMES)
+def test_as_many_tactics_run_at_once_as_there_are_sessions(time: str) -> None:
+    both = threading.Barrier(2)
+
+    def during(tactic: str, _stop: Stop) -> None:
+        if tactic in ("a", "b"):
+            both.wait(BOUND)
+
+    assert Search(FORK, PAIR, time, during).run(2).found.verified
+
+
+def test_what_is_still_tried_when_a_proof_is_there_is_interrupted_and_not_heard() -> None:
+    begun = threading.Event()
+
+    def during(tactic: str, stop: Stop) -> None:
+        if tactic == "a":
+            begun.set()
+            hang(stop)
+        if tactic == "b":
+            assert begun.wait(BOUND)
+
+    run = Search(FORK, PAIR, REAL_TIME, during).run(2)
+    assert [run.found.script, run.found.verified] == [("b",), True]
+    assert [json.loads(each)["reason"] for each in run.trace][-1] == "abort"
+    assert traced(run.lines) == run.trace
+    assert sum('"what":"tell"' in each for each in run.lines) == 2  # "skip" and "b"
+
+
+@pytest.mark.parametrize("time", TIMES)
+def test_a_fault_in_a_thread_is_raised_when_the_others_have_ended(time: str) -> None:
+    begun = threading.Event()
+
+    def during(tactic: str, stop: Stop) -> None:
+        if tactic == "a":
+            begun.set()
+            hang(stop)
+        if tactic == "b":
+            assert begun.wait(BOUND)
+            raise ZeroDivisionError("ours")
+
+    with pytest.raises(ZeroDivisionError, match="ours") as raised:
+        Search(FORK, PAIR, time, during).run(2)
+    assert "during" in [each.name for each in raised.traceback]
+
+
+@pytest.mark.parametrize("time", TIMES)
+def test_a_session_for_which_there_is_no_room_is_not_waited_for(time: str) -> None:
+    run = Search(FORK, PAIR, time, room=1).run(2)
+    assert [run.found.verified, run.opened] == [True, 1]
+
+
+@pytest.mark.parametrize("time", TIMES)
+def test_a_stop_interrupts_all_sessions(time: str) -> None:
+    stop = threading.Event()
+    both = threading.Barrier(2, stop.set)
+
+    def during(tactic: str, until: Stop) -> None:
+        if tactic in ("a", "b"):
+            both.wait(BOUND)
+            hang(until)
+
+    with pytest.raises(Interrupted):
+        Search(FORK, PAIR, time, during).run(2, stop=stop)
+
+
+def test_one_controller_opens_one_session() -> None:
+    assert Search(FORK, rules(9)).run(4).opened == 1
