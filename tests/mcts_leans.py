@@ -27,28 +27,27 @@ from pipeline.tactics.goal import PrintedGoal
 
 BOUND = 30.0  # seconds after which a test that hangs fails
 GOAL = Theorem("t", "that")
+FRONT = re.compile(r"\((?:rotate_left (\d+); )?rename_i hyp\)")
+
+# Called in whichever thread runs it with what is done: a tactic, "open" or "check"; and whether it is still wanted.
+During = Callable[[str, Stop], object]
 
 
 class TableLean:
-    """`during` is called in whichever thread runs a tactic, with its name and whether it is still wanted; and in a
-    check, of which a crash is the answer.
-
-    `room`: for so many sessions at once; whoever opens one more waits.  `count`: what was asked and answered."""
+    """Each goal has a hypothesis without a name.  `count`: what was asked and answered."""
 
     version = "table"
 
-    def __init__(self, world: World, during: Callable[[str, Stop], object], room: int = 99) -> None:
+    def __init__(self, world: World, during: During) -> None:
         self.world, self.during = world, during
-        self.room = threading.Semaphore(room)
         self.lock = threading.Lock()
         self.count = Counter[str]()
 
     def open(self, theorem: Theorem, stop: Stop | None = None) -> tuple[TableSession, TacticState]:
         assert stop is not None
-        if not self.room.acquire(blocking=False):
-            hang(stop)
+        self.during("open", stop)
         self.counted("opened")
-        return TableSession(self, stop), TacticState(0, (f"⊢ {next(iter(self.world.table))}",))
+        return TableSession(self, stop), TacticState(0, (printed(next(iter(self.world.table))),))
 
     def check(self, theorem: Theorem, script: Sequence[str], stop: Stop | None = None) -> LeanError | None:
         """The goals come in the order of the script: each line is about the first that is left."""
@@ -57,8 +56,8 @@ class TableLean:
         except LeanCrash as error:
             return LeanError(str(error), "crash")
         goals: tuple[str, ...] = (next(iter(self.world.table)),)
-        for line in script:
-            left = self.world.table[goals[0]][line.lstrip("· ")]
+        for line in [line.lstrip("· ") for line in script if not line.endswith("rename_i hyp")]:
+            left = self.world.table[goals[0]][line]
             if left is None:
                 return LeanError(line, "tactic")
             goals = (*left, *goals[1:])
@@ -72,27 +71,34 @@ class TableLean:
         pass
 
 
+def printed(goal: str) -> str:
+    return f"hyp✝ : P\n⊢ {goal}"
+
+
 class TableSession:
     def __init__(self, lean: TableLean, stop: Stop) -> None:
         self.lean, self.stop = lean, stop
         self.taken = threading.Lock()
         self.is_open = True
+        self.is_lost = False  # its process ended when it was interrupted
 
     def run_tac(self, state: TacticState, tactic: str, timeout: float) -> TacticResult:
         with self.alone():
-            if not tactic.startswith("("):
-                self.lean.during(tactic.removeprefix("focus "), self.stop)
+            tactic = tactic.removeprefix("focus ")
+            if not FRONT.fullmatch(tactic):
+                self.lean.during(tactic, self.stop)
             self.lean.counted("run")
-            return self.left(state, tactic.removeprefix("focus "))
+            return self.left(state, tactic)
 
     def left(self, state: TacticState, tactic: str) -> TacticResult:
-        if rotated := re.fullmatch(r"\(rotate_left (\d+)\)", tactic):
-            place = int(rotated[1])
-            return TacticState(0, (*state.goals[place:], *state.goals[:place]))
-        left = self.lean.world.table[state.goals[0].removeprefix("⊢ ")][tactic]
+        if front := FRONT.fullmatch(tactic):
+            place = int(front[1] or 0)
+            goals = (*state.goals[place:], *state.goals[:place])
+            return TacticState(0, (goals[0].replace("✝", ""), *goals[1:]))
+        left = self.lean.world.table[state.goals[0].partition("⊢ ")[2]][tactic]
         if left is None:
             return LeanError("it does not apply", "tactic")
-        goals = (*(f"⊢ {goal}" for goal in left), *state.goals[1:])
+        goals = (*map(printed, left), *state.goals[1:])
         return TacticState(0, goals) if goals else ProofFinished(0)
 
     def key(self, state: TacticState, goal: int = 0) -> str:
@@ -105,15 +111,26 @@ class TableSession:
         assert self.is_open
         assert self.taken.acquire(blocking=False), "two threads in one session"
         try:
+            self.look()
             yield
+        except Interrupted:
+            self.is_lost = True
+            raise
         finally:
             self.taken.release()
 
+    def look(self) -> None:
+        if self.stop.is_set():
+            raise Interrupted
+        if self.is_lost:
+            self.lean.counted("started again")
+            self.is_lost = False
+
     def close(self) -> None:
-        with self.alone():
-            self.is_open = False
+        assert self.is_open
+        assert not self.taken.locked()
+        self.is_open = False
         self.lean.counted("closed")
-        self.lean.room.release()
 
 
 def guide(world: World) -> Guide:
@@ -123,10 +140,18 @@ def guide(world: World) -> Guide:
     return Guide(priors, lambda goal, count: world.values.get(goal.target, 0.5))
 
 
-def hang(stop: Stop) -> None:
+class Hanging:
     """As Lean does on some tactics, until it is not wanted any more."""
-    until = time.monotonic() + BOUND
-    while not stop.is_set():
-        assert time.monotonic() < until, "nobody stops it"
-        time.sleep(0.005)
-    raise Interrupted
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.interrupted = False
+
+    def hang(self, stop: Stop) -> None:
+        until = time.monotonic() + BOUND
+        self.begun.set()
+        while not self.interrupted:
+            assert time.monotonic() < until, "nobody stops it"
+            time.sleep(0.002)
+            self.interrupted = stop.is_set()
+        raise Interrupted
