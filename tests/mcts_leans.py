@@ -29,7 +29,8 @@ BOUND = 30.0  # seconds after which a test that hangs fails
 GOAL = Theorem("t", "that")
 FRONT = re.compile(r"\((?:rotate_left (\d+); )?rename_i hyp\)")
 
-# Called in whichever thread runs it with what is done: a tactic, "open" or "check"; and whether it is still wanted.
+# Called in whichever thread it is done with what is done: a tactic, "front", "open" or "check"; and whether it is still
+# wanted.
 During = Callable[[str, Stop], object]
 
 
@@ -85,8 +86,7 @@ class TableSession:
     def run_tac(self, state: TacticState, tactic: str, timeout: float) -> TacticResult:
         with self.alone():
             tactic = tactic.removeprefix("focus ")
-            if not FRONT.fullmatch(tactic):
-                self.lean.during(tactic, self.stop)
+            self.lean.during("front" if FRONT.fullmatch(tactic) else tactic, self.stop)
             self.lean.counted("run")
             return self.left(state, tactic)
 

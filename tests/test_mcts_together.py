@@ -20,7 +20,7 @@ from mcts_worlds import TIMES, World, expansions, maths, rules, team, teams
 from pipeline.edge.lean.model import Interrupted, LeanCrash, LeanStartError, Stop
 from pipeline.mcts.distributed import Team
 from pipeline.mcts.journal import REAL_TIME, VIRTUAL_TIME
-from pipeline.mcts.model import Budget, Rules
+from pipeline.mcts.model import Budget, Maths, Rules
 from pipeline.mcts.proving import Files, Found, Wanted, prove
 from pipeline.mcts.replaying import replay, traced
 from pipeline.mcts.trace import line
@@ -129,7 +129,7 @@ def test_what_a_lean_says_that_was_killed_with_us_is_not_believed(
     """A search that goes on later is what it would have been, and nothing is told after the stop."""
     stop, slow = threading.Event(), slowly(seed)
     when, error = end
-    count, lines = [0], list[str]()
+    count, lines, late = [0], list[str](), list[str]()
 
     def killed(tactic: str, until: Stop) -> None:
         slow(tactic, until)
@@ -140,8 +140,9 @@ def test_what_a_lean_says_that_was_killed_with_us_is_not_believed(
             raise error
 
     def write(text: str) -> None:
-        assert not stop.is_set() or '"what":"tell"' not in text
         lines.append(text)
+        if stop.is_set() and '"what":"tell"' in text:
+            late.append(text)
 
     try:
         Search(world, by, time, killed).run(3, stop=stop, write=write)
@@ -149,6 +150,7 @@ def test_what_a_lean_says_that_was_killed_with_us_is_not_believed(
         assert stop.is_set()
     else:
         assert not stop.is_set()
+    assert not late
     again = Search(world, by, time, slow).run(2, before=lines)
     assert replay(again.lines) == []
     assert "no_goal" not in "".join(again.trace)
@@ -199,6 +201,26 @@ def test_what_is_still_tried_when_a_proof_is_there_is_interrupted_and_not_heard(
     assert not run.count["started again"]
 
 
+def test_nothing_is_being_tried_any_more_when_the_proof_is_written() -> None:
+    """By a session that has to take up a goal for it, which another had proved."""
+    hanging, proved, written = Hanging(), threading.Event(), list[bool]()
+    both = threading.Barrier(2, proved.set)
+
+    def during(tactic: str, stop: Stop) -> None:
+        if tactic == "a":
+            hanging.hang(stop)
+        if tactic == "c":
+            assert hanging.begun.wait(BOUND)
+            both.wait(BOUND)
+        if tactic == "front" and proved.is_set():
+            written.append(hanging.interrupted)
+
+    parts = World({"g": {"b": ("x", "y"), "a": ("g",)}, "x": {"c": ()}, "y": {"c": ()}})
+    by = team(rules(20, maths=Maths(widen=1e9)), agents=3)
+    assert Search(parts, by, REAL_TIME, during).run(3).found.verified
+    assert written == [True]
+
+
 @pytest.mark.parametrize("time", TIMES)
 def test_a_fault_in_a_thread_is_raised_when_the_others_have_ended(time: str) -> None:
     hanging = Hanging()
@@ -232,7 +254,7 @@ def test_a_session_for_which_there_is_no_room_is_not_waited_for(time: str, late:
 
     run = Search(FORK, PAIR, time, during).run(2)
     assert hanging.interrupted
-    assert [run.found.verified, run.count["opened"]] == [True, 1 + late]
+    assert [run.found.verified, run.count["opened"], run.found.calls["again"]] == [True, 1 + late, 0]
 
 
 @pytest.mark.parametrize("time", TIMES)
