@@ -104,7 +104,7 @@ PURE = [
     *(f"banks.{name}" for name in ("counterexamples", "plan", "settings")),
     *(f"mcts.{name}" for name in ("as_json", "centralized", "choices", "clocks", "comparison")),
     *(f"mcts.{name}" for name in ("distributed", "draws", "expanding", "graph", "interventions", "journal", "limits")),
-    *(f"mcts.{name}" for name in ("model", "nodes", "plan", "priors", "proving", "replaying", "rewards", "scripts")),
+    *(f"mcts.{name}" for name in ("model", "nodes", "plan", "priors", "replaying", "rewards", "scripts")),
     *(f"mcts.{name}" for name in ("settings", "settling", "shown", "splitting", "steering", "tally", "trace")),
     *(f"mcts.{name}" for name in ("tree", "trying", "values")),
     "proof.model",
@@ -132,7 +132,7 @@ OUTSIDE = {
 }
 # No files, clock, randomness, processes.
 IMPURE = {"asyncio", "datetime", "io", "os", "pathlib", "random", "secrets", "shutil", "signal", "socket", "subprocess"}
-IMPURE |= {"tempfile", "threading", "time", "urllib", "uuid"}
+IMPURE |= {"concurrent.futures", "tempfile", "threading", "time", "urllib", "uuid"}
 
 
 def modules() -> Iterator[tuple[str, set[str]]]:

@@ -26,10 +26,11 @@ from pipeline.edge.lean.pool import Pool
 from pipeline.edge.process import Processes
 from pipeline.mcts import priors, rewards
 from pipeline.mcts.distributed import Team
+from pipeline.mcts.journal import REAL_TIME, VIRTUAL_TIME
 from pipeline.mcts.model import ALL_SUCCESSES, Budget, Expansion, Rules
 from pipeline.mcts.priors import Proposal
 from pipeline.mcts.proving import Files, Found, Wanted, prove
-from pipeline.mcts.replaying import Diverged, traced
+from pipeline.mcts.replaying import Diverged, replay, traced
 from pipeline.mcts.steering import UNOBSERVED, Steering
 from pipeline.mcts.trace import line
 from pipeline.mcts.trying import Guide
@@ -45,7 +46,8 @@ PARTS = ("intro a b", "skip", "induction a", "constructor", "exact Nat.add_comm 
 @pytest.fixture(scope="module")
 def lean() -> Iterator[Lean]:
     processes = Processes(["mcts"])
-    with closing(processes), closing(Pool(command(), processes)) as pool:
+    with closing(processes), closing(Pool(command(), processes, 2)) as pool:
+        pool.warm()
         yield pool
 
 
@@ -62,13 +64,20 @@ def only(tactics: Sequence[str]) -> Guide:
     return Guide(lambda goal: [Proposal(each) for each in tactics], rewards.printed)
 
 
-def searched(lean: Lean, theorem: Theorem | str, by: Guide | Sequence[str], rules: Rules | Team = ONE) -> Searched:
+def searched(
+    lean: Lean,
+    theorem: Theorem | str,
+    by: Guide | Sequence[str],
+    rules: Rules | Team = ONE,
+    time: str = VIRTUAL_TIME,
+    sessions: int = 1,
+) -> Searched:
     theorem = theorem if isinstance(theorem, Theorem) else Theorem("t", theorem)
     guide = by if isinstance(by, Guide) else only(by)
     lines: list[str] = []
     trace: list[str] = []
     files = Files((), lines.append, lambda told: trace.append(line(told)))
-    return Searched(prove(Wanted(theorem, rules, guide), lean, files), lines, trace)
+    return Searched(prove(Wanted(theorem, rules, guide, time), lean, files, None, sessions), lines, trace)
 
 
 def test_of_two_goals_that_a_tactic_leaves_both_are_proved(lean: Lean) -> None:
@@ -150,8 +159,8 @@ def test_a_budget_of_calls_is_kept_to(lean: Lean) -> None:
         assert [found.status, found.calls["tactics"]] == ["open", 7]
 
 
-@pytest.mark.parametrize("cut", [2, 8, 20])
-def test_a_search_that_was_interrupted_goes_on_where_it_was(lean: Lean, cut: int) -> None:
+@pytest.mark.parametrize(("cut", "sessions"), [(2, 1), (8, 1), (20, 1), (20, 2)])
+def test_a_search_that_was_interrupted_goes_on_where_it_was(lean: Lean, cut: int, sessions: int) -> None:
     team = Team(ONE, Steering(2, 2))
     whole = searched(lean, SUM, PARTS, team)
     lines: list[str] = []
@@ -164,7 +173,7 @@ def test_a_search_that_was_interrupted_goes_on_where_it_was(lean: Lean, cut: int
 
     wanted = Wanted(SUM, team, only(PARTS))
     with pytest.raises(Interrupted):
-        prove(wanted, lean, Files((), write), stop)
+        prove(wanted, lean, Files((), write), stop, sessions)
     assert whole.lines[: len(lines)] == lines
     answered = sum(len(json.loads(each)["outcome"]["attempts"]) for each in lines if '"what":"tell"' in each)
     trace: list[str] = []
@@ -247,6 +256,25 @@ def test_four_agents_prove_it_too_and_twice_in_the_same_bytes(lean: Lean) -> Non
     first, second = (searched(lean, SUM, PARTS, team) for _ in range(2))
     assert first.found.verified
     assert [first.lines, first.trace] == [second.lines, second.trace]
+
+
+def test_two_processes_at_once_write_in_virtual_time_what_one_does(lean: Lean) -> None:
+    team = Team(ONE, Steering(4, 2, UNOBSERVED))
+    one = searched(lean, SUM, PARTS, team)
+    for _ in range(9):
+        two = searched(lean, SUM, PARTS, team, VIRTUAL_TIME, 2)
+        assert [two.lines, two.trace] == [one.lines, one.trace]
+        assert [two.found.script, two.found.verified] == [one.found.script, True]
+        if two.found.calls["again"]:
+            return  # in two; the first may have done it all before the other was there
+    raise AssertionError("the second session is never asked anything")
+
+
+def test_two_processes_prove_it_in_real_time_and_the_journal_says_how(lean: Lean) -> None:
+    run = searched(lean, SUM, PARTS, Team(ONE, Steering(4, 2, UNOBSERVED)), REAL_TIME, 2)
+    assert run.found.verified
+    assert replay(run.lines) == []
+    assert traced(run.lines) == run.trace
 
 
 def test_the_portfolio_proves_by_itself(lean: Lean) -> None:

@@ -115,7 +115,7 @@ def by_mcts(row: Row, session: Session, start: TacticState, how: How) -> None:
     journalled = proving.begun(wanted, trying, proving.Files())
     journalled.policy = timed = Timed(journalled.policy)
     try:
-        proving.driven(journalled, trying)
+        proving.driven(journalled, lambda tree, waiting: trying.answer(tree, waiting[0]))
     finally:
         row.calls, row.tree = trying.calls.tactics, round(timed.seconds, 4)
     row.status = WORDS[timed.tree.root.status]

@@ -1,24 +1,29 @@
 """One theorem, searched for a proof: asked and told in turn, and the proof checked as a whole.
 
-No clock decides anything: the same answers of Lean give the same search, in whichever process each was found."""
+In virtual time no clock decides anything: the same answers of Lean give the same search, byte for byte, in however many
+sessions they were found.  In real time they are told as they come, and the journal keeps the order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from typing import NamedTuple
 
-from pipeline.edge.lean.model import Lean, Stop, Theorem
+from pipeline.edge.lean.model import Interrupted, Lean, Stop, Theorem
 from pipeline.mcts import limits, scripts
 from pipeline.mcts.distributed import Team
 from pipeline.mcts.journal import VIRTUAL_TIME, Journalled, first_line
-from pipeline.mcts.model import Rules
+from pipeline.mcts.model import Expand, Outcome, Rules
 from pipeline.mcts.nodes import SOLVED, WORDS
 from pipeline.mcts.replaying import resumed
+from pipeline.mcts.together import Sessions
 from pipeline.mcts.trace import Note
 from pipeline.mcts.tree import Tree
 from pipeline.mcts.trying import Guide, Trying
+
+# To one of those that are waited for.
+Answer = Callable[[Tree, Sequence[Expand]], Outcome]
 
 
 class Wanted(NamedTuple):
@@ -39,7 +44,7 @@ class Files(NamedTuple):
 class Found(NamedTuple):
     """`status`: what the search says of the theorem.  Only a proof that holds as a whole is `verified`.
 
-    `calls`: what Lean was asked in this process, by what for."""
+    `calls`: what Lean was asked in this process, by what for, in all sessions together."""
 
     status: str
     script: tuple[str, ...]
@@ -49,18 +54,35 @@ class Found(NamedTuple):
     calls: dict[str, int]
 
 
-def prove(wanted: Wanted, lean: Lean, files: Files | None = None, stop: Stop | None = None) -> Found:
-    """Interrupted soon after `stop` is set; what was under way then has no answer, and is asked again next time."""
-    session, start = lean.open(wanted.theorem, stop)
-    with closing(session):
-        trying = Trying(session, start, wanted.guide)
-        journalled = begun(wanted, trying, files or Files())
-        driven(journalled, trying)
-        script = written(journalled.policy.tree, trying)
-    error = judged(wanted.theorem, lean, script, stop) if script else ""
+def prove(wanted: Wanted, lean: Lean, files: Files | None = None, stop: Stop | None = None, sessions: int = 1) -> Found:
+    """Interrupted soon after `stop` is set; what was under way then has no answer, and is asked again next time.
+
+    With several `sessions` the guide is asked by several threads at once."""
+
+    def opened(until: Stop) -> Trying:
+        return Trying(*lean.open(wanted.theorem, until), wanted.guide)
+
+    with interrupted(stop):
+        with closing(Sessions(opened, wanted.time, sessions, stop)) as together:
+            journalled = begun(wanted, together.idle(), files or Files())
+            driven(journalled, together.answer)
+            together.rest()
+            script = written(journalled.policy.tree, together.idle())
+        error = judged(wanted.theorem, lean, script, stop) if script else ""
     tree = journalled.policy.tree
     verified = bool(script) and not error
-    return Found(WORDS[tree.root.status], script, verified, error, len(tree.nodes), asdict(trying.calls))
+    return Found(WORDS[tree.root.status], script, verified, error, len(tree.nodes), asdict(together.calls()))
+
+
+@contextmanager
+def interrupted(stop: Stop | None) -> Iterator[None]:
+    """What goes wrong after `stop` was set goes wrong since Lean was killed with us, or may as well."""
+    try:
+        yield
+    except Exception as error:
+        if stop is not None and stop.is_set():
+            raise Interrupted from error
+        raise
 
 
 def begun(wanted: Wanted, trying: Trying, files: Files) -> Journalled:
@@ -71,15 +93,15 @@ def begun(wanted: Wanted, trying: Trying, files: Files) -> Journalled:
     return Journalled(first, files.write, files.note)
 
 
-def driven(journalled: Journalled, trying: Trying) -> None:
-    """Until nothing more is asked.  One answer at a time: a session has but one process."""
+def driven(journalled: Journalled, answer: Answer) -> None:
+    """Until nothing more is asked.  It alone asks and tells, so that the journal has one order."""
     policy = journalled.policy
     while True:
         while journalled.ask():
             pass
         if not (waiting := policy.unanswered):
             return
-        journalled.tell(trying.answer(policy.tree, waiting[0]))
+        journalled.tell(answer(policy.tree, waiting))
 
 
 def written(tree: Tree, trying: Trying) -> tuple[str, ...]:
@@ -92,4 +114,6 @@ def written(tree: Tree, trying: Trying) -> tuple[str, ...]:
 def judged(theorem: Theorem, lean: Lean, script: Sequence[str], stop: Stop | None = None) -> str:
     """What is wrong with a proof as a whole, in an environment that nothing was done in; nothing if it holds."""
     wrong = lean.check(theorem, script, stop)
+    if wrong and stop is not None and stop.is_set():
+        raise Interrupted
     return f"{wrong.kind}: {wrong.error}" if wrong else ""

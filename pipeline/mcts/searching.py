@@ -94,7 +94,8 @@ def _searched(job: Job, wanted: Wanted, draft: Draft) -> tuple[Found, Tally]:
                 job.say(f"{plural(tally.calls, 'call')}, {plural(tally.tree['nodes'], 'goal')}")
 
         try:
-            found = prove(wanted, shared(job), Files(draft.lines, draft.write, note), Ending(job.processes))
+            files, sessions = Files(draft.lines, draft.write, note), job.target.params[LIMITS]["sessions"]
+            found = prove(wanted, shared(job), files, Ending(job.processes), sessions)
         except Interrupted as error:
             raise Stopping from error
     return found, tally

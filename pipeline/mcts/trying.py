@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
 from typing import NamedTuple
 
 from pipeline.edge.lean.model import LeanCrash, LeanError, Session, TacticResult, TacticState
@@ -38,6 +38,10 @@ class Calls:
     again: int = 0  # tactics run once more, since the session is another one
 
 
+def total(each: Iterable[Calls]) -> Calls:
+    return Calls(*map(sum, zip(*map(astuple, each), strict=True)))
+
+
 class Taken(NamedTuple):
     """A goal in front of all that are open in `state`; `prelude` is how its names came about."""
 
@@ -50,7 +54,9 @@ class Taken(NamedTuple):
 
 
 class Trying:
-    """For one theorem.  A state is made when it is needed, by going the way there again if the session is a new one."""
+    """For one theorem.  A state is made when it is needed, by going the way there again if the session is a new one.
+
+    It may answer while the tree grows: of a goal it reads its origin, place and names, which stay as they are."""
 
     def __init__(self, session: Session, start: TacticState, guide: Guide) -> None:
         self.session, self.start, self.guide = session, start, guide
@@ -121,14 +127,23 @@ class Trying:
 
     def taken(self, node: Node) -> Taken:
         """The goal, taken up now if it was not; LeanCrash if it cannot be."""
+        for each in reversed(self._way(node)):
+            self._taken[each.number] = self._prepared(each)
+        return self._taken[node.number]
+
+    def again(self, node: Node) -> int:
+        """How many tactics have to be run once more before anything can be tried on the goal."""
+        origins = [each.origin for each in self._way(node) if each.origin]
+        return sum((origin.owner.number, origin.tactic) not in self._left for origin in origins)
+
+    def _way(self, node: Node) -> list[Node]:
+        """Back to a goal that was taken up, which is not part of it."""
         way: list[Node] = []
         each: Node | None = node
         while each is not None and each.number not in self._taken:
             way.append(each)
             each = each.origin.owner if each.origin else None
-        for each in reversed(way):
-            self._taken[each.number] = self._prepared(each)
-        return self._taken[node.number]
+        return way
 
     def prelude(self, node: Node) -> tuple[str, ...]:
         """What stands before the tactic of the goal in a script; nothing need be asked of Lean where all has a name."""
