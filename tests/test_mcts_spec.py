@@ -87,6 +87,20 @@ def test_each_key_of_a_scenario_is_heard_and_a_seed_that_is_not_given_is_that_of
     assert scenario.rules(found.rules, 6) == Team(found.rules, steering, Interventions(block, Delay(0.2, 3, 6), 4))
 
 
+@pytest.mark.usefixtures("place")
+def test_a_comparison_tells_a_seed_of_blocks_or_delays_where_one_is_given() -> None:
+    """Where none is, each search has its own."""
+    scenario = (
+        "mode: distributed\nagents: 2\ninflight: 1\nblock: {fraction: 0.5%s}\ndelay: {prob: 0.2, duration: 3%s}\n"
+    )
+    for block, delay in (("", ""), (", seed: 0", ""), (", seed: 7", ", seed: 0")):
+        [compare] = [each for each in targets(scenario % (block, delay)) if each.stage == "compare"]
+        [told] = compare.params["scenarios"].values()
+        assert [told["block"].get("seed"), told["delay"].get("seed")] == [
+            int(given.partition(": ")[2]) if given else None for given in (block, delay)
+        ]
+
+
 def test_flags_say_what_keys_say(place: Project) -> None:
     place.spec("x", LEAST + "mode: distributed\nagents: 2\ninflight: 1\n" + EVERYTHING)
     targets = {target.stage: target for target in plan(spec(place.read("specs/x.yaml")))}
