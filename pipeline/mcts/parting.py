@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import closing
 
 from pipeline.banks.records import load, save
-from pipeline.core.recipe import LIMITS
 from pipeline.edge.job import Job, Papers, StageFailed, read, written
 from pipeline.edge.ledger.reading import Reader
 from pipeline.mcts.priors import shares as shares_of
@@ -27,6 +26,6 @@ def goals(job: Papers) -> None:
 
 def shares(job: Job) -> None:
     toolchain = load(read(job, "toolchain.json"))["version"]
-    with closing(Reader(job.target.params[LIMITS]["ledger"])) as ledger:
+    with closing(Reader(job.target.params["ledger"])) as ledger:
         attempts = ledger.recalled(toolchain).values()
     save(written(job, "shares.json"), {"attempts": len(attempts), "shares": shares_of(attempts)})

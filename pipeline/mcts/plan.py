@@ -131,7 +131,7 @@ def _ids(spec: MctsSpec) -> Mapping[str, Any]:
 
 def _snapshot(spec: MctsSpec) -> Mapping[str, Any]:
     """The ledger grows with every search: it is read once for each word, and for each run."""
-    return {"as_of": spec.guides.as_of, "run": spec.name, LIMITS: {"ledger": spec.ledger}}
+    return {"as_of": spec.guides.as_of, "run": spec.name, "ledger": spec.ledger}
 
 
 def _goal_paths(spec: MctsSpec) -> tuple[str, ...]:
