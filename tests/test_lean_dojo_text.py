@@ -5,9 +5,11 @@ import json
 import pytest
 
 from pipeline.edge.lean import dojo_files, dojo_reading
+from pipeline.edge.lean.dojo import CHECK
 from pipeline.edge.lean.dojo_files import Checked
 from pipeline.edge.lean.dojo_refusing import refused_before, refused_statement, refused_tactic, refused_text
-from pipeline.edge.lean.model import LeanError, Theorem
+from pipeline.edge.lean.dojo_session import allowed
+from pipeline.edge.lean.model import A_SECOND, HEARTBEATS, LeanError, Theorem
 
 RUN_CODE = [
     'run_tac (IO.println "REPL> {}")',
@@ -237,3 +239,8 @@ def test_a_hypothesis_is_on_one_line_however_long_it_is():
 
 def test_goals_are_told_apart_by_empty_lines():
     assert dojo_reading.goals("case a\n⊢ p\n\ncase b\n⊢ q") == ("case a\n⊢ p", "case b\n⊢ q")
+
+
+def test_work_that_is_not_counted_is_so_many_seconds_and_takes_none_from_who_names_no_limit():
+    assert [allowed(5, 2 * A_SECOND), allowed(1, 2 * A_SECOND)] == [2, 1]
+    assert allowed(CHECK, HEARTBEATS) == CHECK

@@ -55,14 +55,13 @@ class DojoSession:
         return self._dojo.file if self._dojo else ""
 
     def run_tac(self, state: TacticState, tactic: str, timeout: float, heartbeats: int = HEARTBEATS) -> TacticResult:
-        timeout = min(timeout, heartbeats / A_SECOND)
         if not self._is_open:
             raise ValueError("the session is closed")  # a Dojo opened now would be nobody's to end
         if tactic.strip() in GIVEN_UP:
             return ProofGivenUp()
         if why := refused_tactic(tactic):
             return LeanError(why, "refused")
-        return self._result(state.id, tactic, self._asked(self._number(state.id), tactic, timeout))
+        return self._result(state.id, tactic, self._asked(self._number(state.id), tactic, allowed(timeout, heartbeats)))
 
     def _asked(self, number: int, tactic: str, timeout: float) -> dict[str, Any]:
         assert self._dojo is not None
@@ -126,3 +125,8 @@ class DojoSession:
                 raise LeanCrash(f"{self._theorem.name}: `{tactic}` does not lead where it did: {answer.get('error')}")
             self._there[state] = answer["sid"]
         return self._there[state]
+
+
+def allowed(timeout: float, heartbeats: int) -> float:
+    """Seconds: heartbeats are not counted here.  Lean's own limit is Lean's to keep, and no reason to end it sooner."""
+    return timeout if heartbeats == HEARTBEATS else min(timeout, heartbeats / A_SECOND)
