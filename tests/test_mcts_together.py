@@ -23,6 +23,7 @@ from pipeline.mcts.journal import REAL_TIME, VIRTUAL_TIME
 from pipeline.mcts.model import Budget, Maths, Rules
 from pipeline.mcts.proving import Files, Found, Wanted, prove
 from pipeline.mcts.replaying import replay, traced
+from pipeline.mcts.tally import Tally
 from pipeline.mcts.trace import line
 
 FEW = settings(max_examples=60)
@@ -103,6 +104,15 @@ def test_in_virtual_time_neither_sessions_nor_timing_show_in_a_byte(world: World
         assert calls["keys"] == more.count["key"]
         same = {"again": one.found.calls["again"], "prepared": one.found.calls["prepared"]}
         assert more.found._replace(calls=more.found.calls | same) == one.found
+
+
+@FEW
+@given(bushes, st.one_of(ones, many))
+def test_in_virtual_time_every_tactic_that_lean_ran_is_told(world: World, by: Rules | Team) -> None:
+    run, tally = Search(world, by).run(1), Tally()
+    for each in run.trace:
+        tally.hear(json.loads(each))
+    assert tally.calls == run.found.calls["tactics"]
 
 
 @FEW

@@ -39,7 +39,6 @@ class Virtual(Clock):
         super().__init__(search)
         self.events: list[tuple[float, int, int, int]] = [(0.0, TURN, agent.number, 0) for agent in search.agents]
         self.started: dict[int, float] = {}  # iterations without an answer yet
-        self.answers: dict[int, Outcome] = {}
         self.waiting: list[int] = []  # agents who found the budget reserved by others
 
     @property
@@ -62,7 +61,7 @@ class Virtual(Clock):
 
     def _land(self, time: float, agent: int, iteration: int) -> None:
         """Then those may go on who had to wait, since what is reserved is more than what is used."""
-        self.search.land(self.answers.pop(iteration))
+        self.search.land(self.search.early.pop(iteration))
         for each in (agent, *self.waiting):
             self._then(time, each)
         self.waiting.clear()
@@ -86,7 +85,7 @@ class Virtual(Clock):
         if not outcome.units > 0:
             raise ValueError(f"iteration {outcome.iteration} took {outcome.units} units; it has to take some")
         start = self.started.pop(outcome.iteration)
-        self.answers[outcome.iteration] = outcome
+        self.search.early[outcome.iteration] = outcome
         heapq.heappush(self.events, (start + outcome.units, LANDING, flight.expand.agent, outcome.iteration))
         self.search.version += 1
 

@@ -37,6 +37,7 @@ class Distributed:
         self.gate = Gate(team.interventions)
         self.agents = [Agent(number) for number in range(team.steering.agents)]
         self.flights: dict[int, Flight] = {}
+        self.early: dict[int, Outcome] = {}  # answers that are there, and land later
         self.iterations = self.calls = self.reserved = self.version = self.aborted = 0
         self.stopped = ""
 
@@ -104,8 +105,9 @@ class Distributed:
             self._release(flight)
             self.tree.release(node, flight.expand.tactics)
             self.aborted += 1
-            self.calls += flight.expand.limit  # they were started
-            self.tell(aborted(flight.expand, node))
+            early = self.early.pop(flight.expand.iteration, None)
+            self.calls += len(early.attempts) if early else flight.expand.limit  # they were started
+            self.tell(aborted(flight.expand, node, early))
 
     def stop(self, why: str) -> None:
         """No more turns; what is being tried will not be heard."""

@@ -19,7 +19,7 @@ from pipeline.mcts.proving import Found
 from pipeline.mcts.tally import Tally
 from pipeline.tactics.moves import PORTFOLIO
 
-CODE = f"mcts.search/1 portfolio {PORTFOLIO}"  # the number is raised when the same search may end otherwise
+CODE = f"mcts.search/2 portfolio {PORTFOLIO}"  # the number is raised when the same search may end otherwise
 REFUSED = "refused"
 
 

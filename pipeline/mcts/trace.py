@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pipeline.mcts.model import Attempt, Expand
+from pipeline.mcts.model import Attempt, Expand, Outcome
 from pipeline.mcts.nodes import OPEN, SOLVED, WORDS, Action, Node
 from pipeline.mcts.tree import Tree
 
@@ -90,8 +90,10 @@ def reason_of(landed: Sequence[Action | None], no_goal: bool, settled: bool = Fa
     return EXPANDED if any(action is not None for action in landed) else NO_EXPANSION
 
 
-def aborted(expand: Expand, node: Node) -> Turn:
-    return Turn(expand.iteration, expand.agent, ABORT, expand.path, node, expand.tactics)
+def aborted(expand: Expand, node: Node, early: Outcome | None = None) -> Turn:
+    """`early`: an answer that is there, and will not be heard."""
+    tactics = [attempt.tactic for attempt in early.attempts] if early else expand.tactics
+    return Turn(expand.iteration, expand.agent, ABORT, expand.path, node, tactics)
 
 
 def line(told: Mapping[str, Any]) -> str:
