@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pipeline.edge.lean import process
 from pipeline.edge.lean.model import (
+    HEARTBEATS,
     Lean,
     LeanStartError,
     ProofFinished,
@@ -108,9 +109,9 @@ class PatientSession:
         self.key, self.close = session.key, session.close
         self.busy = 1.0
 
-    def run_tac(self, state: TacticState, tactic: str, timeout: float) -> TacticResult:
+    def run_tac(self, state: TacticState, tactic: str, timeout: float, heartbeats: int = HEARTBEATS) -> TacticResult:
         wall, cpu = time.monotonic(), self.meter.seconds()
-        answer = self.session.run_tac(state, tactic, timeout * self.busy)
+        answer = self.session.run_tac(state, tactic, timeout * self.busy, heartbeats)
         wall, cpu = time.monotonic() - wall, self.meter.seconds() - cpu
         if cpu > 0.05:
             self.busy = min(max(0.7 * self.busy + 0.3 * wall / cpu, 1.0), SLOWEST)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipeline.core.templates import Template, TemplateError, template
 from pipeline.errors import clipped, instead
@@ -12,6 +12,18 @@ from pipeline.spec import Item
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Flag(NamedTuple):
+    """As `abilities.Flag` has it.  `variable`: of the environment, which says the same where no option does."""
+
+    key: str
+    read: Callable[[Item, str], Any]
+    default: Any
+    value: str
+    help: str
+    variable: str = ""
+    inverse: bool = False
 
 
 def checked_name(name: str, item: Item, what: str) -> str:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from mcts_worlds import World
 
 from pipeline.edge.lean.model import (
+    HEARTBEATS,
     Interrupted,
     LeanCrash,
     LeanError,
@@ -83,7 +84,7 @@ class TableSession:
         self.is_open = True
         self.is_lost = False  # its process ended when it was interrupted
 
-    def run_tac(self, state: TacticState, tactic: str, timeout: float) -> TacticResult:
+    def run_tac(self, state: TacticState, tactic: str, timeout: float, heartbeats: int = HEARTBEATS) -> TacticResult:
         with self.alone():
             tactic = tactic.removeprefix("focus ")
             self.lean.during("front" if FRONT.fullmatch(tactic) else tactic, self.stop)

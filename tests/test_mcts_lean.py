@@ -12,6 +12,7 @@ import pytest
 from leaning import command
 
 from pipeline.edge.lean.model import (
+    HEARTBEATS,
     Interrupted,
     Lean,
     LeanCrash,
@@ -209,11 +210,11 @@ class LosingSession:
         self.session, self.asked = session, 0
         self.key, self.close = session.key, session.close
 
-    def run_tac(self, state: TacticState, tactic: str, timeout: float) -> TacticResult:
+    def run_tac(self, state: TacticState, tactic: str, timeout: float, heartbeats: int = HEARTBEATS) -> TacticResult:
         self.asked += 1
         if self.asked % 3 == 0:
             raise LeanCrash("it ended")
-        return self.session.run_tac(state, tactic, timeout)
+        return self.session.run_tac(state, tactic, timeout, heartbeats)
 
 
 @pytest.mark.parametrize("attempts", [1, 3])

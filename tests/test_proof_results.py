@@ -4,10 +4,10 @@ import csv
 import io
 import itertools
 from collections.abc import Sequence
-from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+from browsing import Seen
 from hypothesis import given
 from hypothesis import strategies as st
 from proof_searches import goal
@@ -192,31 +192,6 @@ def test_the_proofs_are_a_lean_file_with_context_kept_apart() -> None:
         "open Nat", "theorem «d-1» : 1 + 1 = 2 := by", "  intro n", "  cases n with",
         "  | zero => rfl", "  | succ n => rfl", "end «d-1»", "",
     ]  # fmt: skip
-
-
-class Seen(HTMLParser):
-    """The tags that a browser would find, those that are open, and what stands in cells."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.open: list[str] = []
-        self.attributes: list[str] = []
-        self.words = ""
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += [name for name, _ in attrs]
-        if tag != "meta":
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.words += data
 
 
 def test_the_page_has_all_goals_and_needs_nothing_from_outside() -> None:

@@ -14,6 +14,7 @@ from pipeline.edge.git.objects import name_of
 from pipeline.edge.git.repository import Root, root_of
 from pipeline.edge.git.worktrees import Worktrees
 from pipeline.edge.job import Job, StageFailed
+from pipeline.edge.kept import Kept
 from pipeline.edge.process import Processes
 from pipeline.edge.workers import Workers
 from pipeline.tree.protected import protect, protected_of
@@ -59,7 +60,7 @@ def bench(tmp_path: Path, processes: Processes) -> Iterator[Bench]:
         params = {"looked_in": [], "repo": ["sweep.py", "run", "bench/**"], "project": ["data/prices", "data/*.csv"]}
         reads = {"root": ["runs/x/root.json"], "protected": ["p"], "in.in": ["data/read.csv", "data/prices"]}
         target = Target("x:protected", "protected", (), (), params)
-        job = Job(target, reads, {"protected": ["p"]}, "log", processes, Workers(processes))
+        job = Job(target, reads, {"protected": ["p"]}, "log", processes, Workers(processes), Kept())
         protect(job)
         yield Bench(job, root, Worktrees(root.repo, "cand").add("c", root.commit).path)
 

@@ -1,1 +1,1 @@
-"""What kinds that prove have alike: which Lean is asked, and which rows of a bank are goals."""
+"""What kinds that prove have alike: which Lean is asked, which rows of a bank are goals, and what pages are made of."""

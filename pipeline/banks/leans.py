@@ -24,6 +24,12 @@ def opened(job: Job) -> Lean:
     return BACKENDS[keys["backend"]](job, keys)
 
 
+def shared(job: Job) -> Lean:
+    """One for all targets of a build that ask for the same; it ends with the build."""
+    keys = job.target.params["limits"]["lean"]
+    return job.kept.get(("lean", job.target.run, *keys.values()), lambda: opened(job))
+
+
 def ours() -> str:
     """What of this package decides how a Lean answers, in a word."""
     return f"{parts.fingerprint()} {key()}"

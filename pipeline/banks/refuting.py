@@ -18,7 +18,7 @@ from pipeline.edge.lean.model import (
 from pipeline.tactics.goal import INACCESSIBLE, Hypothesis, read
 
 SECONDS = 5.0  # for one tactic, so that nothing hangs: what ends the others is how much they may do
-BUDGET = "set_option maxHeartbeats 2000 in"
+BUDGET = 2000  # heartbeats
 OUTRIGHT = ("decide", "decide +kernel", "simp", "omega")
 ANYWHERE = ("decide",)
 AT_FEW = ("simp", "omega", "grind")
@@ -54,7 +54,7 @@ def _sort(type_: str) -> str:
 
 def _refuted(session: Session, state: TacticState, points: Sequence[Instance]) -> str:
     for how, tactic in _tries(points):
-        answer = session.run_tac(state, tactic, SECONDS)
+        answer = session.run_tac(state, tactic, SECONDS, BUDGET)
         if isinstance(answer, ProofFinished):
             return how
         if isinstance(answer, LeanError) and answer.kind in ("crash", "timeout"):
@@ -64,10 +64,10 @@ def _refuted(session: Session, state: TacticState, points: Sequence[Instance]) -
 
 def _tries(points: Sequence[Instance]) -> Iterator[tuple[str, str]]:
     for tactic in OUTRIGHT:
-        yield f"by `{tactic}`", f"{BUDGET} {tactic}"
+        yield f"by `{tactic}`", tactic
     for place, point in enumerate(points):
         for tactic in (*ANYWHERE, *AT_FEW) if place < FEW else ANYWHERE:
-            yield _told(point, tactic), f"{BUDGET} {_at(point, tactic)}"
+            yield _told(point, tactic), _at(point, tactic)
 
 
 def _at(point: Instance, tactic: str) -> str:

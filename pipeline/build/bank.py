@@ -12,7 +12,8 @@ from pipeline import kinds
 from pipeline.build.advance import PLAIN
 from pipeline.build.command import NewCommand
 from pipeline.build.exits import refuse
-from pipeline.build.proofs import FLAGS, KIND, meant, plan_of, settled
+from pipeline.build.meant import meant, plan_of
+from pipeline.build.proofs import FLAGS, KIND, settled
 from pipeline.build.tree_flags import options
 from pipeline.edge.files import write_whole
 from pipeline.edge.lock import locked
@@ -41,9 +42,9 @@ class Bank(NewCommand):
 
         if len(args) > 1:
             raise InvalidCommand(f"bank: name one run or bank, not {len(args)}")
-        asked = meant(self.name, args)
+        asked = meant(self.name, args, KIND)
         spec = settled(self.name, asked.spec, params)._replace(name=RUN)
-        plans = {RUN: plan_of(RUN, asked, [*kinds.plan(KIND, spec)], spec.store)}
+        plans = {RUN: plan_of(RUN, KIND, asked, spec, [*kinds.plan(KIND, spec)])}
         with locked([RUN]) as locks:
             try:
                 code = build_locked(plans, locks, [RUN], {**PLAIN, "num_process": 1}, {})

@@ -11,7 +11,8 @@ from pipeline.build import project
 from pipeline.build.advance import PLAIN
 from pipeline.build.command import NewCommand
 from pipeline.build.exits import refuse
-from pipeline.build.proofs import PROVING, Meant, meant, plan_of, runs_of_proofs, settled
+from pipeline.build.meant import Meant, meant, plan_of, runs_of
+from pipeline.build.proofs import KIND, PROVING, settled
 from pipeline.build.stats import lines_of, stats_of
 from pipeline.build.tree_flags import Typed
 from pipeline.edge.lock import locked
@@ -37,9 +38,8 @@ class Bg(NewCommand):
         if len(args) > 1:
             raise InvalidCommand(f"bg: name one run, not {len(args)}")
         seconds = _seconds(params["duration"]) if params["duration"] else None
-        asked = (
-            meant(self.name, args) if args or len([*runs_of_proofs()]) == 1 else Meant("", "specs", PROVING.alone(""))
-        )
+        one = args or len([*runs_of(KIND)]) == 1
+        asked = meant(self.name, args, KIND) if one else Meant("", "specs", PROVING.alone(""))
         spec = settled(self.name, asked.spec, {"profile": None, "timeout": None})._replace(name=RUN)
         code = _pursued(asked, spec, seconds, whole=not args)
         print("\n".join(lines_of(spec.ledger, stats_of(spec.ledger))))
@@ -57,7 +57,7 @@ def _pursued(asked: Meant, spec: Any, seconds: float | None, whole: bool) -> int
     bank = "" if whole else f"runs/{asked.run}/bank.json"
     targets = PROVING.pursuit(spec, bank, seconds, str(time.time_ns()))
     plans = {} if whole else project.load([asked.run])
-    plans[RUN] = plan_of(RUN, asked, targets, spec.store)
+    plans[RUN] = plan_of(RUN, KIND, asked, spec, targets)
     with locked([*plans]) as locks:
         try:
             return build_locked(plans, locks, [RUN], {**PLAIN, "num_process": 1}, {})

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 OTHER_FILE = "with Coppice in it, `doit` builds specs/ alone; put tasks in another file, for `doit -f FILE`"
 NEW_NAMES = {
     "why", "plan", "graph", "advance", "tree", "calibrate", "holdout", "explain", "replay", "bank", "bg", "stats",
-    "init", "gc",
+    "mcts", "init", "gc",
 }  # fmt: skip
 # Options of doit's that have no meaning here: an error, rather than accepted and without effect.
 MEANINGLESS = {

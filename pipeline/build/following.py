@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline import kinds
+from pipeline.abilities import Follower
 from pipeline.build.project import RunPlan
 from pipeline.core.graph import Target
 from pipeline.core.outcome import Outcome
@@ -18,7 +19,7 @@ class Following(Reporter):
 
     def __init__(self, kind: str, run: str) -> None:
         self._kind, self._run, self._stopped = kind, run, False
-        self._follower: kinds.Follower | None = None
+        self._follower: Follower | None = None
 
     def initialize(self, tasks: Any, selected: Any) -> None:
         todo = self._own(self.build.targets[i] for i in sorted(self.build.todo))

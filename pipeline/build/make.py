@@ -19,6 +19,7 @@ from pipeline.core.graph import Graph, Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, RECALLED, Outcome
 from pipeline.edge.files import Files, Mark, Version, matched
 from pipeline.edge.job import Job, Stage, StageFailed
+from pipeline.edge.kept import Kept
 from pipeline.edge.process import Processes, Stopping
 from pipeline.edge.receipts import Receipts
 from pipeline.edge.store import Store, Written
@@ -43,6 +44,7 @@ class Maker:
         self.making = InFlight()
         self.processes = Processes([*receipts], locks)
         self.workers = Workers(self.processes)
+        self.kept = Kept()
         self.say: Callable[[Target, str], None] = lambda target, line: None
 
     def recipe(self, target: Target) -> dict[str, Any]:
@@ -140,7 +142,8 @@ class Maker:
 
     def _job(self, target: Target, staged: Staging, log: str) -> Job:
         reads, writes, store = matched(target.reads), staged.by_port(target.writes), self.stores[target.run].folder
-        return Job(target, reads, writes, log, self.processes, self.workers, store, partial(self.say, target))
+        say = partial(self.say, target)
+        return Job(target, reads, writes, log, self.processes, self.workers, self.kept, store, say)
 
     def _publish(
         self, target: Target, staged: Sequence[str], contents: Sequence[str], versions: Sequence[Version] = ()

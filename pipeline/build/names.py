@@ -20,6 +20,7 @@ COMMANDS = {
     "bank": "pipeline.build.bank:Bank",
     "bg": "pipeline.build.bg:Bg",
     "stats": "pipeline.build.stats:Stats",
+    "mcts": "pipeline.build.mcts_command:Mcts",
     "init": "pipeline.build.upkeep:Init",
     "gc": "pipeline.build.upkeep:Gc",
 }
@@ -30,6 +31,8 @@ MEANINGLESS = {
     "strace": "pipeline.build.meaningless:Strace",
 }
 # Taken from the start, so that no run has to be renamed when they come.
-_LATER = {"mcts", "watch", "dashboard"}
+_LATER = {"watch", "dashboard"}
+# `coppice mcts` builds the run of that name; and what flags ask for is a run that no spec has.
+_SHARED, _FLAGGED = {"mcts"}, {"mcts-flags"}
 # A run of such a name could not be selected.
-RESERVED = frozenset(COMMANDS) | frozenset(MEANINGLESS) | {"tabcompletion"} | _LATER
+RESERVED = (frozenset(COMMANDS) - _SHARED) | frozenset(MEANINGLESS) | {"tabcompletion"} | _LATER | _FLAGGED

@@ -32,7 +32,7 @@ class RunPlan(NamedTuple):
     rooms: dict[str, int]
     at_once: int  # targets that may run at the same time however few CPUs there are
     needs: tuple[str, ...]
-    sources: tuple[str, ...]  # the files that decide the plan: the spec and this package
+    sources: tuple[str, ...]  # the files that decide the plan: the spec, this package, and what else the spec says
     signatures: tuple[int, ...]  # of the sources, before they were read
     targets: list[Target]
 
@@ -130,12 +130,15 @@ def _thawed(run: str, sources: Sequence[str], signatures: list[int]) -> RunPlan 
         head, rows = marshal.loads(content)
     except noop.DAMAGE:
         return None
-    if head[0] != FORMAT or head[1] != list(sources) or head[2] != signatures:
+    if head[0] != FORMAT or head[1][: len(sources)] != list(sources):
+        return None
+    signatures = [*signatures, *(state.signature(path) for path in head[1][len(sources) :])]
+    if head[2] != signatures:
         return None
     limits = [Limits(*row) for row in head[4]]
     new = Target._make
     targets = [new((*row[:5], limits[row[5]], row[6])) for row in rows]
-    return RunPlan._make([*head[3], tuple(sources), tuple(signatures), targets])
+    return RunPlan._make([*head[3], tuple(head[1]), tuple(signatures), targets])
 
 
 def declared(run: str, spec: str) -> Any:
@@ -155,10 +158,11 @@ def kind(spec: str) -> str:
     return kinds.kind_of(parse(_read(spec), spec))
 
 
-def unsaved(run: str, kind: str, spec: str, store: str | None, targets: Sequence[Target]) -> RunPlan:
+def unsaved(run: str, kind: str, path: str, spec: Any, targets: Sequence[Target]) -> RunPlan:
     """A plan that no spec has: no signature of a source ever says that all of it was seen."""
     listed = Graph(targets).targets
-    return RunPlan(run, kind, spec, store or "runs/.store", {}, 1, _needs(run, listed), (spec,), (0,), listed)
+    facts = (run, kind, path, spec.store or "runs/.store", spec.rooms, spec.at_once)
+    return RunPlan(*facts, _needs(run, listed), (path,), (0,), listed)
 
 
 def _planned(run: str, spec: str, sources: Sequence[str], signatures: list[int], keep: bool) -> RunPlan:
@@ -176,9 +180,10 @@ def _planned(run: str, spec: str, sources: Sequence[str], signatures: list[int],
         item.wrong("nested too deeply, or an alias inside what it stands for")
     store = declared.store or "runs/.store"
     facts = (run, kind, spec, store, declared.rooms, declared.at_once, _needs(run, targets))
+    decide = {**dict(zip(sources, signatures, strict=True)), **declared.sources}
     if keep:
-        _freeze(run, [FORMAT, list(sources), signatures, facts], targets)
-    return RunPlan(*facts, tuple(sources), tuple(signatures), targets)
+        _freeze(run, [FORMAT, [*decide], [*decide.values()], facts], targets)
+    return RunPlan(*facts, tuple(decide), tuple(decide.values()), targets)
 
 
 def _freeze(run: str, head: list[Any], targets: Sequence[Target]) -> None:

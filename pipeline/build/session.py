@@ -199,6 +199,7 @@ class Session:
         write_whole(f"{state.folder(run)}/state", state.dump(seen, known), durable=False)
 
     def close(self) -> None:
+        self.maker.kept.close()
         self.maker.processes.close()
         for run, receipts in self.maker.receipts.items():
             receipts.close()

@@ -13,10 +13,13 @@ from doit.exceptions import InvalidCommand
 from pipeline.build import project
 from pipeline.build.accounts import opt_json, show
 from pipeline.build.command import NewCommand
-from pipeline.build.proofs import PROVING, meant, runs_of_proofs
+from pipeline.build.meant import runs_of
+from pipeline.build.proofs import PROVING
 from pipeline.core.words import duration, plural
 from pipeline.edge.ledger.reading import Reader
 from pipeline.errors import SpecError
+
+KEEPING = ("proof", "mcts")
 
 
 class Stats(NewCommand):
@@ -24,7 +27,7 @@ class Stats(NewCommand):
     doc_usage = "[RUN | LEDGER]"
     doc_purpose = "tell what a ledger has: attempts by strategy, cached tactics, open goals"
     doc_description = (
-        "Of a run of kind: proof, of a file, or of the only ledger there is. Others may write to it meanwhile."
+        "Of a run of kind: proof or mcts, of a file, or of the only ledger there is. Others may write to it meanwhile."
     )
     cmd_options = (opt_json,)
 
@@ -40,10 +43,12 @@ class Stats(NewCommand):
 def _ledger(words: list[str]) -> str:
     if words and ("/" in words[0] or os.path.isfile(words[0])):
         return words[0]
-    if words:
-        named: str = meant("stats", words).spec.ledger
-        return named
-    ledgers = sorted({project.declared(*each).ledger for each in runs_of_proofs()}) or [PROVING.alone("").ledger]
+    runs = {run: path for kind in KEEPING for run, path in runs_of(kind)}
+    if words and words[0] not in runs:
+        project.load(words)  # says what is wrong with the name, unless it is another kind of run
+        raise SpecError(f"stats: '{words[0]}' keeps no ledger; that is for kinds: {', '.join(KEEPING)}")
+    asked = words[:1] or [*runs]
+    ledgers = sorted({project.declared(run, runs[run]).ledger for run in asked}) or [PROVING.alone("").ledger]
     if len(ledgers) > 1:
         raise SpecError(f"stats: name a run, or one of the ledgers: {', '.join(ledgers)}")
     only: str = ledgers[0]

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn
 
+from pipeline.abilities import Flag
 from pipeline.errors import SpecError
-from pipeline.kinds import Flag
 from pipeline.spec import Item, parse
 
 _PLAIN = re.compile(r"[\w.+-]+")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from pipeline.core.graph import Target
+from pipeline.edge.kept import Kept
 from pipeline.edge.process import Processes
 from pipeline.edge.workers import Workers
 
@@ -24,7 +25,8 @@ class Papers(Protocol):
 class Job(NamedTuple):
     """One attempt at a target.  Outputs go to the paths in `writes`; they are put in place afterwards.
 
-    `store`: where results are kept; a stage only keeps others from it.  `say`: how far it is, in a line for people."""
+    `store`: where results are kept; a stage only keeps others from it.  `kept`: what targets of a build share.
+    `say`: how far it is, in a line for people."""
 
     target: Target
     reads: Mapping[str, Sequence[str]]
@@ -32,6 +34,7 @@ class Job(NamedTuple):
     log: str
     processes: Processes
     workers: Workers
+    kept: Kept
     store: str = ""
     say: Callable[[str], None] = lambda _: None
 

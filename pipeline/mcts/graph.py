@@ -63,10 +63,12 @@ class Graph:
 
     def take(self, node: Node, limit: int) -> tuple[str, ...]:
         """The moves that come next, from now on being tried; none if they are still to be found."""
-        taken = [node.untried.pop() for _ in range(min(limit, len(node.untried)))]
+        taken = node.untried[: -limit - 1 : -1]
+        del node.untried[len(node.untried) - len(taken) :]
         node.pending += len(taken) or 1
         node.opens_at = opens_at(self.maths, node)
-        return tuple((node.tactics or ())[index] for index in taken)
+        tactics = node.tactics or ()
+        return tuple([tactics[index] for index in taken])
 
     def land(self, node: Node, taken: Sequence[str], outcome: Outcome) -> list[Action | None]:
         """What became of moves that were taken: an action for each attempt that applied.  The rest is as untried."""
@@ -118,7 +120,7 @@ class Graph:
 
     def _bear(self, action: Action, goals: Sequence[Subgoal]) -> str:
         """Its children; or why it is dead at once."""
-        node, why = action.owner, ""
+        node, why, before = action.owner, "", len(self.nodes)
         children: list[Node] = []
         for goal in goals:
             if goal.key == node.key and goal.names == node.names:
@@ -128,9 +130,10 @@ class Graph:
             why = CHILD if child.status == DEAD else why
             children.append(child)
         action.bear(tuple(children))
-        for other in node.live:
-            if other.children == action.children:
-                return why or SAME
+        if len(self.nodes) == before:  # a goal that is new is left by nothing else
+            for other in node.live:
+                if other.children == action.children:
+                    return why or SAME
         return why
 
     def _live(self, node: Node, action: Action) -> None:

@@ -1,5 +1,9 @@
 """How long a tactic may run, and another go, with more time, for one that ran out of it.
 
+Time is counted in heartbeats, the work that Lean does: so it runs out at the same point however busy the machine is.
+What does no work that counts, as with numbers of thousands of digits, is ended by the clock, many times later; from
+then on the theorem is one where the clock is gone by.
+
 That go is a move of its own, so its text has to differ: it ends in a comment that says so and that Lean never sees."""
 
 from __future__ import annotations
@@ -7,11 +11,13 @@ from __future__ import annotations
 import re
 from math import exp
 
+from pipeline.edge.lean.model import A_SECOND
 from pipeline.mcts.model import Move
 
 FACTOR = 5  # so many times as long
 UNTIL = 30.0  # seconds: what had so long has no other go
 SHARE = exp(-1)  # of its prior
+PATIENCE = 10.0  # times as long by the clock
 _MARK = re.compile(r" /- again (\d+) -/$")
 
 
@@ -23,6 +29,14 @@ def parted(text: str) -> tuple[str, int]:
 
 def seconds(first: float, times: int) -> float:
     return float(min(first * FACTOR**times, UNTIL))
+
+
+def heartbeats(seconds: float) -> int:
+    return round(seconds * A_SECOND)
+
+
+def by_the_clock(seconds: float, evaded: bool) -> float:
+    return seconds if evaded else PATIENCE * seconds
 
 
 def once_more(text: str, prior: float, first: float) -> list[Move]:

@@ -7,13 +7,14 @@ on in another process asks it once more how long a tactic may run."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import exp
 from typing import NamedTuple
 
 from pipeline.edge.ledger.model import Attempt
 from pipeline.mcts.choices import demand
+from pipeline.mcts.draws import draw
 from pipeline.tactics import finishers, moves
 from pipeline.tactics.goal import PrintedGoal
 from pipeline.tactics.move import SHORT, Move
@@ -32,21 +33,35 @@ class Proposal(NamedTuple):
 
 
 Priors = Callable[[PrintedGoal], Sequence[Proposal]]
+Weigh = Callable[[Move], float]
 
 
-def uniform(goal: PrintedGoal) -> list[Proposal]:
-    """All alike, so that the cheap come first only because they were named first."""
-    return [_proposal(move, 1.0) for move in _portfolio(goal)]
+def proposed(goal: PrintedGoal, weigh: Weigh, seed: int) -> list[Proposal]:
+    """What may end it, then what leads on: of those that weigh the same, the cheap come first."""
+    portfolio = (*finishers.first(goal), *moves.propose(goal))
+    return [
+        Proposal(move.tactic, weigh(move) * chance(move.family, seed), move.budget, move.closing) for move in portfolio
+    ]
 
 
-def by_cost(goal: PrintedGoal) -> list[Proposal]:
-    return [_proposal(move, exp(-move.cost / TEMPERATURE)) for move in _portfolio(goal)]
+def alike(_move: Move) -> float:
+    return 1.0
 
 
-def by_record(goal: PrintedGoal, shares: Mapping[str, float]) -> list[Proposal]:
+def by_cost(move: Move) -> float:
+    return exp(-move.cost / TEMPERATURE)
+
+
+def by_record(move: Move, shares: Mapping[str, float]) -> float:
     """By cost, and by how often the family of the tactic had a part in a proof."""
-    known = [(move, shares.get(move.family, HALF)) for move in _portfolio(goal)]
-    return [_proposal(move, share * exp(-move.cost / TEMPERATURE)) for move, share in known]
+    return shares.get(move.family, HALF) * by_cost(move)
+
+
+def chance(family: str, seed: int) -> float:
+    """Seeds make families up to twice as likely or half: a search by a portfolio has no other chance in it.
+
+    With seed 0 all is as it is."""
+    return 2.0 ** (2 * draw(seed, "prior", family) - 1) if seed else 1.0
 
 
 def shares(attempts: Iterable[Attempt]) -> dict[str, float]:
@@ -61,25 +76,16 @@ def shares(attempts: Iterable[Attempt]) -> dict[str, float]:
     return {family: (proved[family] + 1) / (tried + 2) for family, tried in sorted(used.items())}
 
 
-def _portfolio(goal: PrintedGoal) -> Iterator[Move]:
-    """What may end it, then what leads on."""
-    yield from finishers.first(goal)
-    yield from moves.propose(goal)
-
-
-def _proposal(move: Move, prior: float) -> Proposal:
-    return Proposal(move.tactic, prior, move.budget, move.closing)
-
-
-PRIORS: Mapping[str, Callable[[Mapping[str, float]], Priors]] = {
-    "uniform": lambda _: uniform,
+LEDGER = "ledger"
+PRIORS: Mapping[str, Callable[[Mapping[str, float]], Weigh]] = {
+    "uniform": lambda _: alike,
     "moves": lambda _: by_cost,
-    "ledger": lambda known: partial(by_record, shares=known),
+    LEDGER: lambda known: partial(by_record, shares=known),
 }
 SEAMS = {"generator": "a model that writes tactics for a goal"}
 
 
-def chosen(name: str, known: Mapping[str, float] | None = None) -> Priors:
+def chosen(name: str, known: Mapping[str, float] | None = None, seed: int = 0) -> Priors:
     """`known`: the shares that `ledger` goes by.  They are part of what decides a search: keep them with it."""
     demand("priors", name, PRIORS, SEAMS)
-    return PRIORS[name](known or {})
+    return partial(proposed, weigh=PRIORS[name](known or {}), seed=seed)

@@ -44,7 +44,12 @@ def _goals(result: TacticResult) -> tuple[str, ...]:
 
 
 def ran_out(result: TacticResult) -> bool:
-    return isinstance(result, LeanError) and result.kind in ("timeout", "heartbeats")
+    return is_late(result) or (isinstance(result, LeanError) and result.kind == "heartbeats")
+
+
+def is_late(result: TacticResult) -> bool:
+    """By the clock."""
+    return isinstance(result, LeanError) and result.kind == "timeout"
 
 
 def on_first(tactic: str, goals: int) -> str:

@@ -18,7 +18,7 @@ from pipeline.tactics.goal import INACCESSIBLE, read
 from pipeline.tactics.naming import new_names
 
 PREPARING = 10.0  # seconds to bring a goal to the front
-AGAIN = 60.0  # seconds for a tactic that applied before: now the machine may be busier
+AGAIN = 60.0  # seconds for a tactic that applied before
 
 
 class Guide(NamedTuple):
@@ -61,6 +61,7 @@ class Trying:
     def __init__(self, session: Session, start: TacticState, guide: Guide) -> None:
         self.session, self.start, self.guide = session, start, guide
         self.calls = Calls()
+        self._evaded = False  # did a tactic do work that does not count?
         self._taken: dict[int, Taken] = {}
         self._left: dict[tuple[int, str], TacticState] = {}  # by a tactic, as a search calls it, of a goal
 
@@ -111,7 +112,10 @@ class Trying:
         return Attempt(text, goals)
 
     def _run(self, state: TacticState, tactic: str, seconds: float) -> TacticResult:
-        return self.session.run_tac(state, splitting.on_first(tactic, len(state.goals)), seconds)
+        tactic, clock = splitting.on_first(tactic, len(state.goals)), limits.by_the_clock(seconds, self._evaded)
+        result = self.session.run_tac(state, tactic, clock, limits.heartbeats(seconds))
+        self._evaded |= splitting.is_late(result)
+        return result
 
     def _subgoals(self, state: TacticState, count: int) -> tuple[Subgoal, ...]:
         goals = [read(text) for text in state.goals[:count]]

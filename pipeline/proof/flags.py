@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipeline.banks.read import share
+from pipeline.declared import Flag
 from pipeline.proof.read import MOST_AT_ONCE, cpu_target, whole_timeout
 from pipeline.spec import Item
-
-
-class Flag(NamedTuple):
-    """As `pipeline.kinds.Flag` has it.  `variable`: of the environment, which says the same where no option does."""
-
-    key: str
-    read: Callable[[Item, str], Any]
-    default: Any
-    value: str
-    help: str
-    variable: str = ""
-    inverse: bool = False
 
 
 def _count(least: int, most: int | None = None) -> Callable[[Item, str], Any]:

@@ -69,3 +69,7 @@ class ProofSpec(NamedTuple):
     @property
     def at_once(self) -> int:
         return 1  # the search has its own rooms, for attempts
+
+    @property
+    def sources(self) -> Mapping[str, int]:
+        return {}

@@ -76,3 +76,7 @@ class StepsSpec(NamedTuple):
     store: str | None
     max_targets: int
     at_once: int = 1  # as many as there are CPUs, or as `-n` says
+
+    @property
+    def sources(self) -> Mapping[str, int]:
+        return {}

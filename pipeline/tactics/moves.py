@@ -55,6 +55,7 @@ FAMILIES: dict[str, Callable[[PrintedGoal], Iterator[Move]]] = {
 }
 
 EVERY = frozenset(FAMILIES)
+PORTFOLIO = 1  # raised when other tactics are proposed for some goal, or otherwise
 
 
 def propose(

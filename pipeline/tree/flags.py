@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
-from pipeline.declared import choice, flag
+from pipeline.declared import Flag, choice, flag
 from pipeline.spec import Item
 from pipeline.tree.ideas import SCOPES
 from pipeline.tree.model import Shape
 from pipeline.tree.read import BACKENDS, LARGEST, MOST
 
 OTHER_NAMES = {"threadpool": "threads"}
-
-
-class Flag(NamedTuple):
-    """As `pipeline.kinds.Flag` has it."""
-
-    key: str
-    read: Callable[[Item, str], Any]
-    default: Any
-    value: str
-    help: str
-    inverse: bool = False
-    variable: str = ""
 
 
 def _count(least: int, most: int | None = None) -> Callable[[Item, str], Any]:
@@ -50,7 +38,7 @@ FLAGS = (
     Flag("max_depth", _count(1, MOST), None, "D", "how many times nodes are promoted"),
     Flag("sweep_config_limit", _count(1), None, "N", "sweep and score only configs with an id below N"),
     Flag("max_total_idea_evals", _count(0), None, "M", "evaluations in all of the search at most"),
-    Flag("stop_on_empty_frontier", flag, True, "", "stop when nothing is promoted [yes]", True),
+    Flag("stop_on_empty_frontier", flag, True, "", "stop when nothing is promoted [yes]", inverse=True),
     Flag("dedupe_scope", _scope, _SHAPE["dedupe_scope"], "SCOPE", f"what no idea may repeat: {', '.join(SCOPES)}"),
     Flag("keep_rejected_worktrees", flag, False, "", "keep checkouts of what was not promoted"),
     Flag("keep_failed_artifacts", flag, False, "", "keep what failed evaluations left"),

@@ -176,3 +176,7 @@ class TreeSpec(NamedTuple):
     @property
     def at_once(self) -> int:
         return self.parallel
+
+    @property
+    def sources(self) -> Mapping[str, int]:
+        return {}

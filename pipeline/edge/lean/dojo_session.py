@@ -9,7 +9,9 @@ from pipeline.edge.lean import dojo_reading
 from pipeline.edge.lean.dojo_process import DojoProcess
 from pipeline.edge.lean.dojo_refusing import refused_tactic
 from pipeline.edge.lean.model import (
+    A_SECOND,
     GIVEN_UP,
+    HEARTBEATS,
     LeanCrash,
     LeanError,
     ProofFinished,
@@ -52,7 +54,8 @@ class DojoSession:
         """What LeanDojo wrote for Lean."""
         return self._dojo.file if self._dojo else ""
 
-    def run_tac(self, state: TacticState, tactic: str, timeout: float) -> TacticResult:
+    def run_tac(self, state: TacticState, tactic: str, timeout: float, heartbeats: int = HEARTBEATS) -> TacticResult:
+        timeout = min(timeout, heartbeats / A_SECOND)
         if not self._is_open:
             raise ValueError("the session is closed")  # a Dojo opened now would be nobody's to end
         if tactic.strip() in GIVEN_UP:

@@ -9,6 +9,7 @@ from typing import Any
 from pipeline.edge.lean import keys
 from pipeline.edge.lean.model import (
     GIVEN_UP,
+    HEARTBEATS,
     TRUSTED,
     LeanCrash,
     LeanError,
@@ -44,10 +45,10 @@ class ReplSession:
         warm.tidy(self._slot.load == 1, self._stop)
         self._trail.brought(warm, 0, self._stop)
 
-    def run_tac(self, state: TacticState, tactic: str, timeout: float) -> TacticResult:
+    def run_tac(self, state: TacticState, tactic: str, timeout: float, heartbeats: int = HEARTBEATS) -> TacticResult:
         if tactic.strip() in GIVEN_UP:
             return ProofGivenUp()
-        request = {"cmd": "tac", "tactic": tactic, "timeout_ms": milliseconds(timeout)}
+        request = {"cmd": "tac", "tactic": tactic, "timeout_ms": milliseconds(timeout), "heartbeats": heartbeats}
         try:
             answer = self._ask(state.id, request, timeout + GRACE)
         except (Ended, Overrun) as error:

@@ -1,0 +1,54 @@
+"""Which run a command about proofs means, and the plan of one that no spec in specs/ stands for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from pipeline import kinds
+from pipeline.build import project
+from pipeline.build.project import RunPlan
+from pipeline.core.graph import Target
+from pipeline.errors import SpecError
+
+
+class Meant(NamedTuple):
+    """A run and its spec; the run is empty for a bank that has none."""
+
+    run: str
+    path: str
+    spec: Any
+
+
+def meant(command: str, words: Sequence[str], kind: str) -> Meant:
+    """The run that the one word names, the bank if it is a file; without a word the one that is called like the
+    command, or the only one there is."""
+    if words and words[0].endswith(".jsonl"):
+        return Meant("", words[0], _alone(kind, words[0]))
+    runs = dict(runs_of(kind))
+    if words and words[0] not in runs:
+        project.load(words)  # says what is wrong with the name, unless it is another kind of run
+        raise SpecError(f"{command}: '{words[0]}' is no run of kind: {kind}")
+    if not words and command not in runs and len(runs) != 1:
+        which = f"name one of: {', '.join(runs)}" if runs else f"no spec is of kind: {kind}; name a bank, FILE.jsonl"
+        raise SpecError(f"{command}: {which}")
+    run = words[0] if words else command if command in runs else next(iter(runs))
+    return Meant(run, runs[run], project.declared(run, runs[run]))
+
+
+def _alone(kind: str, bank: str) -> Any:
+    if kinds.can(kind, kinds.STAGING):
+        return kinds.able(kind, kinds.STAGING).alone(bank)
+    return kinds.able(kind, kinds.PROVING).alone(bank)
+
+
+def runs_of(kind: str) -> Iterator[tuple[str, str]]:
+    """Each with its spec."""
+    known = project.specs() if os.path.isdir("specs") else {}
+    return ((run, path) for run, path in known.items() if project.kind(path) == kind)
+
+
+def plan_of(run: str, kind: str, meant: Meant, spec: Any, targets: Sequence[Target]) -> RunPlan:
+    """It is planned each time it is asked for."""
+    return project.unsaved(run, kind, meant.path, spec, targets)

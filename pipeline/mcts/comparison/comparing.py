@@ -1,0 +1,71 @@
+"""What the scenarios of a run came to: each by itself, against the first, and along how much was blocked.
+
+Of the records of searches alone, so that it comes out the same however often and in whatever order it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.core.words import listed, plural
+from pipeline.mcts.comparison.intervals import CONFIDENCE, mean
+from pipeline.mcts.comparison.measures import measured, within
+from pipeline.mcts.comparison.paired import against
+from pipeline.mcts.comparison.robustness import Settings, lines
+from pipeline.mcts.comparison.searches import LOST, REFUSED, UNVERIFIED, Record, counted
+
+SHOWN = 6  # scenarios in a line
+
+
+def compared(
+    scenarios: Mapping[str, Settings], searches: Sequence[Record], budget: Mapping[str, int | None]
+) -> dict[str, Any]:
+    """As it is documented.  There is a search for each goal, scenario and seed."""
+    found: dict[str, list[Record]] = {name: [] for name in scenarios}
+    for each in counted(searches):
+        found[each["scenario"]].append(each)
+    told = {name: {"settings": dict(settings), **measured(found[name])} for name, settings in scenarios.items()}
+    first = next(iter(scenarios))
+    return {
+        "goals": sorted({each["goal"] for each in counted(searches)}),
+        "seeds": sorted({each["seed"] for each in counted(searches)}),
+        "refused": _refused(searches),
+        "budget": dict(budget),
+        "confidence": CONFIDENCE,
+        "first": first,
+        "scenarios": told,
+        "paired": {name: against(found[name], found[first]) for name in scenarios if name != first},
+        "robustness": _robustness(lines(scenarios), told),
+        "within": within(found),
+    }
+
+
+def headline(comparison: Record) -> str:
+    """What a build ends with."""
+    goals, seeds, scenarios = (comparison[what] for what in ("goals", "seeds", "scenarios"))
+    solved = [f"{name} {_number(each['solved'])}" for name, each in scenarios.items()]
+    solved[0] += " solved"
+    told = f"{plural(len(goals), 'goal')}, {plural(len(seeds), 'seed')}: {listed(solved, SHOWN)}"
+    lost, wrong = (sum(each["outcomes"][what] for each in scenarios.values()) for what in (LOST, UNVERIFIED))
+    unsound = [(lost, "searches that lost their Lean"), (wrong, "proofs that did not hold")]
+    return "; ".join([told, *(f"{what}: {number}" for number, what in unsound if number)])
+
+
+def _number(solved: Mapping[str, int]) -> str:
+    """The mean over seeds."""
+    return f"{mean([*solved.values()]):.{len(solved) > 1:d}f}" if solved else "0"
+
+
+def _refused(searches: Sequence[Record]) -> list[dict[str, str]]:
+    refused = {(each["goal"], each["error"]) for each in searches if each["status"] == REFUSED}
+    return [{"goal": goal, "error": error} for goal, error in sorted(refused)]
+
+
+def _robustness(along: Mapping[str, list[tuple[float, str]]], told: Mapping[str, Record]) -> dict[str, list[Any]]:
+    return {
+        name: [
+            {"fraction": at, "scenario": one, "share": told[one]["share"], "calls": told[one]["spent"]["calls"]}
+            for at, one in points
+        ]
+        for name, points in along.items()
+    }

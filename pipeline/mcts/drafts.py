@@ -1,0 +1,55 @@
+"""The journal of a search that is not over: on the disk after each line, and picked up where it ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO
+
+from pipeline.core.graph import Target
+from pipeline.edge import state
+
+
+def path_of(target: Target) -> str:
+    return f"{state.folder(target.run)}/journals/{target.name.partition(':')[2]}"
+
+
+class Draft:
+    """`lines` are those of the journal up to now.  Before them the file says whose they are."""
+
+    def __init__(self, file: IO[bytes], whose: str) -> None:
+        self._file, self._whose = file, whose
+        owner, *lines = [*self._whole(), ""]
+        self.lines = lines[:-1]
+        if owner != whose:
+            self.begin()
+
+    def _whole(self) -> list[str]:
+        """A line that was being written when all ended is cut off."""
+        content = self._file.read()
+        whole = content[: content.rfind(b"\n") + 1]
+        self._file.truncate(len(whole))
+        return whole.decode().splitlines()
+
+    def begin(self) -> None:
+        """From nothing."""
+        self._file.truncate(0)
+        self.lines = []
+        self._put(self._whose)
+
+    def write(self, line: str) -> None:
+        self.lines.append(line)
+        self._put(line)
+
+    def _put(self, line: str) -> None:
+        self._file.write(line.encode() + b"\n")
+        self._file.flush()
+
+
+@contextmanager
+def opened(path: str, whose: str) -> Iterator[Draft]:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "a+b") as file:
+        file.seek(0)
+        yield Draft(file, whose)

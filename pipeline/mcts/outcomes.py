@@ -1,0 +1,82 @@
+"""What a search leaves: an attempt in the ledger, and its files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline.banks.records import Record, load, save, write
+from pipeline.core.recipe import LIMITS
+from pipeline.edge.job import Job, read, written
+from pipeline.edge.lean.model import Theorem
+from pipeline.edge.ledger.ledger import Ledger
+from pipeline.edge.ledger.model import Attempt, Key, KnownGoal
+from pipeline.goals.model import Goal
+from pipeline.mcts.journal import DISTRIBUTED
+from pipeline.mcts.plan import OF_SEARCH
+from pipeline.mcts.proving import Found
+from pipeline.mcts.tally import Tally
+from pipeline.tactics.moves import PORTFOLIO
+
+CODE = f"mcts.search/1 portfolio {PORTFOLIO}"  # the number is raised when the same search may end otherwise
+REFUSED = "refused"
+
+
+def keep(job: Job, goal: Goal, whose: str, found: Found, seconds: float) -> None:
+    """Before the search counts as over."""
+    params = job.target.params
+    mode, calls = params["rules"]["mode"], _rules(params["rules"])["budget"]["calls"]
+    toolchain = load(read(job, "toolchain.json"))["version"]
+    attempt = Attempt(
+        key=Key(goal.key, f"mcts {mode}", whose, toolchain, float(calls)),
+        goal_text=goal.text,
+        success=bool(found.script),
+        time_seconds=seconds,
+        timestamp=time.time(),
+        tactics=found.script,
+        error=found.error,
+        verified=found.verified,
+        run=job.target.run,
+    )
+    with Ledger(params[LIMITS]["ledger"]) as ledger:
+        ledger.add_goals([KnownGoal(goal.key, goal.text, goal.context, goal.id)]).result()
+        ledger.record(attempt).result()
+
+
+def _rules(told: Mapping[str, Any]) -> Mapping[str, Any]:
+    rules: Mapping[str, Any] = told["team"]["rules"] if told["mode"] == DISTRIBUTED else told["rules"]
+    return rules
+
+
+def conclude(job: Job, theorem: Theorem, found: Found, tally: Tally, seconds: float) -> None:
+    """`seconds` are what it took this time; what was done before it was stopped is not among them."""
+    by = {name: job.target.params[name] for name in ("rules", "guides")}
+    toolchain = load(read(job, "toolchain.json"))
+    save(written(job, "run_config.json"), {"theorem": told(theorem), **by, "toolchain": toolchain, "code": CODE})
+    status: Record = {"status": found.status, "verified": found.verified, "error": found.error}
+    save(written(job, "run_status.json"), {**status, "seconds": round(seconds, 3), "asked": found.calls})
+    save(written(job, "summary.json"), {**status, **tally.as_record(), "script": [*found.script]})
+    write(written(job, "proof.lean"), lean_file(theorem, found))
+
+
+def told(of: Theorem) -> Record:
+    return {"statement": of.statement, "before": [*of.before]}
+
+
+def lean_file(of: Theorem, found: Found) -> str:
+    """The proof, to be read; what does not hold is not written as if it did."""
+    if not found.verified:
+        return f"-- no proof: {found.error or found.status}\n".replace("\n", "\n-- ").removesuffix("-- ")
+    lines = [*of.before, f"theorem {of.name} : {of.statement} := by", *(f"  {each}" for each in found.script)]
+    return "\n".join([*lines, ""])
+
+
+def refuse(job: Job, why: str) -> None:
+    """The row of the bank is no goal; the rest of the bank is none the worse."""
+    for port in OF_SEARCH:
+        write(written(job, port), f"-- no goal: {' '.join(why.split())}\n" if port == "proof.lean" else "")
+    status = {"status": REFUSED, "verified": False, "error": why}
+    save(written(job, "run_config.json"), {"rules": job.target.params["rules"], "code": CODE})
+    save(written(job, "run_status.json"), status)
+    save(written(job, "summary.json"), {**status, **Tally().as_record(), "script": []})

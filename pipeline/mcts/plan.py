@@ -1,0 +1,136 @@
+"""An mcts spec as targets: a pure function of the spec.
+
+A search is known by its goal, its rules and its Lean: when its scenario gets another name, it is not made again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from pipeline.banks import plan as banks
+from pipeline.core.graph import Limits, Ports, Target
+from pipeline.core.recipe import LIMITS
+from pipeline.mcts.as_json import rules_as_json, team_as_json
+from pipeline.mcts.distributed import Team
+from pipeline.mcts.journal import REAL_TIME
+from pipeline.mcts.priors import LEDGER
+from pipeline.mcts.settings import MctsSpec, Scenario
+
+GOALS, SHARES, SEARCH, COMPARE = "goals", "shares", "search", "compare"
+TRACE = "mcts_trace.jsonl"  # called after its goal
+OF_SEARCH = (TRACE, "journal.jsonl", "run_config.json", "run_status.json", "summary.json", "proof.lean")
+OF_COMPARE = ("comparison.json", "comparison.csv", "comparison.html")
+
+
+class Cell(NamedTuple):
+    """One search of the run."""
+
+    scenario: Scenario
+    seed: int
+    goal: str
+
+    def path(self, run: str, port: str) -> str:
+        name = f"{self.goal}_{TRACE}" if port == TRACE else port
+        return f"runs/{run}/searches/{self.scenario.name}/{self.seed}/{self.goal}/{name}"
+
+
+def plan(spec: MctsSpec) -> Iterator[Target]:
+    source = banks.Source(spec.name, spec.line, spec.bank, spec.lean)
+    yield banks.toolchain(source)
+    yield banks.bank(source)
+    yield _target(spec, GOALS, {"bank.json": _own(spec, "bank.json")}, {GOALS: _goal_paths(spec)}, _ids(spec))
+    if spec.guides.priors == LEDGER:
+        toolchain = {"toolchain.json": _own(spec, "toolchain.json")}
+        yield _target(spec, SHARES, toolchain, {"shares.json": _own(spec, "shares.json")}, _snapshot(spec))
+    yield from (_search(spec, cell) for cell in cells(spec))
+    yield _compare(spec)
+
+
+def cells(spec: MctsSpec) -> Iterator[Cell]:
+    for scenario in spec.scenarios:
+        for seed in spec.seeds:
+            yield from (Cell(scenario, seed, goal) for goal in spec.goals)
+
+
+def _search(spec: MctsSpec, cell: Cell) -> Target:
+    shares = _own(spec, "shares.json") if spec.guides.priors == LEDGER else ()
+    reads = {"goal.json": (_goal_path(spec, cell.goal),), "toolchain.json": _own(spec, "toolchain.json")}
+    writes = {port: (cell.path(spec.name, port),) for port in OF_SEARCH}
+    name = f"{SEARCH}.{cell.scenario.name}.{cell.seed}.{cell.goal}"
+    reads |= {"shares.json": shares} if shares else {}
+    return _target(spec, name, reads, writes, _search_params(spec, cell), rooms=("lean",))
+
+
+def _search_params(spec: MctsSpec, cell: Cell) -> Mapping[str, Any]:
+    sessions = spec.lean.processes if cell.scenario.time == REAL_TIME else 1
+    limits = {**banks.limits(spec.lean)[LIMITS], "ledger": spec.ledger, "sessions": sessions}
+    guides = {"priors": spec.guides.priors, "rewards": spec.guides.rewards, "seed": cell.seed}
+    return {"rules": rules_of(spec, cell), "guides": guides, LIMITS: limits}
+
+
+def rules_of(spec: MctsSpec, cell: Cell) -> Mapping[str, Any]:
+    """As a journal begins with them."""
+    rules = cell.scenario.rules(spec.rules, cell.seed)
+    told = {"mode": cell.scenario.mode}
+    if isinstance(rules, Team):
+        return {**told, "team": team_as_json(rules), "time": cell.scenario.time}
+    return {**told, "rules": rules_as_json(rules)}
+
+
+def _compare(spec: MctsSpec) -> Target:
+    """Where each summary comes from stands in the params: they do not say so themselves."""
+    asked = [*cells(spec)]
+    params = {
+        "cells": [[cell.scenario.name, cell.seed, cell.goal] for cell in asked],
+        "scenarios": {each.name: settings(each) for each in spec.scenarios},
+        "budget": spec.rules.budget._asdict(),
+    }
+    reads = {"summaries": tuple(cell.path(spec.name, "summary.json") for cell in asked)}
+    return _target(spec, COMPARE, reads, {port: _own(spec, port) for port in OF_COMPARE}, params)
+
+
+def settings(scenario: Scenario) -> dict[str, Any]:
+    """As a comparison tells it; whose seed it is makes no scenario another one."""
+    told: dict[str, Any] = {"mode": scenario.mode}
+    if scenario.steering is None:
+        return told
+    block, delay, reroute = scenario.interventions
+    told |= {**scenario.steering._asdict(), "time": scenario.time}
+    return told | {"block": block._asdict(), "delay": delay._asdict(), "reroute": reroute}
+
+
+def _target(
+    spec: MctsSpec,
+    name: str,
+    reads: Mapping[str, tuple[str, ...]],
+    writes: Mapping[str, tuple[str, ...]],
+    params: Mapping[str, Any],
+    rooms: tuple[str, ...] = (),
+) -> Target:
+    stage = name.partition(".")[0]
+    return Target(f"{spec.name}:{name}", stage, _ports(reads), _ports(writes), params, Limits(rooms=rooms), spec.line)
+
+
+def _ports(ports: Mapping[str, tuple[str, ...]]) -> Ports:
+    return tuple(ports.items())
+
+
+def _ids(spec: MctsSpec) -> Mapping[str, Any]:
+    return {"goals": [*spec.goals]}
+
+
+def _snapshot(spec: MctsSpec) -> Mapping[str, Any]:
+    """The ledger grows with every search: it is read once for each word, and for each run."""
+    return {"as_of": spec.guides.as_of, "run": spec.name, LIMITS: {"ledger": spec.ledger}}
+
+
+def _goal_paths(spec: MctsSpec) -> tuple[str, ...]:
+    return tuple(_goal_path(spec, goal) for goal in spec.goals)
+
+
+def _goal_path(spec: MctsSpec, goal: str) -> str:
+    return f"runs/{spec.name}/goals/{goal}.json"
+
+
+def _own(spec: MctsSpec, name: str) -> tuple[str, ...]:
+    return (f"runs/{spec.name}/{name}",)

@@ -1,0 +1,19 @@
+"""What the targets of an mcts run do, by the name of the stage."""
+
+from __future__ import annotations
+
+from pipeline.banks import stages as banks
+from pipeline.banks.stages import told
+from pipeline.edge.job import Stage
+from pipeline.mcts.outcomes import CODE
+from pipeline.mcts.parting import goals, shares
+from pipeline.mcts.reporting import compare
+from pipeline.mcts.searching import search
+
+STAGES = {
+    **banks.STAGES,
+    "goals": Stage("mcts.goals/1", goals),
+    "shares": Stage("mcts.shares/1", told(shares)),
+    "search": Stage(CODE, told(search)),
+    "compare": Stage("mcts.compare/1", compare),
+}

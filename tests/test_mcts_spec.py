@@ -1,0 +1,220 @@
+"""What a `kind: mcts` spec and the flags of `coppice mcts` may say, and how each mistake is told."""
+
+import json
+
+import pytest
+from conftest import Project
+from doit.cmdparse import CmdOption, CmdParse
+
+from pipeline import kinds
+from pipeline.banks.settings import LeanKeys
+from pipeline.build.tree_flags import given, options
+from pipeline.core.graph import Graph, Target
+from pipeline.mcts.distributed import Team
+from pipeline.mcts.flags import FLAGS
+from pipeline.mcts.interventions import Block, Delay, Interventions
+from pipeline.mcts.model import ALL_SUCCESSES, EXPLORE, UCT, Budget, Expansion, Maths, Rules
+from pipeline.mcts.plan import plan
+from pipeline.mcts.read import read
+from pipeline.mcts.settings import Guides, MctsSpec
+from pipeline.mcts.steering import UNOBSERVED, Steering
+from pipeline.spec import parse
+
+LEAST = "kind: mcts\nbank: bank.jsonl\n"
+TEAM = "{mode: distributed, agents: 2, inflight: 1%s}"
+BANK = "".join(json.dumps({"id": name, "goal": f"{n} = {n}"}) + "\n" for n, name in enumerate(("one", "two", "three")))
+
+
+@pytest.fixture
+def place(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    project.write("bank.jsonl", BANK)
+    monkeypatch.chdir(project.root)
+    return project
+
+
+def spec(text: str) -> MctsSpec:
+    return read(parse(text.encode(), "specs/x.yaml"), "x")
+
+
+def said(place: Project, text: str) -> str:
+    place.spec("x", text)
+    told = place.call("plan", "x")
+    assert told.code == 2, told
+    return told.err
+
+
+@pytest.mark.usefixtures("place")
+def test_the_least_that_a_spec_says() -> None:
+    found = spec(LEAST + "mode: centralized\n")
+    assert found.goals == ("one", "two", "three")
+    assert (found.rules, found.guides) == (Rules(Budget(2000, 200), Maths(), Expansion(attempts=4)), Guides())
+    assert [each.name for each in found.scenarios] == ["centralized"]
+    assert (found.seeds, found.lean, found.rooms, found.at_once) == ((0,), LeanKeys(processes=1), {"lean": 1}, 1)
+
+
+@pytest.mark.usefixtures("place")
+def test_all_that_a_spec_can_say_of_the_tree() -> None:
+    text = "selection: uct\nbackup: product\nwiden: 2\nalpha: 0.3\nexpansion_policy: all-successes\nattempts: 2\n"
+    found = spec(LEAST + text + "mode: centralized\ngoals: [three, one]\nseeds: [4, 0]\ncalls: 9\niterations: 5\n")
+    maths = Maths(UCT, EXPLORE[UCT], "product", 2.0, 0.3)
+    assert found.rules == Rules(Budget(5, 9), maths, Expansion(ALL_SUCCESSES, 2))
+    assert (found.goals, found.seeds) == (("three", "one"), (4, 0))
+
+
+EVERYTHING = """
+reservation: unobserved
+depth_bias: -0.5
+path_bias: 0.25
+history_cache: 3
+block: {fraction: 0.5, duration: 7, seed: 9, immovable_fraction: 0.1, unfreeze_after: 2, unfreeze_prob: 0.3}
+reroute: {blocked: true, max: 4}
+delay: {prob: 0.2, duration: 3}
+"""
+TYPED = (
+    "--mcts-mode distributed --mcts-agents 2 --mcts-inflight 1 --mcts-reservation unobserved --mcts-depth-bias=-0.5"
+    " --mcts-path-bias 0.25 --mcts-history-cache 3 --mcts-block-fraction 0.5 --mcts-block-duration 7"
+    " --mcts-block-seed 9 --mcts-block-immovable-fraction 0.1 --mcts-unfreeze-after 2 --mcts-unfreeze-prob 0.3"
+    " --mcts-reroute-blocked --mcts-reroute-max 4 --mcts-delay-prob 0.2 --mcts-delay-duration 3"
+)
+
+
+@pytest.mark.usefixtures("place")
+def test_each_key_of_a_scenario_is_heard_and_a_seed_that_is_not_given_is_that_of_the_search() -> None:
+    found = spec(LEAST + "mode: distributed\nagents: 2\ninflight: 1\n" + EVERYTHING)
+    steering = Steering(2, 1, UNOBSERVED, 1.0, -0.5, 0.25, 3)
+    block = Block(0.5, 7, 9, 0.1, 2, 0.3)
+    [scenario] = found.scenarios
+    assert scenario.rules(found.rules, 6) == Team(found.rules, steering, Interventions(block, Delay(0.2, 3, 6), 4))
+
+
+def test_flags_say_what_keys_say(place: Project) -> None:
+    place.spec("x", LEAST + "mode: distributed\nagents: 2\ninflight: 1\n" + EVERYTHING)
+    targets = {target.stage: target for target in plan(spec(place.read("specs/x.yaml")))}
+    typed = flagged(place, *TYPED.split())
+    assert typed["rules"] == targets["search"].params["rules"]
+
+
+def flagged(place: Project, *flags: str) -> dict[str, object]:
+    """The params of a search under the scenario of the flags."""
+    values, _ = CmdParse([CmdOption(each) for each in options(FLAGS)]).parse(flags)
+    read = {each.flag.key: each.value for each in given("mcts", FLAGS, values)}
+    asked = spec(place.read("specs/x.yaml"))
+    staged = kinds.able("mcts", kinds.STAGING).overridden(asked, read)
+    return dict(next(target.params for target in plan(staged) if target.stage == "search"))
+
+
+MISTAKES = {
+    "": ("no `mode:`", "specs/x.yaml:1: spec: give it `mode: centralized`"),
+    "mode: central\n": ("a misspelt mode", "specs/x.yaml:3: mode: 'central' is unknown; did you mean 'centralized'?"),
+    "mode: centralized\nagents: 2\n": ("agents", "specs/x.yaml:4: agents is for mode distributed"),
+    "mode: centralized\nblock: {fraction: 0.1}\n": ("block", "specs/x.yaml:4: block: fraction is for mode distributed"),
+    "mode: distributed\ninflight: 1\n": ("no agents", "specs/x.yaml:3: mode distributed needs agents"),
+    "mode: distributed\nagents: 1\n": ("no inflight", "specs/x.yaml:3: mode distributed needs inflight"),
+    "scenarios: {a: {mode: centralized}}\nagents: 2\n": ("both", "specs/x.yaml:4: agents: each scenario says it"),
+    "scenarios: {}\n": ("none", "specs/x.yaml:3: scenarios: expected from 1"),
+    "scenarios:\n  a: {agents: 2}\n": ("no mode", "specs/x.yaml:4: scenario a: mode is missing"),
+    "scenarios:\n  a.b: {mode: centralized}\n": ("a name", "specs/x.yaml:4: scenarios: 'a.b' is not a name"),
+    f"scenarios:\n  a: {TEAM % ', block: {duration: 3}'}\n": (
+        "a duration alone",
+        "specs/x.yaml:4: scenario a: block: duration means nothing without block: fraction",
+    ),
+    f"scenarios:\n  a: {TEAM % ', delay: {prob: 0.5}'}\n": ("half a delay", "delay: prob means nothing without delay:"),
+    f"scenarios:\n  a: {TEAM % ', reroute: {blocked: true, max: 2}'}\n": (
+        "nothing to go around",
+        "reroute: blocked means nothing without block: fraction",
+    ),
+    f"scenarios:\n  a: {TEAM % ', block: {fraction: 0.2}, reroute: {max: 2}'}\n": (
+        "half a reroute",
+        "reroute: max means nothing without reroute: blocked",
+    ),
+    f"scenarios:\n  a: {TEAM % ', reservation: unobserved, virtual_loss: 2'}\n": (
+        "a loss that is not counted",
+        "virtual_loss: with reservation unobserved none is counted",
+    ),
+    f"scenarios:\n  a: {TEAM % ', block: {fractoin: 0.2}'}\n": ("a key", "unknown key 'fractoin'; did you mean"),
+    "mode: centralized\ngoals: [one, four]\n": ("a goal", "specs/x.yaml:4: goals: 'four' is no id in bank.jsonl"),
+    "mode: centralized\ngoals: [one, one]\n": ("a goal twice", "specs/x.yaml:4: goals: 'one' is given twice"),
+    "mode: centralized\ngoals: []\n": ("no goals", "specs/x.yaml:4: goals: the list is empty"),
+    "mode: centralized\nseeds: [1, 1]\n": ("a seed twice", "specs/x.yaml:4: seeds: expected"),
+    "mode: centralized\npriors: generator\n": ("a seam", "specs/x.yaml:4: priors 'generator' is not built yet"),
+    "mode: centralized\nrewards: model\n": ("another seam", "specs/x.yaml:4: rewards 'model' is not built yet"),
+    "mode: centralized\nas_of: today\n": ("no ledger", "specs/x.yaml:4: as_of: it says when the ledger was read"),
+    "mode: centralized\nwiden: 0\n": ("no widening", "specs/x.yaml:4: widen: expected a number above 0"),
+    "mode: centralized\ncalls: 0\n": ("no calls", "specs/x.yaml:4: calls: expected a whole number"),
+}
+
+
+@pytest.mark.parametrize("text", MISTAKES, ids=[what for what, _ in MISTAKES.values()])
+def test_a_mistake_is_told_with_its_place_and_what_would_be_right(place: Project, text: str) -> None:
+    told = said(place, LEAST + text)
+    assert MISTAKES[text][1] in told
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "what"),
+    [
+        ("--mcts-agents 2", "--mcts-mode is missing: centralized or distributed"),
+        ("--mcts-mode centralized --mcts-agents 2", "--mcts-agents is for --mcts-mode distributed"),
+        ("--mcts-mode centralized --mcts-deterministic-inference", "--mcts-deterministic-inference is for --mcts-mode"),
+        ("--mcts-mode distributed --mcts-inflight 1", "--mcts-mode distributed needs --mcts-agents"),
+        ("--mcts-mode distributed --mcts-agents 1", "--mcts-mode distributed needs --mcts-inflight"),
+        ("--mcts-mode distributed --mcts-agents 0 --mcts-inflight 1", "--mcts-agents: expected a whole number"),
+        (
+            "--mcts-mode distributed --mcts-agents 1 --mcts-inflight 1 --mcts-unfreeze-after 2",
+            "--mcts-unfreeze-after means nothing without --mcts-block-fraction",
+        ),
+        (
+            "--mcts-mode distributed --mcts-agents 1 --mcts-inflight 1 --mcts-block-fraction 0.1 --mcts-reroute-max 2",
+            "--mcts-reroute-max means nothing without --mcts-reroute-blocked",
+        ),
+        ("--mcts-expansion-policy any", "--mcts-expansion-policy: 'any' is unknown"),
+    ],
+)
+def test_a_mistake_in_flags_names_the_option_and_starts_nothing(place: Project, flags: str, what: str) -> None:
+    place.spec("x", LEAST + "mode: centralized\n")
+    told = place.call("mcts", *flags.split())
+    assert (told.code, told.err.count("\n")) == (2, 1), told
+    assert told.err.startswith(f"coppice: mcts: {what}")
+    assert not (place.root / "runs").exists()
+
+
+def targets(text: str) -> list[Target]:
+    return Graph(plan(spec(LEAST + text))).targets
+
+
+@pytest.mark.usefixtures("place")
+def test_there_is_a_target_for_each_goal_scenario_and_seed() -> None:
+    found = targets(f"seeds: 2\ngoals: [one, two]\nscenarios: {{a: {{mode: centralized}}, b: {TEAM % ''}}}\n")
+    searches = [target.name for target in found if target.stage == "search"]
+    assert searches == [
+        f"x:search.{scenario}.{seed}.{goal}" for scenario in "ab" for seed in (0, 1) for goal in ("one", "two")
+    ]
+    [compare] = [target for target in found if target.stage == "compare"]
+    assert len(compare.inputs) == len(searches) == 8
+
+
+@pytest.mark.usefixtures("place")
+def test_what_is_no_part_of_a_scenario_does_not_make_its_searches_others() -> None:
+    """Neither its name nor what stands in another one: the centralized is the same beside whatever else."""
+    alone, beside = (
+        next(target.params for target in targets(text) if target.stage == "search")
+        for text in ("mode: centralized\n", f"scenarios: {{b: {{mode: centralized}}, a: {TEAM % ''}}}\n")
+    )
+    assert alone == beside
+
+
+@pytest.mark.usefixtures("place")
+def test_a_search_in_real_time_has_the_lean_to_itself() -> None:
+    lean = "lean: {processes: 3}\n"
+    team = spec(LEAST + lean + "mode: distributed\nagents: 2\ninflight: 1\ndeterministic_inference: false\n")
+    assert (team.rooms, team.at_once) == ({"lean": 1}, 3)
+    assert spec(LEAST + lean + "mode: centralized\n").rooms == {"lean": 3}
+
+
+def test_a_row_more_in_the_bank_is_a_search_more(place: Project) -> None:
+    place.spec("x", LEAST + "mode: centralized\n")
+    before = place.call("plan", "--graph-only", "x").out
+    assert place.call("list", "--all").code == 0
+    place.write("bank.jsonl", BANK + '{"id": "four", "goal": "4 = 4"}\n')
+    assert place.call("plan", "--graph-only", "x").out != before
