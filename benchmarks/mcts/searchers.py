@@ -36,7 +36,7 @@ class How(NamedTuple):
 
 @dataclass
 class Row:
-    """`calls`: tactics up to the proof, or in all.  CPU seconds: `all`, also of Lean; for the tree's maths; of Python."""
+    """`calls`: tactics up to the proof or in all.  CPU seconds: `all`, with Lean; for the tree's maths; of Python."""
 
     goal: str
     searcher: str
