@@ -1,50 +1,47 @@
-"""The journal of a search that is not over, whatever moment its writer ended at."""
+"""The journal of a search that is not over holds whatever byte it ended at, and belongs to one search alone."""
 
 from pathlib import Path
 
+import pytest
+
 from pipeline.mcts.drafts import opened
 
-LINES = ["one", "zwei ∀", "three"]
+LINES = ['{"a":"∀"}', '{"b":"\u2028"}', '{"c":"\x85"}']
 
 
-def kept(path: Path, whose: str = "mine") -> list[str]:
+def kept(path: Path, *lines: str, whose: str = "me") -> list[str]:
+    """What is there, before more is written."""
     with opened(str(path), whose) as draft:
-        return [*draft.lines]
+        there = [*draft.lines]
+        for each in lines:
+            draft.write(each)
+    return there
 
 
-def written(path: Path, lines: list[str] = LINES, whose: str = "mine") -> bytes:
-    with opened(str(path), whose) as draft:
-        for line in lines:
-            draft.write(line)
-    return path.read_bytes()
+@pytest.fixture
+def whole(tmp_path: Path) -> Path:
+    path = tmp_path / "journals" / "search.a.0.b"
+    assert kept(path, *LINES) == []
+    return path
 
 
-def test_what_was_written_is_there(tmp_path: Path) -> None:
-    written(tmp_path / "new" / "draft")
-    assert kept(tmp_path / "new" / "draft") == LINES
+def test_a_search_that_ended_at_any_byte_goes_on_after_its_last_whole_line(whole: Path) -> None:
+    content = whole.read_bytes()
+    for end in range(len(content) + 1):
+        whole.write_bytes(content[:end])
+        there = kept(whole)
+        assert there == LINES[: len(there)]
+        assert len(there) == max(0, content[:end].count(b"\n") - 1)
+        kept(whole, *LINES[len(there) :])
+        assert whole.read_bytes() == content
 
 
-def test_cut_off_at_any_byte_it_has_the_lines_that_are_whole_and_goes_on_behind_them(tmp_path: Path) -> None:
-    whole = written(tmp_path / "whole")
-    for size in range(len(whole)):
-        cut = tmp_path / "cut"
-        cut.write_bytes(whole[:size])
-        lines = whole[:size].count(b"\n") - 1
-        assert kept(cut) == LINES[: max(lines, 0)]
-        written(cut, LINES[max(lines, 0) :])
-        assert cut.read_bytes() == whole
+def test_lines_of_another_search_are_dropped(whole: Path) -> None:
+    assert kept(whole, whose="you") == []
+    assert kept(whole, "new", whose="you") == []
+    assert kept(whole, whose="you") == ["new"]
 
 
-def test_another_search_finds_nothing_in_it(tmp_path: Path) -> None:
-    written(tmp_path / "draft")
-    assert kept(tmp_path / "draft", "yours") == []
-    assert written(tmp_path / "draft", ["new"], "yours") == b"yours\nnew\n"
-
-
-def test_what_was_begun_anew_has_nothing_of_before(tmp_path: Path) -> None:
-    written(tmp_path / "draft")
-    with opened(str(tmp_path / "draft"), "mine") as draft:
-        draft.begin()
-        draft.write("new")
-        assert draft.lines == ["new"]
-    assert kept(tmp_path / "draft") == ["new"]
+def test_what_is_damaged_is_read_as_something_else_and_not_refused(whole: Path) -> None:
+    whole.write_bytes(whole.read_bytes().replace("∀".encode(), b"\xff"))
+    assert kept(whole) == ['{"a":"\ufffd"}', *LINES[1:]]
