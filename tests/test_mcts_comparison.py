@@ -193,6 +193,7 @@ def test_lines_of_robustness_are_scenarios_that_differ_in_the_fraction_alone() -
         ({"delay": {"prob": 0.0, "duration": 2}}, True),
         ({"reroute": 3}, True),
         ({"block": {"fraction": 0.0, "duration": 5}}, True),
+        ({"block": {"fraction": 0.0, "seed": 5}}, True),
     ],
 )
 def test_where_nothing_is_blocked_only_what_is_beside_blocks_counts(other: Record, line: bool) -> None:
@@ -202,6 +203,7 @@ def test_where_nothing_is_blocked_only_what_is_beside_blocks_counts(other: Recor
 
 def test_a_line_has_two_points_and_blocks_of_one_kind() -> None:
     block = {"fraction": 0.1}
+    assert not lines({"a-10": {**TEAM, "block": block}, "a-30": {**TEAM, "block": {"fraction": 0.3, "seed": 0}}})
     assert not lines({"a-10": {**TEAM, "block": block}})
     assert not lines({"a-10": {**TEAM, "block": block}, "a-30": {**TEAM, "block": {"fraction": 0.3, "duration": 9}}})
 
@@ -213,6 +215,7 @@ def test_a_line_has_two_points_and_blocks_of_one_kind() -> None:
         (["damage-4-10", "damage-4-30", "x", "y"], ["damage-4", "x"]),
         (["d-10", "d-30", "d-10-around", "d-30-around"], ["d-10", "d-10-around"]),
         (["damage_0.1", "damage_0.3", "10", "30"], ["damage", "10"]),
+        (["x1", "x2", "x", "y"], ["x1", "x"]),
     ],
 )
 def test_a_line_is_called_what_its_scenarios_begin_with_or_else_as_the_first(

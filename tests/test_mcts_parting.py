@@ -12,14 +12,17 @@ import pytest
 from pipeline.banks.records import save
 from pipeline.core.graph import Target
 from pipeline.edge.job import StageFailed
-from pipeline.mcts.parting import goals
+from pipeline.edge.ledger.ledger import Ledger
+from pipeline.edge.ledger.model import Attempt, Key
+from pipeline.errors import SpecError
+from pipeline.mcts.parting import goals, shares
 
 ONE = {"id": "one", "text": "1 = 1", "context": [], "key": "k", "line": 1, "difficulty": 0.5}
 TWO = {"line": 2, "id": "two", "why": "it is false"}
 
 
-class Goals(NamedTuple):
-    """What the stage is given, with a bank of two rows."""
+class Given(NamedTuple):
+    """What a stage is given."""
 
     target: Target
     reads: Mapping[str, Sequence[str]]
@@ -29,7 +32,7 @@ class Goals(NamedTuple):
 def parted(place: Path, *asked: str) -> list[dict[str, object]]:
     bank, paths = str(place / "bank.json"), [str(place / f"{name}.json") for name in asked]
     save(bank, {"goals": [ONE], "refused": [TWO]})
-    goals(Goals(Target("x:goals", "goals", (), (), {"goals": [*asked]}), {"bank.json": [bank]}, {"goals": paths}))
+    goals(Given(Target("x:goals", "goals", (), (), {"goals": [*asked]}), {"bank.json": [bank]}, {"goals": paths}))
     return [json.loads(Path(path).read_text()) for path in paths]
 
 
@@ -41,3 +44,23 @@ def test_a_goal_has_what_decides_its_search_and_a_row_that_is_none_says_why(tmp_
 def test_a_bank_that_became_another_since_the_run_was_planned_is_no_mistake_of_ours(tmp_path: Path) -> None:
     with pytest.raises(StageFailed, match=r"'three' any more.*; build again"):
         parted(tmp_path, "one", "three")
+
+
+def counted(place: Path) -> object:
+    reads, writes = {"toolchain.json": [str(place / "toolchain.json")]}, {"shares.json": [str(place / "shares.json")]}
+    save(reads["toolchain.json"][0], {"version": "now"})
+    shares(Given(Target("x:shares", "shares", (), (), {"ledger": str(place / "ledger.db")}), reads, writes))
+    return json.loads((place / "shares.json").read_text())
+
+
+def test_shares_are_of_attempts_with_the_toolchain_that_there_is(tmp_path: Path) -> None:
+    with Ledger(str(tmp_path / "ledger.db")) as ledger:
+        for toolchain, family in (("now", "logic"), ("before", "cases")):
+            key, families = Key("g", "micro", "", toolchain, 8.0), {"families": [family]}
+            ledger.record(Attempt(key, "True", True, 1.0, 0.0, verified=True, metadata=families)).result()
+    assert counted(tmp_path) == {"attempts": 1, "shares": {"logic": 2 / 3}}
+
+
+def test_there_are_no_shares_without_a_ledger(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="there is no such ledger"):
+        counted(tmp_path)

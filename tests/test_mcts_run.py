@@ -187,7 +187,7 @@ def test_an_edit_of_a_goal_is_an_edit_of_its_searches_alone(copied: Project) -> 
     assert again == {f"x:search.{name}.{seed}.swap" for name in ("alone", "team", "damage") for seed in (0, 3)}
 
 
-def test_another_budget_is_another_search_and_another_lean_limit_is_not(copied: Project) -> None:
+def test_with_another_limit_of_lean_nothing_is_searched_again(copied: Project) -> None:
     copied.spec("x", SPEC.replace("processes: 1", "processes: 1, memory: 1500"))
     assert "built x:search" not in run(copied)
 

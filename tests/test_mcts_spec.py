@@ -10,6 +10,7 @@ from pipeline import kinds
 from pipeline.banks.settings import LeanKeys
 from pipeline.build.tree_flags import given, options
 from pipeline.core.graph import Graph, Target
+from pipeline.core.recipe import LIMITS
 from pipeline.mcts.distributed import Team
 from pipeline.mcts.flags import FLAGS
 from pipeline.mcts.interventions import Block, Delay, Interventions
@@ -85,6 +86,20 @@ def test_each_key_of_a_scenario_is_heard_and_a_seed_that_is_not_given_is_that_of
     block = Block(0.5, 7, 9, 0.1, 2, 0.3)
     [scenario] = found.scenarios
     assert scenario.rules(found.rules, 6) == Team(found.rules, steering, Interventions(block, Delay(0.2, 3, 6), 4))
+
+
+@pytest.mark.usefixtures("place")
+def test_a_comparison_tells_a_seed_of_blocks_or_delays_where_one_is_given() -> None:
+    """Where none is, each search has its own."""
+    scenario = (
+        "mode: distributed\nagents: 2\ninflight: 1\nblock: {fraction: 0.5%s}\ndelay: {prob: 0.2, duration: 3%s}\n"
+    )
+    for block, delay in (("", ""), (", seed: 0", ""), (", seed: 7", ", seed: 0")):
+        [compare] = [each for each in targets(scenario % (block, delay)) if each.stage == "compare"]
+        [told] = compare.params["scenarios"].values()
+        assert [told["block"].get("seed"), told["delay"].get("seed")] == [
+            int(given.partition(": ")[2]) if given else None for given in (block, delay)
+        ]
 
 
 def test_flags_say_what_keys_say(place: Project) -> None:
@@ -202,6 +217,37 @@ def test_what_is_no_part_of_a_scenario_does_not_make_its_searches_others() -> No
         for text in ("mode: centralized\n", f"scenarios: {{b: {{mode: centralized}}, a: {TEAM % ''}}}\n")
     )
     assert alone == beside
+
+
+def decided_by(stage: str, text: str) -> dict[str, object]:
+    """Of the first target of a stage, what makes it the same as another."""
+    params = next(target.params for target in targets(text) if target.stage == stage)
+    return {name: value for name, value in params.items() if name != LIMITS}
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("calls: 9\n", True),
+        ("attempts: 2\n", True),
+        ("seeds: [1]\n", True),
+        ("priors: uniform\n", True),
+        ("lean: {processes: 2, memory: 1500}\n", False),
+        ("ledger: elsewhere.db\n", False),
+        ("goals: [one]\n", False),
+    ],
+)
+def test_another_budget_is_another_search_and_another_limit_of_lean_is_not(text: str, other: bool) -> None:
+    least = decided_by("search", "mode: centralized\n")
+    assert (decided_by("search", f"mode: centralized\n{text}") != least) == other
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("text", ["as_of: today\n", "ledger: elsewhere.db\n"])
+def test_another_ledger_or_another_word_for_when_it_was_read_gives_other_priors(text: str) -> None:
+    asked = "mode: centralized\npriors: ledger\n"
+    assert decided_by("shares", asked + text) != decided_by("shares", asked)
 
 
 @pytest.mark.usefixtures("place")

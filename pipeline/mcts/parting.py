@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import closing
 
 from pipeline.banks.records import load, save
-from pipeline.core.recipe import LIMITS
 from pipeline.edge.job import Job, Papers, StageFailed, read, written
 from pipeline.edge.ledger.reading import Reader
 from pipeline.mcts.priors import shares as shares_of
@@ -27,5 +26,5 @@ def goals(job: Papers) -> None:
 
 def shares(job: Job) -> None:
     toolchain = load(read(job, "toolchain.json"))["version"]
-    with closing(Reader(job.target.params[LIMITS]["ledger"])) as ledger:
+    with closing(Reader(job.target.params["ledger"])) as ledger:
         save(written(job, "shares.json"), {"shares": shares_of(ledger.recalled(toolchain).values())})

@@ -12,6 +12,7 @@ from pipeline.core.graph import Limits, Ports, Target
 from pipeline.core.recipe import LIMITS
 from pipeline.mcts.as_json import rules_as_json, team_as_json
 from pipeline.mcts.distributed import Team
+from pipeline.mcts.interventions import Block, Delay
 from pipeline.mcts.journal import REAL_TIME
 from pipeline.mcts.priors import LEDGER
 from pipeline.mcts.settings import MctsSpec, Scenario
@@ -90,13 +91,22 @@ def _compare(spec: MctsSpec) -> Target:
 
 
 def settings(scenario: Scenario) -> dict[str, Any]:
-    """As a comparison tells it; whose seed it is makes no scenario another one."""
+    """As a comparison tells it: with the seeds that all of its searches share."""
     told: dict[str, Any] = {"mode": scenario.mode}
     if scenario.steering is None:
         return told
     block, delay, reroute = scenario.interventions
     told |= {**scenario.steering._asdict(), "time": scenario.time}
-    return told | {"block": block._asdict(), "delay": delay._asdict(), "reroute": reroute}
+    return told | {
+        "block": _said(scenario, "block", block),
+        "delay": _said(scenario, "delay", delay),
+        "reroute": reroute,
+    }
+
+
+def _said(scenario: Scenario, group: str, rule: Block | Delay) -> dict[str, Any]:
+    said = rule._asdict()
+    return said if f"{group}.seed" in scenario.given else {key: said[key] for key in said if key != "seed"}
 
 
 def _target(
@@ -121,7 +131,7 @@ def _ids(spec: MctsSpec) -> Mapping[str, Any]:
 
 def _snapshot(spec: MctsSpec) -> Mapping[str, Any]:
     """The ledger grows with every search: it is read once for each word, and for each run."""
-    return {"as_of": spec.guides.as_of, "run": spec.name, LIMITS: {"ledger": spec.ledger}}
+    return {"as_of": spec.guides.as_of, "run": spec.name, "ledger": spec.ledger}
 
 
 def _goal_paths(spec: MctsSpec) -> tuple[str, ...]:

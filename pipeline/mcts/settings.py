@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pipeline.banks.settings import LeanKeys
 from pipeline.mcts.distributed import Team
 from pipeline.mcts.interventions import Interventions
-from pipeline.mcts.journal import CENTRALIZED, REAL_TIME, VIRTUAL_TIME
+from pipeline.mcts.journal import REAL_TIME, VIRTUAL_TIME
 from pipeline.mcts.model import Rules
 from pipeline.mcts.steering import Steering
 
@@ -26,7 +26,7 @@ class Scenario(NamedTuple):
     given: Mapping[str, Any] = {}
 
     def rules(self, rules: Rules, seed: int) -> Rules | Team:
-        if self.mode == CENTRALIZED or self.steering is None:
+        if self.steering is None:
             return rules
         block, delay, reroute = self.interventions
         if block.fraction and "block.seed" not in self.given:

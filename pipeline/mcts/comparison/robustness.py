@@ -13,6 +13,7 @@ from pipeline.mcts.steering import Steering
 
 Settings = Mapping[str, Any]
 
+OWN_SEED = {"seed": None}  # each search has another
 _NUMBER_BEGUN = re.compile(r"[-_ ]*\d*\.?$")
 
 
@@ -44,9 +45,10 @@ def _join(groups: list[tuple[Settings, list[str]]], rest: Settings, name: str) -
 def _whole(settings: Settings) -> dict[str, Any]:
     """With all that is left out; a delay that never comes is none."""
     steering = Steering._field_defaults if settings["mode"] == DISTRIBUTED else {}
-    block = {**Block()._asdict(), **settings.get("block", {})}
-    delay = {**Delay()._asdict(), **settings.get("delay", {})}
-    between = {"block": block, "delay": delay if delay["prob"] else Delay()._asdict()}
+    block = {**Block()._asdict(), **OWN_SEED, **settings.get("block", {})}
+    none = {**Delay()._asdict(), **OWN_SEED}
+    delay = {**none, **settings.get("delay", {})}
+    between = {"block": block, "delay": delay if delay["prob"] else none}
     return {**steering, "reroute": 0, **settings, **between}
 
 
@@ -69,9 +71,10 @@ def _beside_blocks(settings: Settings) -> Settings:
 
 
 def _titles(lines: Sequence[Sequence[str]]) -> list[str]:
-    """What the names of a line begin with; where that is nothing, or the same for two lines, its first name."""
+    """What the names of a line begin with; where that is nothing, or may be taken for another line, its first name."""
     begun = [_begin(names) for names in lines]
-    return [title if title and begun.count(title) == 1 else names[0] for title, names in zip(begun, lines, strict=True)]
+    taken = {*filter(lambda title: begun.count(title) > 1, begun), *(names[0] for names in lines), ""}
+    return [names[0] if title in taken else title for title, names in zip(begun, lines, strict=True)]
 
 
 def _begin(names: Sequence[str]) -> str:
