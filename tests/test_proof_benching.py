@@ -109,7 +109,7 @@ def test_a_variable_that_is_none_is_bad_input(project: Project, name: str, value
         (("bg", "steps"), "'steps' is no run of kind: proof"),
         (("bg", "x", "--duration", "long"), "--duration: expected a time such as 90, 90s, 10m or 2h"),
         (("stats", "x", "y"), "name one run or ledger, not 2"),
-        (("stats", "steps"), "'steps' is no run of kind: proof"),
+        (("stats", "steps"), "'steps' keeps no ledger; that is for kinds: proof, mcts"),
         (("stats", "x"), "runs/.ledger/ledger.db: there is no such ledger"),
         (("stats", "no/ledger.db"), "no/ledger.db: there is no such ledger"),
     ],

@@ -12,7 +12,7 @@ from pipeline import kinds
 from pipeline.build.advance import PLAIN
 from pipeline.build.command import NewCommand
 from pipeline.build.exits import refuse
-from pipeline.build.meant import meant, plan_of
+from pipeline.build.meant import meant, plans_of
 from pipeline.build.proofs import FLAGS, KIND, settled
 from pipeline.build.tree_flags import options
 from pipeline.edge.files import write_whole
@@ -44,8 +44,8 @@ class Bank(NewCommand):
             raise InvalidCommand(f"bank: name one run or bank, not {len(args)}")
         asked = meant(self.name, args, KIND)
         spec = settled(self.name, asked.spec, params)._replace(name=RUN)
-        plans = {RUN: plan_of(RUN, KIND, asked, spec, [*kinds.plan(KIND, spec)])}
-        with locked([RUN]) as locks:
+        plans = plans_of(RUN, KIND, asked, spec, [*kinds.plan(KIND, spec)])
+        with locked([*plans]) as locks:
             try:
                 code = build_locked(plans, locks, [RUN], {**PLAIN, "num_process": 1}, {})
             except Interrupted as error:

@@ -7,11 +7,10 @@ from typing import Any
 
 from doit.exceptions import InvalidCommand
 
-from pipeline.build import project
 from pipeline.build.advance import PLAIN
 from pipeline.build.command import NewCommand
 from pipeline.build.exits import refuse
-from pipeline.build.meant import Meant, meant, plan_of, runs_of
+from pipeline.build.meant import Meant, meant, plans_of, runs_of
 from pipeline.build.proofs import KIND, PROVING, settled
 from pipeline.build.stats import lines_of, stats_of
 from pipeline.build.tree_flags import Typed
@@ -56,8 +55,7 @@ def _pursued(asked: Meant, spec: Any, seconds: float | None, whole: bool) -> int
 
     bank = "" if whole else f"runs/{asked.run}/bank.json"
     targets = PROVING.pursuit(spec, bank, seconds, str(time.time_ns()))
-    plans = {} if whole else project.load([asked.run])
-    plans[RUN] = plan_of(RUN, KIND, asked, spec, targets)
+    plans = plans_of(RUN, KIND, asked, spec, targets)
     with locked([*plans]) as locks:
         try:
             return build_locked(plans, locks, [RUN], {**PLAIN, "num_process": 1}, {})

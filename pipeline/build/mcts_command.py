@@ -11,7 +11,7 @@ from pipeline import kinds
 from pipeline.build.advance import PLAIN
 from pipeline.build.command import NewCommand
 from pipeline.build.exits import refuse
-from pipeline.build.meant import Meant, meant, plan_of
+from pipeline.build.meant import Meant, meant, plans_of
 from pipeline.build.tree_flags import given, options
 from pipeline.edge.lock import locked
 
@@ -49,6 +49,6 @@ def _flagged(asked: Meant, values: Mapping[str, Any]) -> int:
     from pipeline.build.building import build_locked
 
     spec = kinds.able(KIND, kinds.STAGING).overridden(asked.spec, values)._replace(name=RUN)
-    plans = {RUN: plan_of(RUN, KIND, asked, spec, [*kinds.plan(KIND, spec)])}
-    with locked([RUN]) as locks:
+    plans = plans_of(RUN, KIND, asked, spec, [*kinds.plan(KIND, spec)])
+    with locked([*plans]) as locks:
         return build_locked(plans, locks, [RUN], HOW, {})

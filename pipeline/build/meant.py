@@ -1,9 +1,9 @@
-"""Which run a command about proofs means, and the plan of one that no spec in specs/ stands for."""
+"""Which run a command about proofs means, and the plans for one that no spec in specs/ stands for."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipeline import kinds
@@ -45,10 +45,17 @@ def _alone(kind: str, bank: str) -> Any:
 
 def runs_of(kind: str) -> Iterator[tuple[str, str]]:
     """Each with its spec."""
-    known = project.specs() if os.path.isdir("specs") else {}
-    return ((run, path) for run, path in known.items() if project.kind(path) == kind)
+    return ((run, path) for run, path in _specs().items() if project.kind(path) == kind)
 
 
-def plan_of(run: str, kind: str, meant: Meant, spec: Any, targets: Sequence[Target]) -> RunPlan:
-    """It is planned each time it is asked for."""
-    return project.unsaved(run, kind, meant.path, spec, targets)
+def _specs() -> Mapping[str, str]:
+    """None are needed for a bank alone."""
+    return project.specs() if os.path.isdir("specs") else {}
+
+
+def plans_of(run: str, kind: str, meant: Meant, spec: Any, targets: Sequence[Target]) -> dict[str, RunPlan]:
+    """Its plan, made each time it is asked for, and those of the runs that it reads from."""
+    plan = project.unsaved(run, kind, meant.path, spec, targets)
+    known = _specs()
+    plan = plan._replace(needs=tuple(need for need in plan.needs if need in known))
+    return {**(project.load(plan.needs) if plan.needs else {}), run: plan}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from contextlib import ExitStack
 from threading import Lock
 from typing import Protocol, TypeVar
 
@@ -28,6 +29,8 @@ class Kept:
             return found
 
     def close(self) -> None:
-        with self._lock:
-            while self._made:
-                self._made.popitem()[1].close()
+        """All of it, the last first, also when one of them fails to."""
+        with self._lock, ExitStack() as stack:
+            for each in self._made.values():
+                stack.callback(each.close)
+            self._made.clear()

@@ -12,6 +12,7 @@ from pipeline.core.graph import Target
 from pipeline.core.retold import Difference
 from pipeline.core.words import listed, plural
 from pipeline.errors import SpecError, clipped, instead
+from pipeline.mcts.journal import lines_of
 from pipeline.mcts.plan import SEARCH, TRACE
 from pipeline.mcts.replaying import replay as decided_again
 from pipeline.mcts.replaying import traced
@@ -59,8 +60,9 @@ def _folded(journal: Sequence[str], trace: Sequence[str]) -> list[Difference]:
 
 
 def _edited(target: Target) -> bool:
-    """Was it decided by other rules than the spec has today?"""
-    return bool(load(_path(target, "run_config.json"))["rules"] != target.params["rules"])
+    """Was it decided by other rules or guides than the spec has today?"""
+    config = load(_path(target, "run_config.json"))
+    return any(config[name] != target.params[name] for name in ("rules", "guides"))
 
 
 def agrees(replay: Mapping[str, Any]) -> bool:
@@ -84,7 +86,7 @@ def explain(run: str, targets: Sequence[Target], word: str) -> Record:
     name = word.partition(":")[2]
     goals: dict[str, list[tuple[str, int, Target]]] = {}
     for target in _searches(targets):
-        _, scenario, seed, goal = target.name.split(".", 3)
+        _, scenario, seed, goal = target.name.partition(":")[2].split(".", 3)
         goals.setdefault(goal, []).append((scenario, int(seed), target))
     if name not in goals:
         raise SpecError(f"{run}: no goal '{name}' is searched{instead(name, goals)}")
@@ -129,5 +131,5 @@ def _path(target: Target, port: str) -> str:
 
 
 def _lines(path: str) -> list[str]:
-    with open(path, encoding="utf-8") as file:
-        return file.read().splitlines()
+    with open(path, "rb") as file:
+        return lines_of(file.read())

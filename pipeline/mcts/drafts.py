@@ -9,6 +9,7 @@ from typing import IO
 
 from pipeline.core.graph import Target
 from pipeline.edge import state
+from pipeline.mcts.journal import lines_of
 
 
 def path_of(target: Target) -> str:
@@ -30,7 +31,7 @@ class Draft:
         content = self._file.read()
         whole = content[: content.rfind(b"\n") + 1]
         self._file.truncate(len(whole))
-        return whole.decode().splitlines()
+        return lines_of(whole)
 
     def begin(self) -> None:
         """From nothing."""

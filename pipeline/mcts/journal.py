@@ -55,6 +55,11 @@ def line(number: int, what: str, **fields: Any) -> str:
     return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
+def lines_of(content: bytes) -> list[str]:
+    """Only a line feed ends one: other line ends of Unicode may stand in a tactic.  Damage reads as another text."""
+    return content.decode(errors="replace").removesuffix("\n").split("\n") if content else []
+
+
 def first_line(rules: Rules | Team, root: Subgoal, time: str = VIRTUAL_TIME) -> str:
     begin = {"version": VERSION, "root": as_json.subgoal_as_json(root)}
     if isinstance(rules, Team):

@@ -51,13 +51,16 @@ def _rules(told: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def conclude(job: Job, theorem: Theorem, found: Found, tally: Tally, seconds: float) -> None:
     """`seconds` are what it took this time; what was done before it was stopped is not among them."""
-    by = {name: job.target.params[name] for name in ("rules", "guides")}
     toolchain = load(read(job, "toolchain.json"))
-    save(written(job, "run_config.json"), {"theorem": told(theorem), **by, "toolchain": toolchain, "code": CODE})
+    save(written(job, "run_config.json"), {"theorem": told(theorem), **_decided_by(job), "toolchain": toolchain})
     status: Record = {"status": found.status, "verified": found.verified, "error": found.error}
     save(written(job, "run_status.json"), {**status, "seconds": round(seconds, 3), "asked": found.calls})
     save(written(job, "summary.json"), {**status, **tally.as_record(), "script": [*found.script]})
     write(written(job, "proof.lean"), lean_file(theorem, found))
+
+
+def _decided_by(job: Job) -> Record:
+    return {**{name: job.target.params[name] for name in ("rules", "guides")}, "code": CODE}
 
 
 def told(of: Theorem) -> Record:
@@ -77,6 +80,6 @@ def refuse(job: Job, why: str) -> None:
     for port in OF_SEARCH:
         write(written(job, port), f"-- no goal: {' '.join(why.split())}\n" if port == "proof.lean" else "")
     status = {"status": REFUSED, "verified": False, "error": why}
-    save(written(job, "run_config.json"), {"rules": job.target.params["rules"], "code": CODE})
+    save(written(job, "run_config.json"), _decided_by(job))
     save(written(job, "run_status.json"), status)
     save(written(job, "summary.json"), {**status, **Tally().as_record(), "script": []})

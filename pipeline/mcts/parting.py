@@ -6,7 +6,7 @@ from contextlib import closing
 
 from pipeline.banks.records import load, save
 from pipeline.core.recipe import LIMITS
-from pipeline.edge.job import Job, Papers, read, written
+from pipeline.edge.job import Job, Papers, StageFailed, read, written
 from pipeline.edge.ledger.reading import Reader
 from pipeline.mcts.priors import shares as shares_of
 
@@ -17,14 +17,15 @@ OF_GOAL = ("id", "text", "context", "key")
 def goals(job: Papers) -> None:
     """So that an edit of the bank is an edit of the goals that it changes."""
     bank = load(read(job, "bank.json"))
-    counted = {each["id"]: {name: each[name] for name in OF_GOAL} for each in bank["goals"]}
-    refused = {each["id"]: {"refused": each["why"]} for each in bank["refused"]}
+    found = {each["id"]: {"refused": each["why"]} for each in bank["refused"]}
+    found |= {each["id"]: {name: each[name] for name in OF_GOAL} for each in bank["goals"]}
     for name, path in zip(job.target.params["goals"], job.writes["goals"], strict=True):
-        save(path, counted.get(name) or refused[name])
+        if name not in found:
+            raise StageFailed(f"the bank has no row '{name}' any more, which was planned for; build again", 1)
+        save(path, found[name])
 
 
 def shares(job: Job) -> None:
     toolchain = load(read(job, "toolchain.json"))["version"]
     with closing(Reader(job.target.params[LIMITS]["ledger"])) as ledger:
-        attempts = ledger.recalled(toolchain).values()
-    save(written(job, "shares.json"), {"attempts": len(attempts), "shares": shares_of(attempts)})
+        save(written(job, "shares.json"), {"shares": shares_of(ledger.recalled(toolchain).values())})

@@ -1,0 +1,80 @@
+"""What is told of searches that are over, and decided once more, from what they left: no Lean is needed for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+from conftest import Project
+from mcts_worlds import World, played, rules
+
+from pipeline.banks.records import save
+from pipeline.build import project as projects
+from pipeline.core.graph import Target
+from pipeline.mcts.plan import SEARCH
+from pipeline.mcts.tally import Tally
+from pipeline.mcts.trace import line
+
+SPEC = "kind: mcts\nbank: bank.jsonl\nmode: centralized\n"
+WORLD = World({"g": {"skip": None, "exact \u2028": ()}})
+
+
+def recorded(project: Project, run: str) -> None:
+    """A search that has ended."""
+    project.spec(run, SPEC)
+    project.write("bank.jsonl", '{"id": "one.first", "goal": "1 = 1"}\n')
+    (target,) = searches(run)
+    played_ = played(WORLD, rules(20))
+    tally = Tally()
+    for told in played_.trace:
+        tally.hear(told)
+    paths = {port: path for port, (path,) in target.writes}
+    project.write(paths["journal.jsonl"], text(played_.lines))
+    project.write(paths["mcts_trace.jsonl"], text([line(told) for told in played_.trace]))
+    save(paths["run_config.json"], {name: target.params[name] for name in ("rules", "guides")})
+    status = {"status": "solved", "verified": True, "error": "", "script": ["exact 1"]}
+    save(paths["summary.json"], {**status, **tally.as_record()})
+
+
+def searches(run: str) -> Sequence[Target]:
+    return [target for target in projects.load([run])[run].targets if target.stage == SEARCH]
+
+
+def text(lines: Sequence[str]) -> str:
+    return "".join(f"{each}\n" for each in lines)
+
+
+@pytest.fixture
+def place(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.chdir(project.root)
+    return project
+
+
+@pytest.mark.parametrize("run", ["x", "x.2"])
+def test_a_search_is_explained_whatever_the_name_of_its_run(place: Project, run: str) -> None:
+    recorded(place, run)
+    said = place.call("explain", f"{run}:one.first")
+    assert said.out.startswith(f"{run}:one.first, centralized, seed 0: proved after "), said
+
+
+def test_only_a_line_feed_ends_a_line_of_a_journal(place: Project) -> None:
+    recorded(place, "x")
+    said = place.call("replay", "x")
+    assert (said.code, "the same again, and so are the traces" in said.out) == (0, True), said
+
+
+@pytest.mark.parametrize("key", ["calls: 7", "priors: uniform"])
+def test_what_was_decided_by_another_spec_is_told(place: Project, key: str) -> None:
+    recorded(place, "x")
+    assert json.loads(place.call("replay", "x", "--json").out)["edited"] == 0
+    place.spec("x", f"{SPEC}{key}\n")
+    assert json.loads(place.call("replay", "x", "--json").out)["edited"] == 1
+
+
+def test_a_journal_that_is_no_text_any_more_differs(place: Project) -> None:
+    recorded(place, "x")
+    path = place.root / "runs/x/searches/centralized/0/one.first/journal.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"skip", b"sk\xffp", 1))
+    said = place.call("replay", "x")
+    assert (said.code, "journal.jsonl:" in said.out) == (1, True), said
