@@ -58,7 +58,7 @@ def test_shares_are_of_attempts_with_the_toolchain_that_there_is(tmp_path: Path)
         for toolchain, family in (("now", "logic"), ("before", "cases")):
             key, families = Key("g", "micro", "", toolchain, 8.0), {"families": [family]}
             ledger.record(Attempt(key, "True", True, 1.0, 0.0, verified=True, metadata=families)).result()
-    assert counted(tmp_path) == {"attempts": 1, "shares": {"logic": 2 / 3}}
+    assert counted(tmp_path) == {"shares": {"logic": 2 / 3}}
 
 
 def test_there_are_no_shares_without_a_ledger(tmp_path: Path) -> None:

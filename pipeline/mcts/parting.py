@@ -27,5 +27,4 @@ def goals(job: Papers) -> None:
 def shares(job: Job) -> None:
     toolchain = load(read(job, "toolchain.json"))["version"]
     with closing(Reader(job.target.params["ledger"])) as ledger:
-        attempts = ledger.recalled(toolchain).values()
-    save(written(job, "shares.json"), {"attempts": len(attempts), "shares": shares_of(attempts)})
+        save(written(job, "shares.json"), {"shares": shares_of(ledger.recalled(toolchain).values())})
