@@ -326,7 +326,7 @@ def planned(project: Project, monkeypatch: pytest.MonkeyPatch) -> MctsSpec:
 def test_every_file_of_an_mcts_run_and_every_column_is_documented(planned: MctsSpec) -> None:
     text = section(MCTS, "## Files of a run")
     written = [path.removeprefix("runs/x/") for target in plan(planned) for path in target.outputs]
-    own = {re.sub(r"^goals/.*", "goals/GOAL.json", path) for path in written if not path.startswith("searches/")}
+    own = {re.sub(r"^(goals|rows)/.*", r"\1/GOAL.json", path) for path in written if not path.startswith("searches/")}
     assert {*re.findall(r"^\| `([\w./]+)` \| `", text, re.MULTILINE)} == own
     of_search = re.findall(r"^\| `([\w.]+)` \| [^`]", text, re.MULTILINE)
     assert of_search == [f"GOAL_{TRACE}", *(name for name in OF_SEARCH if name != TRACE)]

@@ -106,7 +106,7 @@ def test_every_line_of_a_trace_is_as_the_schema_says(built: Project) -> None:
 def test_a_row_that_is_no_goal_costs_only_its_own_searches(built: Project) -> None:
     refused = [summary(cell) for cell in cells(built) if cell.name == "odd"]
     assert all(each["status"] == "refused" and "it is false" in str(each["error"]) for each in refused)
-    assert "bank.jsonl:4: odd: it is false" in built.read("said.txt")
+    assert "1 row of the bank not counted:\n  odd: it is false" in built.read("said.txt")
     told = json.loads(built.read("runs/x/comparison.json"))
     assert (told["goals"], [each["goal"] for each in told["refused"]]) == (["double", "fermat", "swap"], ["odd"])
     assert all(each["searches"] == 2 * 3 for each in told["scenarios"].values())
@@ -170,7 +170,7 @@ def run(project: Project, *words: str) -> str:
 
 
 def test_what_is_there_is_not_searched_again(copied: Project) -> None:
-    assert run(copied) == "up to date: 28 targets\n"
+    assert run(copied) == "up to date: 31 targets\n"
     copied.spec("x", SPEC.replace("  team:", "  others:"))  # another name for the same
     said = run(copied)
     assert "built x:search" not in said
@@ -184,6 +184,7 @@ def test_an_edit_of_a_goal_is_an_edit_of_its_searches_alone(copied: Project) -> 
     copied.write("bank.jsonl", bank(goals))
     said = run(copied)
     again = {line.split()[1] for line in said.splitlines() if line.startswith("built x:search")}
+    assert [line.split()[1] for line in said.splitlines() if line.startswith("built x:goal")] == ["x:goal.swap"]
     assert again == {f"x:search.{name}.{seed}.swap" for name in ("alone", "team", "damage") for seed in (0, 3)}
 
 
@@ -198,7 +199,12 @@ def test_flags_search_beside_the_run_and_are_recalled_when_the_spec_says_the_sam
     assert "recalled mcts-flags:search.flags.3.double" in said.stdout
     assert "built mcts-flags:search" not in said.stdout
     assert "mcts-flags: 3 goals, 2 seeds: flags" in said.stderr
-    assert run(copied) == "up to date: 28 targets\n"
+    said = copied.coppice("mcts", "--mcts-mode", "centralized")  # others: nothing of the former is left
+    assert "recalled mcts-flags:search.flags.3.double" in said.stdout
+    assert json.loads(copied.read("runs/mcts-flags/comparison.json"))["scenarios"]["flags"]["settings"] == {
+        "mode": "centralized"
+    }
+    assert run(copied) == "up to date: 31 targets\n"
 
 
 def test_what_the_ledger_knows_is_read_once_for_each_word(copied: Project) -> None:
