@@ -1,26 +1,45 @@
 """The documentation has every key, command and option that the code has, and no others; its examples run."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from building import built
 from conftest import ROOT, Project
 from doit.plugin import PluginEntry
+from mcts_comparisons import BUDGET, SCENARIOS, TEAM, made_up
 
 from pipeline.banks.read import LEAN_KEYS
 from pipeline.build.command import MEANINGLESS
 from pipeline.build.exits import BAD_INPUT, BROKEN, FAILED, LOCKED, UNREAD
 from pipeline.build.names import COMMANDS
 from pipeline.core.outcome import FRESH, Outcome
+from pipeline.edge.job import Job
+from pipeline.edge.kept import Kept
+from pipeline.edge.lean.model import ERRORS, Theorem
 from pipeline.edge.ledger.rows import ATTEMPT, GOAL
-from pipeline.edge.process import ALLOWED, MARK
+from pipeline.edge.process import ALLOWED, MARK, Processes
+from pipeline.edge.workers import Workers
+from pipeline.mcts import journal, options, scenarios
+from pipeline.mcts import read as mcts_read
+from pipeline.mcts.comparison.comparing import compared
+from pipeline.mcts.comparison.searches import COLUMNS as MCTS_COLUMNS
+from pipeline.mcts.flags import FLAGS as MCTS_FLAGS
+from pipeline.mcts.flags import OF_SCENARIO
+from pipeline.mcts.outcomes import conclude
+from pipeline.mcts.plan import OF_COMPARE, OF_SEARCH, TRACE, plan
+from pipeline.mcts.proving import Found
+from pipeline.mcts.settings import MctsSpec
+from pipeline.mcts.tally import Tally
 from pipeline.proof import read as proof_read
 from pipeline.proof import read_strategies
 from pipeline.proof.flags import VARIABLES
 from pipeline.proof.plan import FILES
 from pipeline.proof.results import COLUMNS, results
+from pipeline.spec import parse
 from pipeline.steps.read import KEYS, MAX_TARGETS, STEP_KEYS
 from pipeline.tactics.moves import FAMILIES
 from pipeline.tree import read as tree_read
@@ -230,3 +249,112 @@ def test_the_example_of_a_tree_spec_can_be_planned(project: Project) -> None:
     project.spec("faster", blocks(TREE, "yaml")[0].replace("../my-model", "my-model"))
     said = project.call("plan", "--graph-only", "faster")
     assert said.code == 0, said
+
+
+MCTS = (ROOT / "docs/mcts-keys.md").read_text()
+SCHEMA = json.loads((ROOT / "pipeline/mcts/trace.schema.json").read_text())
+IN_TRACE = SCHEMA["properties"]
+COMPARED = compared(SCENARIOS, made_up(), BUDGET)
+
+
+def first_cells(text: str, title: str) -> list[str]:
+    """Of the tables of a section, without those of sections within it."""
+    own = section(text, title)
+    return re.findall(r"^\| `([\w.]+)` \|", re.split(r"^#+ ", own[len(title) :], flags=re.MULTILINE)[0], re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("title", "expected"),
+    [
+        ("## Keys of the spec", [key for key in mcts_read.KEYS if key not in options.KEYS]),
+        ("## Keys of a scenario", options.KEYS),
+        *((f"### Keys of `{group}`", options.keys_of(group)) for group in options.GROUPS),
+        ("## The trace", [*IN_TRACE, *IN_TRACE["reason"]["enum"]]),
+        ("### Fields of `node`", IN_TRACE["node"]["properties"]),
+        ("### Fields of `attempts`", IN_TRACE["attempts"]["items"]["properties"]),
+        ("### Fields of `tree`", IN_TRACE["tree"]["properties"]),
+        (
+            "### Fields of `block`, `delay` and `reroute`",
+            {field for group in options.GROUPS for field in IN_TRACE[group]["properties"]},
+        ),
+        ("## The journal", {"begin", *journal.AGAIN}),
+        ("### comparison.json", COMPARED),
+        ("### Fields of `scenarios`", COMPARED["scenarios"]["baseline"]),
+        ("### Fields of `paired`", COMPARED["paired"]["baseline"]),
+    ],
+)
+def test_every_key_of_an_mcts_spec_and_every_field_is_documented_and_no_other(
+    title: str, expected: Iterable[str]
+) -> None:
+    assert sorted(first_cells(MCTS, title)) == sorted(expected)
+
+
+def test_what_a_key_of_a_scenario_is_without_being_given_is_documented() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| `?([^`|]+)`? \|", section(MCTS, "## Keys of a scenario"), re.MULTILINE))
+    found = scenarios.scenario("x", TEAM, scenarios.Words(pytest.fail, str)).steering
+    assert found is not None
+    told = {key: getattr(found, field) for key, field in scenarios.STEERING.items() if key not in scenarios.NEEDED}
+    assert {key: rows[key] for key in told} == {
+        key: f"{value:g}" if isinstance(value, float) else str(value) for key, value in told.items()
+    }
+    assert all(rows[key] == "needed" for key in ("mode", *scenarios.NEEDED))
+
+
+def test_every_flag_of_mcts_is_documented_by_the_key_that_it_stands_for() -> None:
+    rows = re.findall(r"^\| `--(mcts-[\w-]+).*?\| (.*) \|$", section(WORDS, "### `coppice mcts"), re.MULTILINE)
+    assert [name for name, _ in rows] == [flag.key.replace("_", "-") for flag in MCTS_FLAGS]
+    for key, flag in OF_SCENARIO.items():
+        assert dict(rows)[flag.key.replace("_", "-")].startswith(f"`{options.spoken(key)}`")
+
+
+def test_every_word_for_an_error_of_a_tactic_is_documented() -> None:
+    [row] = [line for line in MCTS.splitlines() if line.startswith("| `error` | if it did not")]
+    ours = re.findall(r'Refused\("(.+?)"\)', (ROOT / "pipeline/mcts/splitting.py").read_text())
+    ours += re.findall(r'error="(\w+)"', (ROOT / "pipeline/mcts/trying.py").read_text())
+    expected = {"error", *ERRORS, *ours} - {"elab"}  # of statements
+    assert set(re.findall(r"`([^`]+)`", row)) == expected
+
+
+@pytest.fixture
+def planned(project: Project, monkeypatch: pytest.MonkeyPatch) -> MctsSpec:
+    project.write("bench/bank.jsonl", (ROOT / "bench/bank.jsonl").read_bytes())
+    monkeypatch.chdir(project.root)
+    spec = "kind: mcts\nbank: bench/bank.jsonl\ngoals: [swap_exists_forall]\npriors: ledger\nmode: centralized\n"
+    return mcts_read.read(parse(spec.encode(), "specs/x.yaml"), "x")
+
+
+def test_every_file_of_an_mcts_run_and_every_column_is_documented(planned: MctsSpec) -> None:
+    text = section(MCTS, "## Files of a run")
+    written = [path.removeprefix("runs/x/") for target in plan(planned) for path in target.outputs]
+    own = {re.sub(r"^(goals|rows)/.*", r"\1/GOAL.json", path) for path in written if not path.startswith("searches/")}
+    assert {*re.findall(r"^\| `([\w./]+)` \| `", text, re.MULTILINE)} == own
+    of_search = re.findall(r"^\| `([\w.]+)` \| [^`]", text, re.MULTILINE)
+    assert of_search == [f"GOAL_{TRACE}", *(name for name in OF_SEARCH if name != TRACE)]
+    assert {*OF_COMPARE} <= own
+    [place] = {str(Path(path).parent) for path in written if path.startswith("searches/")}
+    for said, name in (("centralized", "SCENARIO"), ("/0/", "/SEED/"), ("swap_exists_forall", "GOAL")):
+        place = place.replace(said, name)
+    assert f"| `{place}/…` | `search.SCENARIO.SEED.GOAL` |" in text
+    assert set(re.findall(r"`(\w+)`", section(MCTS, "### comparison.csv"))) == {*MCTS_COLUMNS}
+
+
+def test_every_field_of_what_a_search_leaves_is_documented(planned: MctsSpec, tmp_path: Path) -> None:
+    [target] = [target for target in plan(planned) if target.stage == "search"]
+    writes = {port: [str(tmp_path / port)] for port, _ in target.writes}
+    reads = {"toolchain.json": [str(tmp_path / "toolchain.json")]}
+    (tmp_path / "toolchain.json").write_text('{"backend": "wasm", "version": "1"}')
+    job = Job(target, reads, writes, "", Processes("x"), Workers(Processes("x")), Kept())
+    conclude(job, Theorem("goal", "True"), Found("open", (), False, "", 1, {"tactics": 1}), Tally(), 1.0)
+    for name in ("run_config.json", "run_status.json", "summary.json"):
+        left: dict[str, Any] = json.loads((tmp_path / name).read_text())
+        assert sorted(first_cells(MCTS, f"### {name}")) == sorted(left)
+
+
+def test_the_examples_of_mcts_specs_can_be_planned(project: Project) -> None:
+    project.write("bench/bank.jsonl", (ROOT / "bench/bank.jsonl").read_bytes())
+    pages = (MCTS, (ROOT / "docs/mcts.md").read_text(), (ROOT / "README.md").read_text())
+    for n, block in enumerate(block for page in pages for block in blocks(page, "yaml") if "kind: mcts" in block):
+        project.spec(f"example-{n}", block)
+    said = project.call("plan", "--graph-only")
+    assert said.code == 0, said
+    assert len([*(project.root / "specs").iterdir()]) == len(pages)

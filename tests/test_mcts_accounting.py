@@ -34,7 +34,7 @@ def recorded(project: Project, run: str) -> None:
     project.write(paths["mcts_trace.jsonl"], text([line(told) for told in played_.trace]))
     save(paths["run_config.json"], {name: target.params[name] for name in ("rules", "guides")})
     status = {"status": "solved", "verified": True, "error": "", "script": ["exact 1"]}
-    save(paths["summary.json"], {**status, **tally.as_record()})
+    save(paths["summary.json"], {**status, **tally.as_record(tally.calls)})
 
 
 def searches(run: str) -> Sequence[Target]:

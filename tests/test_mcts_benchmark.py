@@ -9,12 +9,12 @@ from pipeline.mcts.steering import UNOBSERVED
 
 SEARCHERS = ["micro", "centralized", "vl 1"]
 ROWS = [
-    Row("a", "micro", True, "solved", 5, wall=2.0),
-    Row("a", "centralized", True, "solved", 30, wall=2.0, tree=0.02),
-    Row("a", "vl 1", False, "solved", 30, wall=2.0, tree=0.4, error="kernel: no"),
-    Row("b", "micro", False, "dead", 7, wall=2.0),
-    Row("b", "centralized", True, "solved", 10, wall=2.0, python=1.0),
-    Row("b", "vl 1", True, "solved", 10, wall=2.0),
+    Row("a", "micro", True, "solved", 5, all=2.0),
+    Row("a", "centralized", True, "solved", 30, all=2.0, tree=0.02),
+    Row("a", "vl 1", False, "solved", 30, all=2.0, tree=0.4, error="kernel: no"),
+    Row("b", "micro", False, "dead", 7, all=2.0),
+    Row("b", "centralized", True, "solved", 10, all=2.0, python=1.0),
+    Row("b", "vl 1", True, "solved", 10, all=2.0),
 ]
 
 
@@ -58,8 +58,8 @@ def test_goals_are_mixed_alike_whatever_order_they_come_in() -> None:
 def test_a_tree_that_takes_too_long_and_an_agent_that_proves_less_are_missed_promises() -> None:
     reached = {each.what: each.reached for each in promises(ROWS, SEARCHERS)}
     assert reached == {
-        "tree's maths in 5 % of wall, centralized": True,
-        "tree's maths in 5 % of wall, vl 1": False,
+        "tree's maths in 5 % of CPU, centralized": True,
+        "tree's maths in 5 % of CPU, vl 1": False,
         "solved by one agent, of what is solved by one controller": False,
     }
 

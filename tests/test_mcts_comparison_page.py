@@ -111,7 +111,7 @@ def test_names_and_errors_are_shown_as_they_are() -> None:
     first, name = '"first"', "<b>&amp;"
     goal, error = "<script>alert(1)</script>", 'it\'s "<i>wrong</i>"'
     scenarios = {first: {"mode": "centralized"}, name: TEAM}
-    searches = [search(goal, first, calls=None, status="lost", error=error), search(goal, name), refused(error, name)]
+    searches = [search(goal, first, verified=False, error=error), search(goal, name), refused(error, name)]
     text = shown(searches, scenarios)
     seen = Seen(text)
     assert not {"b", "script", "i"} & {*seen.tags}

@@ -15,10 +15,12 @@ from pipeline.edge.job import StageFailed
 from pipeline.edge.ledger.ledger import Ledger
 from pipeline.edge.ledger.model import Attempt, Key
 from pipeline.errors import SpecError
-from pipeline.mcts.parting import goals, shares
+from pipeline.mcts.parting import rows, shares
 
-ONE = {"id": "one", "text": "1 = 1", "context": [], "key": "k", "line": 1, "difficulty": 0.5}
-TWO = {"line": 2, "id": "two", "why": "it is false"}
+BANK = """\
+{"id": "one", "goal": "1 = 1", "difficulty": 0.5}
+{"id": "two", "goal": "2 = 2", "context": ["open Nat"]}
+"""
 
 
 class Given(NamedTuple):
@@ -30,15 +32,15 @@ class Given(NamedTuple):
 
 
 def parted(place: Path, *asked: str) -> list[dict[str, object]]:
-    bank, paths = str(place / "bank.json"), [str(place / f"{name}.json") for name in asked]
-    save(bank, {"goals": [ONE], "refused": [TWO]})
-    goals(Given(Target("x:goals", "goals", (), (), {"goals": [*asked]}), {"bank.json": [bank]}, {"goals": paths}))
+    bank, paths = place / "bank.jsonl", [str(place / f"{name}.json") for name in asked]
+    bank.write_text(BANK)
+    rows(Given(Target("x:rows", "rows", (), (), {"goals": [*asked]}), {"bank": [str(bank)]}, {"rows": paths}))
     return [json.loads(Path(path).read_text()) for path in paths]
 
 
-def test_a_goal_has_what_decides_its_search_and_a_row_that_is_none_says_why(tmp_path: Path) -> None:
-    of_goal = {"id": "one", "text": "1 = 1", "context": [], "key": "k"}
-    assert parted(tmp_path, "two", "one") == [{"refused": "it is false"}, of_goal]
+def test_a_row_has_what_decides_its_search_and_no_more(tmp_path: Path) -> None:
+    two = {"id": "two", "text": "2 = 2", "context": ["open Nat"]}
+    assert parted(tmp_path, "two", "one") == [two, {"id": "one", "text": "1 = 1", "context": []}]
 
 
 def test_a_bank_that_became_another_since_the_run_was_planned_is_no_mistake_of_ours(tmp_path: Path) -> None:
@@ -58,7 +60,7 @@ def test_shares_are_of_attempts_with_the_toolchain_that_there_is(tmp_path: Path)
         for toolchain, family in (("now", "logic"), ("before", "cases")):
             key, families = Key("g", "micro", "", toolchain, 8.0), {"families": [family]}
             ledger.record(Attempt(key, "True", True, 1.0, 0.0, verified=True, metadata=families)).result()
-    assert counted(tmp_path) == {"attempts": 1, "shares": {"logic": 2 / 3}}
+    assert counted(tmp_path) == {"shares": {"logic": 2 / 3}}
 
 
 def test_there_are_no_shares_without_a_ledger(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from mcts_worlds import World, maths, played, rules, worlds
 
 from pipeline.mcts.model import Maths
 from pipeline.mcts.nodes import SOLVED, Node
-from pipeline.mcts.scripts import lines, origin, used
+from pipeline.mcts.scripts import lines
 
 SPLIT = World(
     {
@@ -46,13 +46,6 @@ def test_what_is_not_proved_has_no_script() -> None:
         lines(played(SPLIT, rules(2)).tree.root)
 
 
-def test_a_goal_knows_how_it_was_come_to() -> None:
-    tree = played(SPLIT, rules()).tree
-    assert origin(tree.root) == []
-    found = next(node for node in tree.nodes if node.key == "p2")
-    assert origin(found) == [("intro h", 0), ("constructor", 0), ("cases h", 1)]
-
-
 def test_a_proof_of_any_length_has_a_script() -> None:
     world = World({f"{n}": {f"t{n}": (f"{n + 1}",) if n < 3000 else ()} for n in range(3001)})
     assert len(lines(played(world, rules(4000)).tree.root)) == 3001
@@ -72,3 +65,14 @@ def test_a_proof_rests_on_goals_that_were_proved_before_never_on_itself(world: W
     for node in needed:
         assert node.proof is not None
         assert world.table[node.key][node.proof.tactic] == tuple(child.key for child in node.proof.children)
+
+
+def used(root: Node) -> list[Node]:
+    """The goals that a proof goes through, each once."""
+    seen, found = {root.number}, [root]
+    for node in found:
+        for child in node.proof.children if node.proof else ():
+            if child.number not in seen:
+                seen.add(child.number)
+                found.append(child)
+    return found

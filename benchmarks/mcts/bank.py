@@ -20,7 +20,7 @@ from benchmarks.bank import Metered, Patient
 from benchmarks.mcts.searchers import How, Row, named, searched
 from benchmarks.mcts.tree import Promise
 from pipeline.edge.lean import process
-from pipeline.edge.lean.model import Lean, NotElaborated, Theorem
+from pipeline.edge.lean.model import NotElaborated, Theorem
 from pipeline.edge.lean.pool import Pool
 from pipeline.edge.lean.toolchain import ready
 from pipeline.goals.bank import read_bank
@@ -29,7 +29,7 @@ from pipeline.mcts import priors, rewards
 from pipeline.mcts.trying import Guide
 
 REPL = Path(process.__file__).with_name("Repl.lean")
-SHARE = 0.05  # of wall time, for the tree's maths
+SHARE = 0.05  # of CPU, for the tree's maths
 NAME = "goal"  # an id need not be a name in Lean
 
 
@@ -45,7 +45,7 @@ def run(goals: Sequence[Goal], searchers: Sequence[str], how: How) -> Iterator[l
         meter.close()
 
 
-def tried(goal: Goal, searchers: Sequence[str], lean: Lean, how: How) -> Iterator[Row]:
+def tried(goal: Goal, searchers: Sequence[str], lean: Patient, how: How) -> Iterator[Row]:
     for searcher in searchers:
         try:
             row = searched(Row(goal.id, searcher), Theorem(NAME, goal.text, goal.context), lean, how)
@@ -53,7 +53,7 @@ def tried(goal: Goal, searchers: Sequence[str], lean: Lean, how: How) -> Iterato
             print(f"{goal.id}: {error}", file=sys.stderr)
             return
         print(
-            f"{row.goal} {searcher}: {row.status} {row.calls} {row.wall:.1f} s {row.error}", file=sys.stderr, flush=True
+            f"{row.goal} {searcher}: {row.status} {row.calls} {row.all:.1f} s {row.error}", file=sys.stderr, flush=True
         )
         yield row
 
@@ -63,14 +63,14 @@ def of(rows: Sequence[Row], searcher: str) -> dict[str, Row]:
 
 
 def share(rows: Sequence[Row], what: str) -> float:
-    wall = sum(row.wall for row in rows)
-    return sum(float(getattr(row, what)) for row in rows) / wall if wall else 0.0
+    spent = sum(row.all for row in rows)
+    return sum(float(getattr(row, what)) for row in rows) / spent if spent else 0.0
 
 
 def table(rows: Sequence[Row], searchers: Sequence[str], limits: Sequence[int]) -> str:
     """`dead`: all was tried.  `cut`: time ran out, or Lean crashed.  `no proof`: it does not hold as a whole."""
     head = ["searcher", *(f"≤ {limit} calls" for limit in limits), "median calls to proof", "dead", "cut", "no proof"]
-    lines = [[*head, "wall s", "tree % of wall", "Python % of wall"]]
+    lines = [[*head, "CPU s", "tree % of CPU", "Python % of CPU"]]
     for searcher in searchers:
         own = [*of(rows, searcher).values()]
         calls = [row.calls for row in own if row.solved]
@@ -80,7 +80,7 @@ def table(rows: Sequence[Row], searchers: Sequence[str], limits: Sequence[int]) 
         ended = [sum(row.status == "dead" for row in own), cut, wrong]
         shares = [f"{100 * share(own, what):.2f}" for what in ("tree", "python")]
         median = statistics.median(calls) if calls else "-"
-        lines.append([searcher, *map(str, (*told, median, *ended)), f"{sum(row.wall for row in own):.0f}", *shares])
+        lines.append([searcher, *map(str, (*told, median, *ended)), f"{sum(row.all for row in own):.0f}", *shares])
     lines.insert(1, ["---"] * len(lines[0]))
     return "\n".join(f"| {' | '.join(each)} |" for each in lines)
 
@@ -118,7 +118,7 @@ def promises(rows: Sequence[Row], searchers: Sequence[str]) -> list[Promise]:
     told = []
     for searcher in searchers[1:]:
         spent = max(share([*of(rows, searcher).values()], "tree"), 1e-9)
-        told.append(Promise(f"tree's maths in {100 * SHARE:g} % of wall, {searcher}", SHARE / spent, 1.0))
+        told.append(Promise(f"tree's maths in {100 * SHARE:g} % of CPU, {searcher}", SHARE / spent, 1.0))
     if "vl 1" in searchers:
         one, all_ = of(rows, "vl 1"), of(rows, "centralized")
         needed = [goal for goal, row in all_.items() if row.solved]
@@ -138,7 +138,7 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--agents", type=numbers, default=[1, 4, 16])
     parser.add_argument("--attempts", type=int, default=4, help="tactics of an iteration, at most")
     parser.add_argument("--inflight", type=int, default=8, help="tactics of a goal at once")
-    parser.add_argument("--seconds", type=float, default=900.0, help="of wall time, after which a search is given up")
+    parser.add_argument("--seconds", type=float, default=900.0, help="of CPU, after which a search is given up")
     parser.add_argument("--priors", default="moves", choices=["moves", "uniform"])
     parser.add_argument("--only", default="", help="ids, or parts of them")
     parser.add_argument("--json", type=Path, help="rows that are there already are not made again")

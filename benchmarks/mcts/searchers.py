@@ -9,7 +9,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pipeline.edge.lean.model import Interrupted, Lean, LeanCrash, Session, TacticState, Theorem
+from benchmarks.bank import Metered, Patient
+from pipeline.edge.lean.model import Interrupted, LeanCrash, Session, TacticState, Theorem
 from pipeline.mcts import proving
 from pipeline.mcts.distributed import Team
 from pipeline.mcts.model import Budget, Expand, Expansion, Outcome, Rules
@@ -24,7 +25,7 @@ COUNTINGS = {"vl": VIRTUAL_LOSS, "wu": UNOBSERVED}
 
 
 class How(NamedTuple):
-    """`attempts`: tactics of an iteration; `inflight`: of a goal at once; `seconds`: of wall time, for a search."""
+    """`attempts`: tactics of an iteration; `inflight`: of a goal at once; `seconds`: of CPU, for a search."""
 
     calls: int
     attempts: int
@@ -35,14 +36,14 @@ class How(NamedTuple):
 
 @dataclass
 class Row:
-    """`calls`: tactics up to the proof, or in all.  Seconds: `wall`, of CPU for the tree's maths and all of Python."""
+    """`calls`: tactics up to the proof or in all.  CPU seconds: `all`, with Lean; for the tree's maths; of Python."""
 
     goal: str
     searcher: str
     solved: bool = False
     status: str = "open"
     calls: int = 0
-    wall: float = 0.0
+    all: float = 0.0
     tree: float = 0.0
     python: float = 0.0
     script: tuple[str, ...] = ()
@@ -50,11 +51,13 @@ class Row:
 
 
 class Deadline:
-    def __init__(self, seconds: float) -> None:
-        self.until = time.monotonic() + seconds
+    """By the CPU, so that a busy machine cuts nothing short."""
+
+    def __init__(self, meter: Metered, seconds: float) -> None:
+        self.meter, self.until = meter, meter.seconds() + seconds
 
     def is_set(self) -> bool:
-        return time.monotonic() > self.until
+        return self.meter.seconds() > self.until
 
 
 class Timed:
@@ -80,18 +83,19 @@ class Timed:
             self.seconds += time.thread_time() - begun
 
 
-def searched(row: Row, theorem: Theorem, lean: Lean, how: How) -> Row:
+def searched(row: Row, theorem: Theorem, lean: Patient, how: How) -> Row:
     """By the searcher that the row names; a proof counts when it holds as a whole."""
-    stop = Deadline(how.seconds)
-    wall, cpu = time.monotonic(), time.process_time()
+    meter = lean.meter
+    stop = Deadline(meter, how.seconds)
+    begun, python = meter.seconds(), time.process_time()
     try:
         session, start = lean.open(theorem, stop)
         with closing(session):
-            wall, cpu = time.monotonic(), time.process_time()  # a process may have had to start
+            begun, python = meter.seconds(), time.process_time()  # a process may have had to start
             SEARCHERS[row.searcher.split()[0]](row, session, start, how)
     except (Interrupted, LeanCrash) as error:
         row.error = type(error).__name__
-    row.wall, row.python = round(time.monotonic() - wall, 3), round(time.process_time() - cpu, 3)
+    row.all, row.python = round(meter.seconds() - begun, 3), round(time.process_time() - python, 3)
     if row.script:
         row.error = proving.judged(theorem, lean, row.script)
         row.solved = not row.error

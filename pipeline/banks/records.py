@@ -47,5 +47,6 @@ def goal_of(record: Mapping[str, Any]) -> Goal:
     return Goal(**{**known, "context": tuple(record["context"])})
 
 
-def theorem_of(goal: Goal, name: str = "goal") -> Theorem:
-    return Theorem(name, goal.text, goal.context)
+def theorem_of(goal: Goal) -> Theorem:
+    """An id need not be a name in Lean."""
+    return Theorem("goal", goal.text, goal.context)

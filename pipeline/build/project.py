@@ -19,6 +19,7 @@ from pipeline.errors import SpecError, instead
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = (".py", ".lean", ".js")
 FORMAT = "coppice-graph-2 " + sys.version
+UNSEEN = 0  # stands for the signature of what is in no file
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
@@ -159,10 +160,10 @@ def kind(spec: str) -> str:
 
 
 def unsaved(run: str, kind: str, path: str, spec: Any, targets: Sequence[Target]) -> RunPlan:
-    """A plan that no spec has: no signature of a source ever says that all of it was seen."""
+    """A plan that no spec has: no file says whether it is the one that was seen."""
     listed = Graph(targets).targets
     facts = (run, kind, path, spec.store or "runs/.store", spec.rooms, spec.at_once)
-    return RunPlan(*facts, _needs(run, listed), (path,), (0,), listed)
+    return RunPlan(*facts, _needs(run, listed), (path,), (UNSEEN,), listed)
 
 
 def _planned(run: str, spec: str, sources: Sequence[str], signatures: list[int], keep: bool) -> RunPlan:

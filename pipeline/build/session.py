@@ -82,7 +82,8 @@ class Session:
         """Compared anew: the look that led here may be older than the plan, and than our lock."""
         deciding = self._deciding(plan)
         now = [*plan.signatures, state.signature(deciding[-1])]
-        return (deciding, now) == (seen.files[: len(now)], seen.signatures[: len(now)])
+        saved = project.UNSEEN not in plan.signatures
+        return saved and (deciding, now) == (seen.files[: len(now)], seen.signatures[: len(now)])
 
     def _doubt_run(self, run: str) -> None:
         self.suspects.update(i for i, t in enumerate(self.graph.targets) if t.run == run)

@@ -13,6 +13,7 @@ from pipeline.core.retold import Difference
 from pipeline.core.words import listed, plural
 from pipeline.errors import SpecError, clipped, instead
 from pipeline.mcts.journal import lines_of
+from pipeline.mcts.outcomes import REFUSED
 from pipeline.mcts.plan import SEARCH, TRACE
 from pipeline.mcts.replaying import replay as decided_again
 from pipeline.mcts.replaying import traced
@@ -113,6 +114,9 @@ def explain_lines(explained: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _told(name: str, each: Mapping[str, Any]) -> Iterator[str]:
+    if each["status"] == REFUSED:
+        yield f"{name}, {each['scenario']}, seed {each['seed']}: not searched: {each['error']}"
+        return
     how = "proved" if each["verified"] else f"{each['status']}{': ' + each['error'] if each['error'] else ''}"
     spent = each["to_proof"] or each
     cost = f"{plural(spent['iterations'], 'iteration')}, {plural(spent['calls'], 'call')}"

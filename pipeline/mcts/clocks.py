@@ -25,6 +25,10 @@ class Clock:
         return self.search.tree
 
     @property
+    def calls(self) -> int:
+        return self.search.calls
+
+    @property
     def finished(self) -> bool:
         return not self.search.going and not self.search.flights
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from pipeline.banks.following import refused, written_by
@@ -12,32 +12,40 @@ from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, RECALLED, Outcome
 from pipeline.mcts.comparison.comparing import headline
 from pipeline.mcts.drafts import path_of
-from pipeline.mcts.plan import COMPARE, SEARCH
+from pipeline.mcts.plan import COMPARE, GOAL, SEARCH
 
 
 class Follower:
     def __init__(self, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> None:
-        self._ended: dict[str, Target] = {}  # by stage, what is new
+        self._compared: Target | None = None
+        self._refused: list[str] = []  # rows that are no goals, of those that were looked at now
 
     def begin(self) -> None: ...
 
     def started(self, target: Target, new: bool) -> None: ...
 
     def ended(self, target: Target, outcome: Outcome) -> None:
-        if outcome.status in (BUILT, RECALLED):
-            self._ended[target.stage] = target
-            if target.stage == SEARCH:  # it is among the outputs now
-                with suppress(FileNotFoundError):
-                    os.unlink(path_of(target))
+        if outcome.status not in (BUILT, RECALLED):
+            return
+        if target.stage == SEARCH:  # it is among the outputs now
+            with suppress(FileNotFoundError):
+                os.unlink(path_of(target))
+        elif target.stage == COMPARE:
+            self._compared = target
+        elif target.stage == GOAL and (why := load(written_by(target, "goal.json")).get("refused")):
+            self._refused.append(f"{_goal_of(target)}: {why}")
 
     def over(self, stopped: bool) -> str:
-        return "".join([*refused(self._ended), *self._results()])
+        return "".join([*refused(self._refused), *self._results()])
 
-    def _results(self) -> Sequence[str]:
-        if COMPARE not in self._ended:
-            return ()
-        told = load(written_by(self._ended[COMPARE], "comparison.json"))
-        return (f"{headline(told)}. See {written_by(self._ended[COMPARE], 'comparison.html')}.",)
+    def _results(self) -> Iterator[str]:
+        if self._compared:
+            told = load(written_by(self._compared, "comparison.json"))
+            yield f"{headline(told)}. See {written_by(self._compared, 'comparison.html')}."
 
 
 follower = Follower
+
+
+def _goal_of(target: Target) -> str:
+    return target.name.partition(":")[2].partition(".")[2]

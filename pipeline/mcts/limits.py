@@ -1,8 +1,8 @@
 """How long a tactic may run, and another go, with more time, for one that ran out of it.
 
 Time is counted in heartbeats, the work that Lean does: so it runs out at the same point however busy the machine is.
-What does no work that counts, as with numbers of thousands of digits, is ended by the clock, many times later; from
-then on the theorem is one where the clock is gone by.
+What does no work that counts, as with numbers of thousands of digits, is ended by the clock, many times later: more
+time would be of no use to it.
 
 That go is a move of its own, so its text has to differ: it ends in a comment that says so and that Lean never sees."""
 
@@ -35,8 +35,8 @@ def heartbeats(seconds: float) -> int:
     return round(seconds * A_SECOND)
 
 
-def by_the_clock(seconds: float, evaded: bool) -> float:
-    return seconds if evaded else PATIENCE * seconds
+def by_the_clock(seconds: float) -> float:
+    return PATIENCE * seconds
 
 
 def once_more(text: str, prior: float, first: float) -> list[Move]:

@@ -55,7 +55,7 @@ def conclude(job: Job, theorem: Theorem, found: Found, tally: Tally, seconds: fl
     save(written(job, "run_config.json"), {"theorem": told(theorem), **_decided_by(job), "toolchain": toolchain})
     status: Record = {"status": found.status, "verified": found.verified, "error": found.error}
     save(written(job, "run_status.json"), {**status, "seconds": round(seconds, 3), "asked": found.calls})
-    save(written(job, "summary.json"), {**status, **tally.as_record(), "script": [*found.script]})
+    save(written(job, "summary.json"), {**status, **tally.as_record(found.spent), "script": [*found.script]})
     write(written(job, "proof.lean"), lean_file(theorem, found))
 
 
@@ -82,4 +82,4 @@ def refuse(job: Job, why: str) -> None:
     status = {"status": REFUSED, "verified": False, "error": why}
     save(written(job, "run_config.json"), _decided_by(job))
     save(written(job, "run_status.json"), status)
-    save(written(job, "summary.json"), {**status, **Tally().as_record(), "script": []})
+    save(written(job, "summary.json"), {**status, **Tally().as_record(0), "script": []})

@@ -1,31 +1,41 @@
-"""The stages before the searches: a file for each goal, and what the ledger knows of tactics."""
+"""The stages before the searches: rows of the bank, which of them are goals, and what the ledger knows of tactics."""
 
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import asdict
 
-from pipeline.banks.records import load, save
+from pipeline.banks.banking import checked
+from pipeline.banks.leans import shared
+from pipeline.banks.records import goal_of, load, save
 from pipeline.edge.job import Job, Papers, StageFailed, read, written
 from pipeline.edge.ledger.reading import Reader
+from pipeline.goals.bank import read_bank
+from pipeline.goals.model import Bank
 from pipeline.mcts.priors import shares as shares_of
 
-# Of a goal, what decides a search; the rest may be edited.
-OF_GOAL = ("id", "text", "context", "key")
+# Of a row, what decides a search; the rest may be edited.
+OF_ROW = ("id", "text", "context")
 
 
-def goals(job: Papers) -> None:
-    """So that an edit of the bank is an edit of the goals that it changes."""
-    bank = load(read(job, "bank.json"))
-    found = {each["id"]: {"refused": each["why"]} for each in bank["refused"]}
-    found |= {each["id"]: {name: each[name] for name in OF_GOAL} for each in bank["goals"]}
-    for name, path in zip(job.target.params["goals"], job.writes["goals"], strict=True):
+def rows(job: Papers) -> None:
+    with open(read(job, "bank"), "rb") as file:
+        found = {goal.id: asdict(goal) for goal in read_bank(file.read()).goals}
+    for name, path in zip(job.target.params["goals"], job.writes["rows"], strict=True):
         if name not in found:
             raise StageFailed(f"the bank has no row '{name}' any more, which was planned for; build again", 1)
-        save(path, found[name])
+        save(path, {field: found[name][field] for field in OF_ROW})
+
+
+def goal(job: Job) -> None:
+    """With its key; or why the row is no goal."""
+    row = load(read(job, "row"))
+    found = checked(Bank((goal_of(row),)), shared(job))
+    told = [{"refused": each.why} for each in found.refused] or [{**row, "key": each.key} for each in found.goals]
+    save(written(job, "goal.json"), told[0])
 
 
 def shares(job: Job) -> None:
     toolchain = load(read(job, "toolchain.json"))["version"]
     with closing(Reader(job.target.params["ledger"])) as ledger:
-        attempts = ledger.recalled(toolchain).values()
-    save(written(job, "shares.json"), {"attempts": len(attempts), "shares": shares_of(attempts)})
+        save(written(job, "shares.json"), {"shares": shares_of(ledger.recalled(toolchain).values())})

@@ -17,7 +17,7 @@ from pipeline.mcts.journal import REAL_TIME
 from pipeline.mcts.priors import LEDGER
 from pipeline.mcts.settings import MctsSpec, Scenario
 
-GOALS, SHARES, SEARCH, COMPARE = "goals", "shares", "search", "compare"
+ROWS, GOAL, SHARES, SEARCH, COMPARE = "rows", "goal", "shares", "search", "compare"
 TRACE = "mcts_trace.jsonl"  # called after its goal
 OF_SEARCH = (TRACE, "journal.jsonl", "run_config.json", "run_status.json", "summary.json", "proof.lean")
 OF_COMPARE = ("comparison.json", "comparison.csv", "comparison.html")
@@ -38,8 +38,8 @@ class Cell(NamedTuple):
 def plan(spec: MctsSpec) -> Iterator[Target]:
     source = banks.Source(spec.name, spec.line, spec.bank, spec.lean)
     yield banks.toolchain(source)
-    yield banks.bank(source)
-    yield _target(spec, GOALS, {"bank.json": _own(spec, "bank.json")}, {GOALS: _goal_paths(spec)}, _ids(spec))
+    yield _target(spec, ROWS, {"bank": (spec.bank,)}, {ROWS: _paths(spec, ROWS)}, {"goals": [*spec.goals]})
+    yield from (_goal(spec, goal) for goal in spec.goals)
     if spec.guides.priors == LEDGER:
         toolchain = {"toolchain.json": _own(spec, "toolchain.json")}
         yield _target(spec, SHARES, toolchain, {"shares.json": _own(spec, "shares.json")}, _snapshot(spec))
@@ -53,9 +53,16 @@ def cells(spec: MctsSpec) -> Iterator[Cell]:
             yield from (Cell(scenario, seed, goal) for goal in spec.goals)
 
 
+def _goal(spec: MctsSpec, goal: str) -> Target:
+    """Each row is shown to Lean by itself: an edit of the bank is one of the rows that it changes."""
+    reads = {"row": (_path(spec, ROWS, goal),), "toolchain.json": _own(spec, "toolchain.json")}
+    writes = {"goal.json": (_path(spec, "goals", goal),)}
+    return _target(spec, f"{GOAL}.{goal}", reads, writes, banks.limits(spec.lean), rooms=("lean",))
+
+
 def _search(spec: MctsSpec, cell: Cell) -> Target:
     shares = _own(spec, "shares.json") if spec.guides.priors == LEDGER else ()
-    reads = {"goal.json": (_goal_path(spec, cell.goal),), "toolchain.json": _own(spec, "toolchain.json")}
+    reads = {"goal.json": (_path(spec, "goals", cell.goal),), "toolchain.json": _own(spec, "toolchain.json")}
     writes = {port: (cell.path(spec.name, port),) for port in OF_SEARCH}
     name = f"{SEARCH}.{cell.scenario.name}.{cell.seed}.{cell.goal}"
     reads |= {"shares.json": shares} if shares else {}
@@ -125,21 +132,17 @@ def _ports(ports: Mapping[str, tuple[str, ...]]) -> Ports:
     return tuple(ports.items())
 
 
-def _ids(spec: MctsSpec) -> Mapping[str, Any]:
-    return {"goals": [*spec.goals]}
-
-
 def _snapshot(spec: MctsSpec) -> Mapping[str, Any]:
     """The ledger grows with every search: it is read once for each word, and for each run."""
     return {"as_of": spec.guides.as_of, "run": spec.name, "ledger": spec.ledger}
 
 
-def _goal_paths(spec: MctsSpec) -> tuple[str, ...]:
-    return tuple(_goal_path(spec, goal) for goal in spec.goals)
+def _paths(spec: MctsSpec, folder: str) -> tuple[str, ...]:
+    return tuple(_path(spec, folder, goal) for goal in spec.goals)
 
 
-def _goal_path(spec: MctsSpec, goal: str) -> str:
-    return f"runs/{spec.name}/goals/{goal}.json"
+def _path(spec: MctsSpec, folder: str, goal: str) -> str:
+    return f"runs/{spec.name}/{folder}/{goal}.json"
 
 
 def _own(spec: MctsSpec, name: str) -> tuple[str, ...]:

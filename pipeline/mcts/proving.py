@@ -44,7 +44,8 @@ class Files(NamedTuple):
 class Found(NamedTuple):
     """`status`: what the search says of the theorem.  Only a proof that holds as a whole is `verified`.
 
-    `calls`: what Lean was asked in this process, by what for, in all sessions together."""
+    `calls`: what Lean was asked in this process, by what for, in all sessions together.  `spent`: of the budget, also
+    what was under way when a proof was there."""
 
     status: str
     script: tuple[str, ...]
@@ -52,6 +53,7 @@ class Found(NamedTuple):
     error: str
     nodes: int
     calls: dict[str, int]
+    spent: int = 0
 
 
 def prove(wanted: Wanted, lean: Lean, files: Files | None = None, stop: Stop | None = None, sessions: int = 1) -> Found:
@@ -71,7 +73,8 @@ def prove(wanted: Wanted, lean: Lean, files: Files | None = None, stop: Stop | N
         error = judged(wanted.theorem, lean, script, stop) if script else ""
     tree = journalled.policy.tree
     verified = bool(script) and not error
-    return Found(WORDS[tree.root.status], script, verified, error, len(tree.nodes), asdict(together.calls()))
+    status, asked = WORDS[tree.root.status], asdict(together.calls())
+    return Found(status, script, verified, error, len(tree.nodes), asked, journalled.policy.calls)
 
 
 @contextmanager

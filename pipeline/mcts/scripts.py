@@ -1,4 +1,4 @@
-"""A proof as a script, from the graph in which it was found; and the way to a goal, for who has to go it again."""
+"""A proof as a script, from the graph in which it was found."""
 
 from __future__ import annotations
 
@@ -26,23 +26,3 @@ def lines(root: Node, prelude: Prelude = lambda node: ()) -> list[str]:
         children = node.proof.children
         todo += [(child, inner, len(children) > 1) for child in reversed(children)]
     return written
-
-
-def origin(node: Node) -> list[tuple[str, int]]:
-    """How the goal was first come to: from the root on each tactic, and the place of the goal that it left."""
-    way: list[tuple[str, int]] = []
-    while node.origin is not None:
-        way.append((node.origin.tactic, node.place))
-        node = node.origin.owner
-    return way[::-1]
-
-
-def used(root: Node) -> list[Node]:
-    """The goals that a proof goes through, each once."""
-    seen, found = {root.number}, [root]
-    for node in found:
-        for child in node.proof.children if node.proof else ():
-            if child.number not in seen:
-                seen.add(child.number)
-                found.append(child)
-    return found

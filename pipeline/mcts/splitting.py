@@ -44,12 +44,8 @@ def _goals(result: TacticResult) -> tuple[str, ...]:
 
 
 def ran_out(result: TacticResult) -> bool:
-    return is_late(result) or (isinstance(result, LeanError) and result.kind == "heartbeats")
-
-
-def is_late(result: TacticResult) -> bool:
-    """By the clock."""
-    return isinstance(result, LeanError) and result.kind == "timeout"
+    """Of work that it may do; by the clock it would run out again."""
+    return isinstance(result, LeanError) and result.kind == "heartbeats"
 
 
 def on_first(tactic: str, goals: int) -> str:

@@ -61,7 +61,6 @@ class Trying:
     def __init__(self, session: Session, start: TacticState, guide: Guide) -> None:
         self.session, self.start, self.guide = session, start, guide
         self.calls = Calls()
-        self._evaded = False  # did a tactic do work that does not count?
         self._taken: dict[int, Taken] = {}
         self._left: dict[tuple[int, str], TacticState] = {}  # by a tactic, as a search calls it, of a goal
 
@@ -112,10 +111,8 @@ class Trying:
         return Attempt(text, goals)
 
     def _run(self, state: TacticState, tactic: str, seconds: float) -> TacticResult:
-        tactic, clock = splitting.on_first(tactic, len(state.goals)), limits.by_the_clock(seconds, self._evaded)
-        result = self.session.run_tac(state, tactic, clock, limits.heartbeats(seconds))
-        self._evaded |= splitting.is_late(result)
-        return result
+        tactic = splitting.on_first(tactic, len(state.goals))
+        return self.session.run_tac(state, tactic, limits.by_the_clock(seconds), limits.heartbeats(seconds))
 
     def _subgoals(self, state: TacticState, count: int) -> tuple[Subgoal, ...]:
         goals = [read(text) for text in state.goals[:count]]

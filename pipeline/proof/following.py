@@ -8,6 +8,8 @@ from pipeline.banks.following import refused, written_by
 from pipeline.banks.records import load
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, RECALLED, Outcome
+from pipeline.goals.bank import told
+from pipeline.goals.model import Refusal
 from pipeline.proof.results import headline
 
 
@@ -24,7 +26,14 @@ class Follower:
             self._ended[target.stage] = target
 
     def over(self, stopped: bool) -> str:
-        return "".join([*refused(self._ended), *self._results()])
+        return "".join([*refused(self._refused()), *self._results()])
+
+    def _refused(self) -> Sequence[str]:
+        if "bank" not in self._ended:
+            return ()
+        (bank,) = dict(self._ended["bank"].reads)["bank"]
+        rows = load(written_by(self._ended["bank"], "bank.json"))["refused"]
+        return [told(bank, Refusal(**row)) for row in rows]
 
     def _results(self) -> Iterator[str]:
         if "report" in self._ended:

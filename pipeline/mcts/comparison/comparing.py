@@ -12,9 +12,9 @@ from pipeline.mcts.comparison.intervals import CONFIDENCE, mean
 from pipeline.mcts.comparison.measures import measured, within
 from pipeline.mcts.comparison.paired import against
 from pipeline.mcts.comparison.robustness import Settings, lines
-from pipeline.mcts.comparison.searches import LOST, REFUSED, UNVERIFIED, Record, counted
+from pipeline.mcts.comparison.searches import REFUSED, UNVERIFIED, Record, counted
 
-SHOWN = 6  # scenarios in a line
+SHOWN = 10  # scenarios in a line
 
 
 def compared(
@@ -46,9 +46,8 @@ def headline(comparison: Record) -> str:
     solved = [f"{name} {_number(each['solved'])}" for name, each in scenarios.items()]
     solved[0] += " solved"
     told = f"{plural(len(goals), 'goal')}, {plural(len(seeds), 'seed')}: {listed(solved, SHOWN)}"
-    lost, wrong = (sum(each["outcomes"][what] for each in scenarios.values()) for what in (LOST, UNVERIFIED))
-    unsound = [(lost, "searches that lost their Lean"), (wrong, "proofs that did not hold")]
-    return "; ".join([told, *(f"{what}: {number}" for number, what in unsound if number)])
+    wrong = sum(each["outcomes"][UNVERIFIED] for each in scenarios.values())
+    return f"{told}; proofs that did not hold: {wrong}" if wrong else told
 
 
 def _number(solved: Mapping[str, int]) -> str:

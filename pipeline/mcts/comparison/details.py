@@ -63,7 +63,7 @@ def iterations(comparison: Record) -> Iterator[str]:
 def outcomes(comparison: Record) -> Iterator[str]:
     yield "<h2>How searches ended</h2>"
     yield note(
-        "open: the budget was spent. dead: no tactic was left to try. lost: its Lean could not be kept. "
+        "open: the budget was spent. dead: no tactic was left to try. "
         "unverified: what was found did not hold. Only solved counts as solved; all count."
     )
     every = comparison["scenarios"].items()

@@ -10,7 +10,6 @@ from typing import Any
 from pipeline.mcts.comparison.intervals import AMOUNT, SHARE, Estimate, mean, median, over_seeds, rounded
 from pipeline.mcts.comparison.searches import (
     DEAD,
-    LOST,
     OPEN,
     REASONS,
     SOLVED,
@@ -22,7 +21,7 @@ from pipeline.mcts.comparison.searches import (
 )
 from pipeline.mcts.trace import BLOCKED, DELAYED, NO_EXPANSION
 
-OUTCOMES = (SOLVED, OPEN, DEAD, LOST, UNVERIFIED)
+OUTCOMES = (SOLVED, OPEN, DEAD, UNVERIFIED)
 NOTHING = (BLOCKED, DELAYED, NO_EXPANSION)  # what an iteration is spent on to no effect
 NEAR = 1.3  # what is nearer to the most calls, as a ratio, says nothing new
 BOTH = ("iterations", "calls")
@@ -40,7 +39,7 @@ def measured(found: Searches) -> dict[str, Any]:
         "spent": {what: _spent(found, what) for what in BOTH},
         "calls_per_proof": _calls_per_proof(found),
         "iterations": _iterations(found),
-        "wrong": [_wrong(each) for each in found if outcome(each) in (LOST, UNVERIFIED)],
+        "wrong": [_wrong(each) for each in found if outcome(each) == UNVERIFIED],
     }
 
 

@@ -19,7 +19,7 @@ from pipeline.mcts.trace import (
 
 Record = Mapping[str, Any]
 
-SOLVED, OPEN, DEAD, REFUSED, LOST, UNVERIFIED = "solved", "open", "dead", "refused", "lost", "unverified"
+SOLVED, OPEN, DEAD, REFUSED, UNVERIFIED = "solved", "open", "dead", "refused", "unverified"
 REASONS = (EXPANDED, NO_EXPANSION, BLOCKED, DELAYED, DEAD_NODE, TERMINAL, NO_GOAL, ABORT)
 COLUMNS = (
     "scenario", "goal", "seed", "status", "solved", "error", "iterations", "calls", "iterations_to_proof",
