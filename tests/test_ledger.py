@@ -88,6 +88,14 @@ def test_goals_that_were_never_tried_are_in_the_frontier_and_come_first(ledger: 
     ]  # fmt: skip
 
 
+def test_who_says_how_urgent_a_goal_is_says_it_of_one_that_is_known_too(ledger: Ledger) -> None:
+    ledger.add_goals([KnownGoal("g", "text")], renew=False)
+    ledger.add_goals([KnownGoal("g", "text", difficulty=0.9, priority=1.0)])
+    ledger.add_goals([KnownGoal("g", "text")], renew=False).result()
+    [found] = ledger.frontier()
+    assert (found.goal.difficulty, found.goal.priority) == (0.9, 1.0)
+
+
 def test_a_proof_that_was_not_verified_leaves_its_goal_open(ledger: Ledger) -> None:
     ledger.add_goals([KnownGoal("g", "text")])
     claimed = attempt(success=True)

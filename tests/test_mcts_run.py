@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -245,7 +246,7 @@ def begun(tmp_path: Path) -> Iterator[tuple[Project, subprocess.Popen[str]]]:
     with project.popen("x") as build:
         journal = project.root / "runs/x/.coppice/journals/search.distributed.0.fermat"
         while build.poll() is None and not (journal.exists() and journal.read_bytes().count(b"\n") > 8):
-            pass
+            time.sleep(0.01)
         assert build.poll() is None, build.communicate()
         yield project, build
         build.kill()

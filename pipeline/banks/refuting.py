@@ -18,7 +18,7 @@ from pipeline.edge.lean.model import (
 from pipeline.tactics.goal import INACCESSIBLE, Hypothesis, read
 
 SECONDS = 5.0  # for one tactic, so that nothing hangs: what ends the others is how much they may do
-BUDGET = 2000  # heartbeats
+BUDGET = 20_000  # heartbeats; where they cannot be counted, as many as take the seconds
 OUTRIGHT = ("decide", "decide +kernel", "simp", "omega")
 ANYWHERE = ("decide",)
 AT_FEW = ("simp", "omega", "grind")

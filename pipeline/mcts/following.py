@@ -9,7 +9,7 @@ from contextlib import suppress
 from pipeline.banks.following import refused, written_by
 from pipeline.banks.records import load
 from pipeline.core.graph import Target
-from pipeline.core.outcome import BUILT, RECALLED, Outcome
+from pipeline.core.outcome import BUILT, FAILED, RECALLED, Outcome
 from pipeline.mcts.comparison.comparing import headline
 from pipeline.mcts.drafts import path_of
 from pipeline.mcts.plan import COMPARE, GOAL, SEARCH
@@ -25,12 +25,12 @@ class Follower:
     def started(self, target: Target, new: bool) -> None: ...
 
     def ended(self, target: Target, outcome: Outcome) -> None:
-        if outcome.status not in (BUILT, RECALLED):
-            return
-        if target.stage == SEARCH:  # it is among the outputs now
+        if target.stage == SEARCH and outcome.status != FAILED:  # the journal is among the outputs now
             with suppress(FileNotFoundError):
                 os.unlink(path_of(target))
-        elif target.stage == COMPARE:
+        if outcome.status not in (BUILT, RECALLED):
+            return
+        if target.stage == COMPARE:
             self._compared = target
         elif target.stage == GOAL and (why := load(written_by(target, "goal.json")).get("refused")):
             self._refused.append(f"{_goal_of(target)}: {why}")

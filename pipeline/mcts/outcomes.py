@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from pipeline.banks.records import Record, load, save, write
 from pipeline.core.recipe import LIMITS
@@ -13,23 +11,21 @@ from pipeline.edge.lean.model import Theorem
 from pipeline.edge.ledger.ledger import Ledger
 from pipeline.edge.ledger.model import Attempt, Key, KnownGoal
 from pipeline.goals.model import Goal
-from pipeline.mcts.journal import DISTRIBUTED
 from pipeline.mcts.plan import OF_SEARCH
 from pipeline.mcts.proving import Found
 from pipeline.mcts.tally import Tally
 from pipeline.tactics.moves import PORTFOLIO
 
-CODE = f"mcts.search/2 portfolio {PORTFOLIO}"  # the number is raised when the same search may end otherwise
+CODE = f"mcts.search/1 portfolio {PORTFOLIO}"  # the number is raised when the same search may end otherwise
 REFUSED = "refused"
 
 
 def keep(job: Job, goal: Goal, whose: str, found: Found, seconds: float) -> None:
-    """Before the search counts as over."""
+    """Before the search counts as over.  What it may spend is part of `whose`: a budget of the ledger is in seconds."""
     params = job.target.params
-    mode, calls = params["rules"]["mode"], _rules(params["rules"])["budget"]["calls"]
     toolchain = load(read(job, "toolchain.json"))["version"]
     attempt = Attempt(
-        key=Key(goal.key, f"mcts {mode}", whose, toolchain, float(calls)),
+        key=Key(goal.key, f"mcts {params['rules']['mode']}", whose, toolchain, 0.0),
         goal_text=goal.text,
         success=bool(found.script),
         time_seconds=seconds,
@@ -40,13 +36,8 @@ def keep(job: Job, goal: Goal, whose: str, found: Found, seconds: float) -> None
         run=job.target.run,
     )
     with Ledger(params[LIMITS]["ledger"]) as ledger:
-        ledger.add_goals([KnownGoal(goal.key, goal.text, goal.context, goal.id)]).result()
+        ledger.add_goals([KnownGoal(goal.key, goal.text, goal.context, goal.id)], renew=False).result()
         ledger.record(attempt).result()
-
-
-def _rules(told: Mapping[str, Any]) -> Mapping[str, Any]:
-    rules: Mapping[str, Any] = told["team"]["rules"] if told["mode"] == DISTRIBUTED else told["rules"]
-    return rules
 
 
 def conclude(job: Job, theorem: Theorem, found: Found, tally: Tally, seconds: float) -> None:

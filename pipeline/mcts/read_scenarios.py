@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 from pipeline.declared import checked_name
+from pipeline.errors import clipped
 from pipeline.mcts.options import GROUPS, KEYS, OPTIONS, keys_of, spoken
 from pipeline.mcts.scenarios import Words, scenario
 from pipeline.mcts.settings import Scenario
 from pipeline.spec import Item
 
 MOST_SCENARIOS = 1000
+LONGEST_NAME = 60  # files are called after it and its goal
 
 Keys = Mapping[str, Item]
 
@@ -33,6 +35,8 @@ def _listed(item: Item) -> Iterator[Scenario]:
         item.wrong(f"scenarios: expected from 1 to {MOST_SCENARIOS}, found {len(pairs)}")
     for name, each in pairs:
         checked_name(name, each, "scenarios")
+        if len(name) > LONGEST_NAME:
+            each.wrong(f"scenarios: a name has up to {LONGEST_NAME} characters, '{clipped(name)}' has {len(name)}")
         yield _scenario(name, each, each.fields(f"scenario {name}", KEYS), f"scenario {name}: ")
 
 

@@ -90,7 +90,7 @@ def _searched(job: Job, wanted: Wanted, draft: Draft) -> tuple[Found, Tally]:
         def note(told: Mapping[str, Any]) -> None:
             print(line(told), file=trace)
             tally.hear(told)
-            if tally.iterations % TOLD == 0:
+            if told["iteration"] % TOLD == 0:
                 job.say(f"{plural(tally.calls, 'call')}, {plural(tally.tree['nodes'], 'goal')}")
 
         try:

@@ -21,7 +21,9 @@ ON CONFLICT (goal_hash, strategy, config, toolchain, budget) DO UPDATE SET
     subgoals = excluded.subgoals, run = excluded.run
 WHERE excluded.success + excluded.verified > attempts.success + attempts.verified
 """
-_GOAL = f"INSERT INTO goals ({columns(GOAL)}) VALUES ({marks(GOAL)}) ON CONFLICT (goal_hash) DO NOTHING"
+_GOAL = f"INSERT INTO goals ({columns(GOAL)}) VALUES ({marks(GOAL)}) ON CONFLICT (goal_hash) DO"
+_LEAVE = f"{_GOAL} NOTHING"
+_RENEW = f"{_GOAL} UPDATE SET difficulty = excluded.difficulty, priority = excluded.priority"
 # What holds is kept; what was found not to hold makes place for the next proof.
 _FOUND = f"""
 INSERT INTO tactic_cache (goal_hash, tactics, success_rate, avg_time, use_count) VALUES (?, ?, 1, ?, 1)
@@ -60,9 +62,9 @@ class Ledger(Reader):
             self._writer.close()
             raise
 
-    def add_goals(self, goals: Iterable[KnownGoal]) -> Future[None]:
-        """Those that are known already stay as they are."""
-        return self._writer.write((_GOAL, [*map(row_of_goal, goals)]))
+    def add_goals(self, goals: Iterable[KnownGoal], renew: bool = True) -> Future[None]:
+        """`renew`: of those that are known already, how hard and how urgent they are is as it is now."""
+        return self._writer.write((_RENEW if renew else _LEAVE, [*map(row_of_goal, goals)]))
 
     def record(self, attempt: Attempt) -> Future[None]:
         """Once for each key; a proof goes into the tactic cache with it."""
