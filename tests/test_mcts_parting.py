@@ -16,10 +16,12 @@ from pipeline.edge.ledger.ledger import Ledger
 from pipeline.edge.ledger.model import Attempt, Key
 from pipeline.errors import SpecError
 from pipeline.mcts.parting import rows, shares
+from pipeline.mcts.plan import PLACES
 
 BANK = """\
 {"id": "one", "goal": "1 = 1", "difficulty": 0.5}
 {"id": "two", "goal": "2 = 2", "context": ["open Nat"]}
+{"id": "odd", "goal": 3}
 """
 
 
@@ -34,13 +36,24 @@ class Given(NamedTuple):
 def parted(place: Path, *asked: str) -> list[dict[str, object]]:
     bank, paths = place / "bank.jsonl", [str(place / f"{name}.json") for name in asked]
     bank.write_text(BANK)
-    rows(Given(Target("x:rows", "rows", (), (), {"goals": [*asked]}), {"bank": [str(bank)]}, {"rows": paths}))
+    target, writes = (
+        Target("x:rows", "rows", (), (), {"goals": [*asked]}),
+        {"rows": paths, PLACES: [str(place / PLACES)]},
+    )
+    rows(Given(target, {"bank": [str(bank)]}, writes))
     return [json.loads(Path(path).read_text()) for path in paths]
 
 
 def test_a_row_has_what_decides_its_search_and_no_more(tmp_path: Path) -> None:
     two = {"id": "two", "text": "2 = 2", "context": ["open Nat"]}
     assert parted(tmp_path, "two", "one") == [two, {"id": "one", "text": "1 = 1", "context": []}]
+
+
+def test_of_a_bank_the_lines_of_goals_and_the_rows_that_are_none_are_kept(tmp_path: Path) -> None:
+    parted(tmp_path, "two")
+    told = json.loads((tmp_path / PLACES).read_text())
+    assert told["lines"] == {"two": 2}
+    assert [(each["line"], each["id"]) for each in told["refused"]] == [(3, "odd")]
 
 
 def test_a_bank_that_became_another_since_the_run_was_planned_is_no_mistake_of_ours(tmp_path: Path) -> None:

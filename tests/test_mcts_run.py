@@ -107,7 +107,7 @@ def test_every_line_of_a_trace_is_as_the_schema_says(built: Project) -> None:
 def test_a_row_that_is_no_goal_costs_only_its_own_searches(built: Project) -> None:
     refused = [summary(cell) for cell in cells(built) if cell.name == "odd"]
     assert all(each["status"] == "refused" and "it is false" in str(each["error"]) for each in refused)
-    assert "1 row of the bank not counted:\n  odd: it is false" in built.read("said.txt")
+    assert "1 row of the bank not counted:\n  bank.jsonl:4: odd: it is false" in built.read("said.txt")
     told = json.loads(built.read("runs/x/comparison.json"))
     assert (told["goals"], [each["goal"] for each in told["refused"]]) == (["double", "fermat", "swap"], ["odd"])
     assert all(each["searches"] == 2 * 3 for each in told["scenarios"].values())

@@ -10,15 +10,20 @@ from pipeline.banks.following import refused, written_by
 from pipeline.banks.records import load
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, FAILED, RECALLED, Outcome
+from pipeline.goals.bank import told
 from pipeline.mcts.comparison.comparing import headline
 from pipeline.mcts.drafts import path_of
-from pipeline.mcts.plan import COMPARE, GOAL, SEARCH
+from pipeline.mcts.plan import COMPARE, GOAL, PLACES, ROWS, SEARCH
+from pipeline.mcts.refusing import refusals
 
 
 class Follower:
     def __init__(self, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> None:
+        self._rows = next((target for target in targets if target.stage == ROWS), None)
+        self._goals = {_goal_of(target): target for target in targets if target.stage == GOAL}
         self._compared: Target | None = None
-        self._refused: list[str] = []  # rows that are no goals, of those that were looked at now
+        self._reread = False  # the bank
+        self._looked: set[str] = set()  # goals that were looked at now
 
     def begin(self) -> None: ...
 
@@ -32,16 +37,30 @@ class Follower:
             return
         if target.stage == COMPARE:
             self._compared = target
-        elif target.stage == GOAL and (why := load(written_by(target, "goal.json")).get("refused")):
-            self._refused.append(f"{_goal_of(target)}: {why}")
+        elif target.stage == ROWS:
+            self._reread = True
+        elif target.stage == GOAL:
+            self._looked.add(_goal_of(target))
 
     def over(self, stopped: bool) -> str:
-        return "".join([*refused(self._refused), *self._results()])
+        return "".join([*refused([*self._refused()]), *self._results()])
+
+    def _refused(self) -> Iterator[str]:
+        """Of a bank that was read anew all rows, else those that were looked at now."""
+        if self._rows is None or not (self._reread or self._looked):
+            return
+        (bank,) = dict(self._rows.reads)["bank"]
+        # where all was compared every goal is up to date
+        known = self._goals if self._compared else {name: self._goals[name] for name in self._looked}
+        goals = {name: load(written_by(target, "goal.json")) for name, target in known.items()}
+        for each in refusals(load(written_by(self._rows, PLACES)), goals):
+            if self._reread or each.id in self._looked:
+                yield told(bank, each)
 
     def _results(self) -> Iterator[str]:
         if self._compared:
-            told = load(written_by(self._compared, "comparison.json"))
-            yield f"{headline(told)}. See {written_by(self._compared, 'comparison.html')}."
+            found = load(written_by(self._compared, "comparison.json"))
+            yield f"{headline(found)}. See {written_by(self._compared, 'comparison.html')}."
 
 
 follower = Follower

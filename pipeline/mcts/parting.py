@@ -12,6 +12,7 @@ from pipeline.edge.job import Job, Papers, StageFailed, read, written
 from pipeline.edge.ledger.reading import Reader
 from pipeline.goals.bank import read_bank
 from pipeline.goals.model import Bank
+from pipeline.mcts.plan import PLACES
 from pipeline.mcts.priors import shares as shares_of
 
 # Of a row, what decides a search; the rest may be edited.
@@ -19,12 +20,16 @@ OF_ROW = ("id", "text", "context")
 
 
 def rows(job: Papers) -> None:
+    """Where they are stands apart from them: a row that is moved is the same goal."""
     with open(read(job, "bank"), "rb") as file:
-        found = {goal.id: asdict(goal) for goal in read_bank(file.read()).goals}
-    for name, path in zip(job.target.params["goals"], job.writes["rows"], strict=True):
+        bank = read_bank(file.read())
+    found, asked = {goal.id: asdict(goal) for goal in bank.goals}, job.target.params["goals"]
+    for name, path in zip(asked, job.writes["rows"], strict=True):
         if name not in found:
             raise StageFailed(f"the bank has no row '{name}' any more, which was planned for; build again", 1)
         save(path, {field: found[name][field] for field in OF_ROW})
+    lines = {name: found[name]["line"] for name in asked}
+    save(written(job, PLACES), {"refused": [asdict(each) for each in bank.refused], "lines": lines})
 
 
 def goal(job: Job) -> None:

@@ -19,6 +19,7 @@ from pipeline.mcts.settings import MctsSpec, Scenario
 
 ROWS, GOAL, SHARES, SEARCH, COMPARE = "rows", "goal", "shares", "search", "compare"
 TRACE = "mcts_trace.jsonl"  # called after its goal
+PLACES = "rows.json"  # where goals are in the bank, and which rows are none
 OF_SEARCH = (TRACE, "journal.jsonl", "run_config.json", "run_status.json", "summary.json", "proof.lean")
 OF_COMPARE = ("comparison.json", "comparison.csv", "comparison.html")
 
@@ -38,7 +39,8 @@ class Cell(NamedTuple):
 def plan(spec: MctsSpec) -> Iterator[Target]:
     source = banks.Source(spec.name, spec.line, spec.bank, spec.lean)
     yield banks.toolchain(source)
-    yield _target(spec, ROWS, {"bank": (spec.bank,)}, {ROWS: _paths(spec, ROWS)}, {"goals": [*spec.goals]})
+    rows = {ROWS: _paths(spec, ROWS), PLACES: _own(spec, PLACES)}
+    yield _target(spec, ROWS, {"bank": (spec.bank,)}, rows, {"goals": [*spec.goals]})
     yield from (_goal(spec, goal) for goal in spec.goals)
     if spec.guides.priors == LEDGER:
         toolchain = {"toolchain.json": _own(spec, "toolchain.json")}

@@ -1,0 +1,61 @@
+"""What a build says of the rows of a bank, without a Lean."""
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.banks.following import written_by
+from pipeline.banks.records import Record, save
+from pipeline.core.graph import Target
+from pipeline.core.outcome import BUILT, FRESH, Outcome
+from pipeline.mcts.following import Follower
+from pipeline.mcts.plan import PLACES
+
+ODD = {"refused": "it is false, by `decide`; mend it, or drop it"}
+GOALS: dict[str, Record] = {"one": {"key": "k"}, "odd": ODD}
+ROWS = Target("x:rows", "rows", (("bank", ("bank.jsonl",)),), ((PLACES, ("rows.json",)),), {})
+MALFORMED = {"line": 2, "id": "bad", "why": "it has no goal"}
+
+
+def goal(name: str) -> Target:
+    return Target(f"x:goal.{name}", "goal", (), (("goal.json", (f"{name}.json",)),), {})
+
+
+def said(place: Path, rows: str, goals: str, lines: dict[str, int], found: dict[str, Record] = GOALS) -> list[str]:
+    """At the end of a build in which rows and goals came out so."""
+    save(str(place / "rows.json"), {"refused": [MALFORMED], "lines": lines})
+    targets = [goal(name) for name in found]
+    for target, record in zip(targets, found.values(), strict=True):
+        save(written_by(target, "goal.json"), record)
+    follower = Follower("x", [ROWS, *targets], [])
+    follower.ended(ROWS, Outcome(rows))
+    for target in targets:
+        follower.ended(target, Outcome(goals))
+    return follower.over(False).splitlines()
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_rows_that_do_not_count_are_told_with_their_lines(place: Path) -> None:
+    assert said(place, BUILT, BUILT, {"one": 3, "odd": 1}) == [
+        "2 rows of the bank not counted:",
+        f"  bank.jsonl:1: odd: {ODD['refused']}",
+        "  bank.jsonl:2: bad: it has no goal",
+    ]
+
+
+def test_of_a_bank_that_is_as_it_was_only_goals_that_were_looked_at_are_told(place: Path) -> None:
+    assert said(place, FRESH, BUILT, {"one": 3, "odd": 1})[1:] == [f"  bank.jsonl:1: odd: {ODD['refused']}"]
+    assert said(place, BUILT, FRESH, {"one": 3, "odd": 1})[1:] == ["  bank.jsonl:2: bad: it has no goal"]
+    assert not said(place, FRESH, FRESH, {"one": 3, "odd": 1})
+
+
+def test_of_equal_statements_the_first_row_counts(place: Path) -> None:
+    same: dict[str, Record] = {"one": {"key": "k"}, "two": {"key": "k"}}
+    assert said(place, FRESH, BUILT, {"one": 4, "two": 3}, same)[1:] == [
+        "  bank.jsonl:4: one: it is the statement of line 3 (two); drop one of them"
+    ]
