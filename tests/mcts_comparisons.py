@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
+from pipeline.mcts.comparison.comparing import Run
+
 Record = dict[str, Any]
 
 TEAM = {"mode": "distributed", "agents": 4, "inflight": 2}
@@ -17,6 +19,7 @@ SCENARIOS: dict[str, Record] = {
     "delayed": {**TEAM, "delay": {"prob": 0.2, "duration": 3}},
 }
 BUDGET = {"iterations": 200, "calls": 400}
+RUN = Run(BUDGET)
 GOALS = [f"goal_{number}" for number in range(12)]
 
 

@@ -10,7 +10,7 @@ import pytest
 from building import built
 from conftest import ROOT, Project
 from doit.plugin import PluginEntry
-from mcts_comparisons import BUDGET, SCENARIOS, TEAM, made_up
+from mcts_comparisons import RUN, SCENARIOS, TEAM, made_up
 
 from pipeline.banks.read import LEAN_KEYS
 from pipeline.build.command import MEANINGLESS
@@ -254,7 +254,7 @@ def test_the_example_of_a_tree_spec_can_be_planned(project: Project) -> None:
 MCTS = (ROOT / "docs/mcts-keys.md").read_text()
 SCHEMA = json.loads((ROOT / "pipeline/mcts/trace.schema.json").read_text())
 IN_TRACE = SCHEMA["properties"]
-COMPARED = compared(SCENARIOS, made_up(), BUDGET)
+COMPARED = compared(SCENARIOS, made_up(), RUN)
 
 
 def first_cells(text: str, title: str) -> list[str]:

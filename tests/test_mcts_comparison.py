@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mcts_comparisons import BUDGET, GOALS, SCENARIOS, TEAM, Record, made_up, refused, search
+from mcts_comparisons import GOALS, RUN, SCENARIOS, TEAM, Record, made_up, refused, search
 
 from pipeline.mcts.comparison.comparing import compared, headline
 from pipeline.mcts.comparison.intervals import DIFFERENCE, SHARE, over_seeds, ratio_over_seeds
@@ -30,7 +30,7 @@ def runs(draw: st.DrawFn, fewest: int = 1) -> list[Record]:
 
 
 def told(searches: list[Record], scenarios: dict[str, Record] = TWO) -> Record:
-    return compared(scenarios, searches, BUDGET)
+    return compared(scenarios, searches, RUN)
 
 
 def estimates(part: Any) -> Iterator[Record]:
@@ -90,6 +90,15 @@ def test_rows_that_are_no_goals_are_named_and_change_nothing_else(searches: list
     found = told([*searches, *(refused("odd", name, seed) for name in TWO for seed in (1, 2, 9))])
     assert found.pop("refused") == [{"goal": "odd", "error": "it is false, by `decide`"}]
     assert found == {name: part for name, part in told(searches).items() if name != "refused"}
+
+
+def test_rows_that_are_malformed_are_named_too_by_their_line_if_they_have_no_id() -> None:
+    malformed = [{"line": 3, "id": "bad", "why": "no goal"}, {"line": 7, "id": "", "why": "no id"}]
+    assert compared(TWO, [refused()], RUN._replace(malformed=malformed))["refused"] == [
+        {"goal": "bad", "error": "no goal"},
+        {"goal": "line 7", "error": "no id"},
+        {"goal": "odd", "error": "it is false, by `decide`"},
+    ]
 
 
 def test_with_one_seed_nothing_has_an_interval() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from browsing import CHROMIUM, Seen, pictures, run_in_browser
-from mcts_comparisons import BUDGET, SCENARIOS, TEAM, Record, made_up, refused, search
+from mcts_comparisons import RUN, SCENARIOS, TEAM, Record, made_up, refused, search
 
 from pipeline.mcts.comparison.comparing import compared
 from pipeline.mcts.comparison.page import NAMED, page
@@ -30,7 +30,7 @@ return [document.querySelectorAll('svg').length, found];
 
 
 def shown(searches: list[Record], scenarios: dict[str, Record] = SCENARIOS) -> str:
-    return page("mcts", compared(scenarios, searches, BUDGET))
+    return page("mcts", compared(scenarios, searches, RUN))
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_nothing_is_drawn_outside_of_its_picture(whole: str) -> None:
 
 def test_figures_come_with_their_intervals(whole: str) -> None:
     words = Seen(whole).words
-    found = compared(SCENARIOS, made_up(), BUDGET)["scenarios"]["damage-30"]["share"]
+    found = compared(SCENARIOS, made_up(), RUN)["scenarios"]["damage-30"]["share"]
     mean, low, high = (f"{100 * found[what]:.1f} %" for what in ("mean", "low", "high"))
     assert f"{mean} ({low} to {high})" in words
     assert "Student's t" in words
@@ -104,7 +104,7 @@ def test_where_all_seeds_agree_the_page_says_so() -> None:
 
 def test_what_is_read_from_json_looks_the_same(whole: str) -> None:
     searches = [*made_up(), *(refused(scenario=name) for name in SCENARIOS)]
-    assert page("mcts", json.loads(json.dumps(compared(SCENARIOS, searches, BUDGET)))) == whole
+    assert page("mcts", json.loads(json.dumps(compared(SCENARIOS, searches, RUN)))) == whole
 
 
 def test_names_and_errors_are_shown_as_they_are() -> None:
@@ -126,7 +126,7 @@ def test_a_list_of_goals_is_bounded_on_the_page_and_whole_in_the_json() -> None:
     words = Seen(shown(searches, scenarios)).words
     assert f"g{NAMED - 1:03} (seed 1); and 5 more in comparison.json" in words
     assert f"g{NAMED:03}" not in words
-    assert len(compared(scenarios, searches, BUDGET)["paired"]["then"]["only_there"]) == NAMED + 5
+    assert len(compared(scenarios, searches, RUN)["paired"]["then"]["only_there"]) == NAMED + 5
 
 
 STUCK = search(calls=None, iterations=0)

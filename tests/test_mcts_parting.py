@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from mcts_papers import Given
 
 from pipeline.banks.records import save
 from pipeline.core.graph import Target
@@ -23,14 +22,6 @@ BANK = """\
 {"id": "two", "goal": "2 = 2", "context": ["open Nat"]}
 {"id": "odd", "goal": 3}
 """
-
-
-class Given(NamedTuple):
-    """What a stage is given."""
-
-    target: Target
-    reads: Mapping[str, Sequence[str]]
-    writes: Mapping[str, Sequence[str]]
 
 
 def parted(place: Path, *asked: str) -> list[dict[str, object]]:

@@ -206,7 +206,7 @@ def test_there_is_a_target_for_each_goal_scenario_and_seed() -> None:
         f"x:search.{scenario}.{seed}.{goal}" for scenario in "ab" for seed in (0, 1) for goal in ("one", "two")
     ]
     [compare] = [target for target in found if target.stage == "compare"]
-    assert len(compare.inputs) == len(searches) == 8
+    assert [len(dict(compare.reads)[port]) for port in ("summaries", "goals")] == [len(searches), 2] == [8, 2]
 
 
 @pytest.mark.usefixtures("place")

@@ -92,10 +92,12 @@ def _compare(spec: MctsSpec) -> Target:
     asked = [*cells(spec)]
     params = {
         "cells": [[cell.scenario.name, cell.seed, cell.goal] for cell in asked],
+        "goals": [*spec.goals],
         "scenarios": {each.name: settings(each) for each in spec.scenarios},
         "budget": spec.rules.budget._asdict(),
     }
-    reads = {"summaries": tuple(cell.path(spec.name, "summary.json") for cell in asked)}
+    summaries = tuple(cell.path(spec.name, "summary.json") for cell in asked)
+    reads = {"summaries": summaries, "goals": _paths(spec, "goals"), PLACES: _own(spec, PLACES)}
     return _target(spec, COMPARE, reads, {port: _own(spec, port) for port in OF_COMPARE}, params)
 
 

@@ -5,7 +5,7 @@ Of the records of searches alone, so that it comes out the same however often an
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipeline.core.words import listed, plural
 from pipeline.mcts.comparison.intervals import CONFIDENCE, mean
@@ -17,9 +17,14 @@ from pipeline.mcts.comparison.searches import REFUSED, UNVERIFIED, Record, count
 SHOWN = 10  # scenarios in a line
 
 
-def compared(
-    scenarios: Mapping[str, Settings], searches: Sequence[Record], budget: Mapping[str, int | None]
-) -> dict[str, Any]:
+class Run(NamedTuple):
+    """What its searches do not say themselves.  `malformed`: rows of the bank that are none, by line."""
+
+    budget: Mapping[str, int | None]
+    malformed: Sequence[Record] = ()
+
+
+def compared(scenarios: Mapping[str, Settings], searches: Sequence[Record], run: Run) -> dict[str, Any]:
     """As it is documented.  There is a search for each goal, scenario and seed."""
     found: dict[str, list[Record]] = {name: [] for name in scenarios}
     for each in counted(searches):
@@ -29,8 +34,8 @@ def compared(
     return {
         "goals": sorted({each["goal"] for each in counted(searches)}),
         "seeds": sorted({each["seed"] for each in counted(searches)}),
-        "refused": _refused(searches),
-        "budget": dict(budget),
+        "refused": [*_malformed(run), *_refused(searches)],
+        "budget": dict(run.budget),
         "confidence": CONFIDENCE,
         "first": first,
         "scenarios": told,
@@ -53,6 +58,10 @@ def headline(comparison: Record) -> str:
 def _number(solved: Mapping[str, int]) -> str:
     """The mean over seeds."""
     return f"{mean([*solved.values()]):.{len(solved) > 1:d}f}" if solved else "0"
+
+
+def _malformed(run: Run) -> list[dict[str, str]]:
+    return [{"goal": each["id"] or f"line {each['line']}", "error": each["why"]} for each in run.malformed]
 
 
 def _refused(searches: Sequence[Record]) -> list[dict[str, str]]:
