@@ -30,14 +30,14 @@ def search(goal: str = "a", scenario: str = "baseline", seed: int = 1, calls: in
         "goal": goal, "scenario": scenario, "seed": seed, "status": "open" if calls is None else "solved",
         "verified": calls is not None, "error": "", "iterations": spent, "calls": spent, "nodes": spent,
         "expansions": spent // 2, "max_depth": 5, "aborted": 0,
-        "reasons": {"expanded": spent - spent // 3, "no_expansion": spent // 3},
+        "reasons": {"expanded": spent - spent // 3, "no_expansion": spent // 3}, "idle": spent // 5,
         "to_proof": None if calls is None else {"iterations": calls, "calls": calls}, "script": ["intro n", "rfl"],
     }  # fmt: skip
     return made | fields
 
 
 def refused(goal: str = "odd", scenario: str = "baseline", seed: int = 1) -> Record:
-    nothing = dict.fromkeys(("iterations", "calls", "nodes", "expansions", "max_depth", "aborted"), 0)
+    nothing = dict.fromkeys(("iterations", "calls", "nodes", "expansions", "max_depth", "aborted", "idle"), 0)
     fields = {"status": "refused", "verified": False, "reasons": {}, "error": "it is false, by `decide`", "script": []}
     return search(goal, scenario, seed, None) | nothing | fields
 

@@ -149,12 +149,12 @@ def test_calls_for_a_proof_are_not_told_where_a_seed_has_none() -> None:
 
 
 def test_iterations_are_told_apart_by_what_they_were_spent_on() -> None:
-    reasons = {"expanded": 4, "blocked": 3, "delayed": 2, "no_expansion": 1, "dead_node": 10}
-    searches = [search(iterations=20, reasons=reasons), search("b", iterations=0, reasons={})]
+    reasons = {"expanded": 2, "blocked": 3, "delayed": 2, "no_expansion": 3, "dead_node": 10}
+    searches = [search(iterations=20, reasons=reasons, idle=1), search("b", iterations=0, reasons={}, idle=0)]
     found = told(searches, {"baseline": TEAM})["scenarios"]["baseline"]["iterations"]
-    assert (found["all"], found["nothing"]["mean"]) == (20, 0.3)
+    assert (found["all"], found["nothing"]["mean"], found["idle"]["mean"]) == (20, 0.3, 0.05)
     assert {reason: each["mean"] for reason, each in found["reasons"].items() if each["mean"]} == {
-        "expanded": 0.2, "blocked": 0.15, "delayed": 0.1, "no_expansion": 0.05, "dead_node": 0.5,
+        "expanded": 0.1, "blocked": 0.15, "delayed": 0.1, "no_expansion": 0.15, "dead_node": 0.5,
     }  # fmt: skip
 
 
@@ -264,7 +264,7 @@ def test_shares_are_told_from_just_before_the_first_proof_to_the_last_call() -> 
 def test_the_table_has_a_row_for_each_search() -> None:
     searches = [
         search("b", seed=10, calls=7), search("b", seed=2, calls=7, verified=False, error="a, b\nc"),
-        search("a", "damage-20", calls=None, reasons={"blocked": 5}), refused(),
+        search("a", "damage-20", calls=None, reasons={"blocked": 5}, idle=3), refused(),
     ]  # fmt: skip
     rows = list(csv.DictReader(table(searches).splitlines(keepends=True)))
     assert [(row["scenario"], row["goal"], row["seed"]) for row in rows] == [
@@ -274,6 +274,7 @@ def test_the_table_has_a_row_for_each_search() -> None:
     assert [row["solved"] for row in rows] == ["0", "1", "0", "0"]
     assert [row["calls_to_proof"] for row in rows] == ["", "7", "", ""]
     assert (rows[0]["error"], rows[3]["blocked"], rows[3]["delayed"]) == ("a, b\nc", "5", "0")
+    assert [row["idle"] for row in rows] == ["1", "1", "0", "3"]
 
 
 def test_the_headline_has_the_goals_solved_with_a_seed_on_average() -> None:

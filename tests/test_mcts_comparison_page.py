@@ -1,6 +1,7 @@
 """comparison.html: that it says what the comparison does, to anyone, with nothing beside it."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,9 @@ for (const svg of document.querySelectorAll('svg')) {
 if (document.documentElement.scrollWidth > innerWidth) found.push('wider than the window');
 return [document.querySelectorAll('svg').length, found];
 """
+
+
+ONE = {"baseline": TEAM}
 
 
 def shown(searches: list[Record], scenarios: dict[str, Record] = SCENARIOS) -> str:
@@ -90,6 +94,14 @@ def test_figures_come_with_their_intervals(whole: str) -> None:
     assert "Student's t" in words
 
 
+def test_what_was_idle_is_told_apart_from_what_was_tried_in_vain() -> None:
+    text = shown([search(calls=None, iterations=20, reasons={"no_expansion": 10, "blocked": 2}, idle=6)], ONE)
+    [section] = [each for each in text.split("<h2>") if each.startswith("Where iterations went")]
+    heads, cells = (re.findall(rf"<{tag}>([^<]*)", section) for tag in ("th", "td"))
+    assert heads == ["scenario", "blocked, delayed or idle", "idle", "no_expansion", "blocked"]
+    assert [each.strip() for each in cells] == ["baseline", "40.0 %", "30.0 %", "50.0 %", "10.0 %"]
+
+
 def test_with_one_seed_the_page_says_that_there_are_no_intervals() -> None:
     text = shown(made_up(seeds=[1]))
     assert "With one seed nothing is known of what another would give" in text
@@ -99,7 +111,7 @@ def test_with_one_seed_the_page_says_that_there_are_no_intervals() -> None:
 
 def test_where_all_seeds_agree_the_page_says_so() -> None:
     searches = [search("a", seed=seed, calls=7) for seed in (1, 2, 3)]
-    assert "100.0 % <small>(all seeds alike)</small>" in shown(searches, {"baseline": TEAM})
+    assert "100.0 % <small>(all seeds alike)</small>" in shown(searches, ONE)
 
 
 def test_what_is_read_from_json_looks_the_same(whole: str) -> None:
@@ -136,7 +148,7 @@ STUCK = search(calls=None, iterations=0)
     ("searches", "drawn"), [([], 0), ([refused()], 0), ([search(calls=None)], 1), ([STUCK], 1), ([search(calls=1)], 2)]
 )
 def test_a_page_of_little_has_no_empty_pictures(searches: list[Record], drawn: int) -> None:
-    text = shown(searches, {"baseline": TEAM})
+    text = shown(searches, ONE)
     assert len(pictures(text)) == drawn
     assert not Seen(text).open
     assert not {"nan", "inf", "None"} & {*text.replace(">", " ").replace("<", " ").replace('"', " ").split()}
@@ -146,5 +158,5 @@ def test_a_page_of_little_has_no_empty_pictures(searches: list[Record], drawn: i
 def test_in_a_browser_words_neither_stick_out_nor_lie_on_each_other(whole: str, tmp_path: Path) -> None:
     many: dict[str, Any] = {f"a scenario with a rather long name {n}": {**TEAM, "agents": n + 1} for n in range(12)}
     small = [search(goal, seed=seed, calls=30_000 + seed) for goal in "ab" for seed in (1, 2)]
-    for text, drawn in ((whole, 5), (shown(made_up(many), many), 3), (shown(small, {"baseline": TEAM}), 2)):
+    for text, drawn in ((whole, 5), (shown(made_up(many), many), 3), (shown(small, ONE), 2)):
         assert json.loads(run_in_browser(text, MEASURED, tmp_path)) == [drawn, []]

@@ -49,13 +49,17 @@ def iterations(comparison: Record) -> Iterator[str]:
     """Without columns in which there is nothing."""
     every = comparison["scenarios"]
     spent: dict[str, Mapping[str, Estimate]] = {
-        "blocked, delayed or no_expansion": {name: each["iterations"]["nothing"] for name, each in every.items()}
+        title: {name: each["iterations"][what] for name, each in every.items()}
+        for title, what in (("blocked, delayed or idle", "nothing"), ("idle", "idle"))
     }
     for reason in next(iter(every.values()))["iterations"]["reasons"]:
         spent[reason] = {name: each["iterations"]["reasons"][reason] for name, each in every.items()}
     shown = {title: part for title, part in spent.items() if any(each["mean"] for each in part.values())}
     yield "<h2>Where iterations went</h2>"
-    yield note("As shares of all iterations of a seed. The first column is what was spent on nothing.")
+    yield note(
+        "As shares of all iterations of a seed. blocked, delayed or idle: what was spent on nothing. "
+        "idle: there was nothing to do for the agent; part of no_expansion, the rest of which tried tactics in vain."
+    )
     rows = ([escape(name), *(cell(comparison, part[name], share) for part in shown.values())] for name in every)
     yield table(("scenario", *map(escape, shown)), rows)
 

@@ -10,6 +10,7 @@ from typing import Any
 from pipeline.mcts.comparison.intervals import AMOUNT, SHARE, Estimate, mean, median, over_seeds, rounded
 from pipeline.mcts.comparison.searches import (
     DEAD,
+    IDLE,
     OPEN,
     REASONS,
     SOLVED,
@@ -18,11 +19,12 @@ from pipeline.mcts.comparison.searches import (
     by_seed,
     outcome,
     solved,
+    spent_on,
 )
-from pipeline.mcts.trace import BLOCKED, DELAYED, NO_EXPANSION
+from pipeline.mcts.trace import BLOCKED, DELAYED
 
 OUTCOMES = (SOLVED, OPEN, DEAD, UNVERIFIED)
-NOTHING = (BLOCKED, DELAYED, NO_EXPANSION)  # what an iteration is spent on to no effect
+NOTHING = (BLOCKED, DELAYED, IDLE)  # what an iteration is spent on to no effect
 NEAR = 1.3  # what is nearer to the most calls, as a ratio, says nothing new
 BOTH = ("iterations", "calls")
 
@@ -81,13 +83,14 @@ def _iterations(found: Searches) -> dict[str, Any]:
     return {
         "all": sum(each["iterations"] for each in found),
         "nothing": _part(found, NOTHING),
+        "idle": _part(found, (IDLE,)),
         "reasons": {reason: _part(found, (reason,)) for reason in REASONS},
     }
 
 
-def _part(found: Searches, reasons: Sequence[str]) -> Estimate:
+def _part(found: Searches, whats: Sequence[str]) -> Estimate:
     def share(some: Searches) -> float:
-        spent = sum(each["reasons"].get(reason, 0) for each in some for reason in reasons)
+        spent = sum(spent_on(each, what) for each in some for what in whats)
         return float(spent / sum(each["iterations"] for each in some))
 
     return _over_seeds([each for each in found if each["iterations"]], share, SHARE)

@@ -20,10 +20,11 @@ from pipeline.mcts.trace import (
 Record = Mapping[str, Any]
 
 SOLVED, OPEN, DEAD, REFUSED, UNVERIFIED = "solved", "open", "dead", "refused", "unverified"
+IDLE = "idle"  # of no_expansion, where nothing was tried
 REASONS = (EXPANDED, NO_EXPANSION, BLOCKED, DELAYED, DEAD_NODE, TERMINAL, NO_GOAL, ABORT)
 COLUMNS = (
     "scenario", "goal", "seed", "status", "solved", "error", "iterations", "calls", "iterations_to_proof",
-    "calls_to_proof", "nodes", "expansions", "max_depth", "aborted", *REASONS, "steps",
+    "calls_to_proof", "nodes", "expansions", "max_depth", "aborted", *REASONS, IDLE, "steps",
 )  # fmt: skip
 
 
@@ -51,6 +52,11 @@ def by_seed(searches: Iterable[Record]) -> dict[int, list[Record]]:
     for each in searches:
         groups.setdefault(each["seed"], []).append(each)
     return dict(sorted(groups.items()))
+
+
+def spent_on(search: Record, what: str) -> int:
+    """Iterations that ended for a reason, or that were idle."""
+    return int(search[IDLE] if what == IDLE else search["reasons"].get(what, 0))
 
 
 def table(searches: Sequence[Record]) -> str:
