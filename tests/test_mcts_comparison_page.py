@@ -137,8 +137,27 @@ def test_a_list_of_goals_is_bounded_on_the_page_and_whole_in_the_json() -> None:
     searches = [search(goal, name, calls=None if name == "then" else 5) for goal in goals for name in scenarios]
     words = Seen(shown(searches, scenarios)).words
     assert f"g{NAMED - 1:03} (seed 1); and 5 more in comparison.json" in words
-    assert f"g{NAMED:03}" not in words
+    assert f"g{NAMED:03} (seed" not in words
     assert len(compared(scenarios, searches, RUN)["paired"]["then"]["only_there"]) == NAMED + 5
+
+
+def test_every_goal_has_a_row_and_those_that_nobody_solved_come_first() -> None:
+    scenarios = {"first": {"mode": "centralized"}, "then": TEAM}
+    calls = {("a", "first", 1): 5, ("a", "first", 2): 5, ("a", "then", 2): 5, ("c", "then", 1): 9}
+    searches = [
+        search(goal, name, seed, calls.get((goal, name, seed)))
+        for goal in "abc"
+        for name in scenarios
+        for seed in (1, 2)
+    ]
+    [section] = [each for each in shown(searches, scenarios).split("<h2>") if each.startswith("Goals")]
+    assert [re.findall("<td>([^<]*)", row) for row in section.split("<tr>")[2:]] == [
+        ["b", "0 of 2", "0 of 2"],
+        ["a", "2 of 2", "1 of 2"],
+        ["c", "0 of 2", "1 of 2"],
+    ]
+    assert "Those that nobody solved come first: 1." in section
+    assert compared(scenarios, searches, RUN)["by_goal"]["a"] == {"first": [1, 2], "then": [2]}
 
 
 STUCK = search(calls=None, iterations=0)

@@ -12,7 +12,7 @@ from pipeline.mcts.comparison.intervals import CONFIDENCE, mean
 from pipeline.mcts.comparison.measures import measured, within
 from pipeline.mcts.comparison.paired import against
 from pipeline.mcts.comparison.robustness import Settings, lines
-from pipeline.mcts.comparison.searches import REFUSED, UNVERIFIED, Record, counted
+from pipeline.mcts.comparison.searches import REFUSED, UNVERIFIED, Record, counted, solved
 
 SHOWN = 10  # scenarios in a line
 
@@ -39,6 +39,7 @@ def compared(scenarios: Mapping[str, Settings], searches: Sequence[Record], run:
         "confidence": CONFIDENCE,
         "first": first,
         "scenarios": told,
+        "by_goal": _by_goal(found),
         "paired": {name: against(found[name], found[first]) for name in scenarios if name != first},
         "robustness": _robustness(lines(scenarios), told),
         "within": within(found),
@@ -48,16 +49,26 @@ def compared(scenarios: Mapping[str, Settings], searches: Sequence[Record], run:
 def headline(comparison: Record) -> str:
     """What a build ends with."""
     goals, seeds, scenarios = (comparison[what] for what in ("goals", "seeds", "scenarios"))
-    solved = [f"{name} {_number(each['solved'])}" for name, each in scenarios.items()]
-    solved[0] += " solved"
-    told = f"{plural(len(goals), 'goal')}, {plural(len(seeds), 'seed')}: {listed(solved, SHOWN)}"
+    means = [f"{name} {_number(each['solved'])}" for name, each in scenarios.items()]
+    means[0] += " solved"
+    told = f"{plural(len(goals), 'goal')}, {plural(len(seeds), 'seed')}: {listed(means, SHOWN)}"
     wrong = sum(each["outcomes"][UNVERIFIED] for each in scenarios.values())
     return f"{told}; proofs that did not hold: {wrong}" if wrong else told
 
 
-def _number(solved: Mapping[str, int]) -> str:
+def _number(of: Mapping[str, int]) -> str:
     """The mean over seeds."""
-    return f"{mean([*solved.values()]):.{len(solved) > 1:d}f}" if solved else "0"
+    return f"{mean([*of.values()]):.{len(of) > 1:d}f}" if of else "0"
+
+
+def _by_goal(found: Mapping[str, Sequence[Record]]) -> dict[str, dict[str, list[int]]]:
+    """With which seeds each was solved, under each scenario."""
+    goals: dict[str, dict[str, list[int]]] = {}
+    for scenario, searches in found.items():
+        for each in searches:
+            seeds = goals.setdefault(each["goal"], {name: [] for name in found})[scenario]
+            seeds += [each["seed"]] * solved(each)
+    return dict(sorted(goals.items()))
 
 
 def _malformed(run: Run) -> list[dict[str, str]]:

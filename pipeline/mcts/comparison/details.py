@@ -82,6 +82,20 @@ def outcomes(comparison: Record) -> Iterator[str]:
         yield table(("scenario", "goal", "seed", "", "what was wrong"), rows)
 
 
+def goals(comparison: Record) -> Iterator[str]:
+    """Those that nobody solved come first."""
+    by_goal, seeds = comparison["by_goal"], len(comparison["seeds"])
+    never = sum(not any(each.values()) for each in by_goal.values())
+    yield "<h2>Goals</h2>"
+    yield note(f"With how many of the seeds each was solved. Those that nobody solved come first: {never}.")
+    ordered = sorted(by_goal, key=lambda name: any(by_goal[name].values()))  # else as they are
+    rows = (
+        [escape(name), *(f"{len(by_goal[name][each])} of {seeds}" for each in comparison["scenarios"])]
+        for name in ordered
+    )
+    yield table(("goal", *map(escape, comparison["scenarios"])), rows)
+
+
 def settings(comparison: Record) -> Iterator[str]:
     yield "<h2>Scenarios</h2>"
     rows = (

@@ -10,7 +10,7 @@ from pipeline.banks.pages.framing import framed, table
 from pipeline.core.words import plural
 from pipeline.mcts.comparison import charts
 from pipeline.mcts.comparison.comparing import headline
-from pipeline.mcts.comparison.details import cell, effort, iterations, note, outcomes, refused, settings
+from pipeline.mcts.comparison.details import cell, effort, goals, iterations, note, outcomes, refused, settings
 from pipeline.mcts.comparison.searches import Record
 from pipeline.mcts.comparison.wording import NONE, amount, points, ratio, share
 
@@ -31,7 +31,7 @@ def page(run: str, comparison: Record) -> str:
     parts = [*_about(comparison)]
     if comparison["goals"]:
         parts += [*_solved(comparison), *_paired(comparison), *_within(comparison), *effort(comparison)]
-        parts += [*_robustness(comparison), *iterations(comparison), *outcomes(comparison)]
+        parts += [*_robustness(comparison), *iterations(comparison), *outcomes(comparison), *goals(comparison)]
     parts += [*settings(comparison), *refused(comparison["refused"])]
     return framed(f"{run}: {headline(comparison)}", parts, f"{STYLE}\n{drawing.style()}")
 
@@ -89,10 +89,10 @@ def _pair(comparison: Record, name: str, each: Record) -> list[str]:
 
 def _goals(found: Sequence[Record]) -> str:
     """Each with its seeds."""
-    goals: dict[str, list[str]] = {}
+    named: dict[str, list[str]] = {}
     for each in found:
-        goals.setdefault(each["goal"], []).append(str(each["seed"]))
-    listed = [f"{goal} (seed {', '.join(seeds)})" for goal, seeds in goals.items()]
+        named.setdefault(each["goal"], []).append(str(each["seed"]))
+    listed = [f"{goal} (seed {', '.join(seeds)})" for goal, seeds in named.items()]
     more = [f"and {len(listed) - NAMED} more in comparison.json"] if len(listed) > NAMED else []
     return escape("; ".join([*listed[:NAMED], *more])) or NONE
 
