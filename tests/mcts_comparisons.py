@@ -19,7 +19,9 @@ SCENARIOS: dict[str, Record] = {
     "delayed": {**TEAM, "delay": {"prob": 0.2, "duration": 3}},
 }
 BUDGET = {"iterations": 200, "calls": 400}
-RUN = Run(BUDGET)
+SHARED = {"selection": "puct", "explore": 1.5, "priors": "moves"}
+LEAN = {"backend": "wasm", "version": "4.28.0"}
+RUN = Run(BUDGET, SHARED, LEAN, "bench/bank.jsonl")
 GOALS = [f"goal_{number}" for number in range(12)]
 
 

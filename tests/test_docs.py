@@ -24,6 +24,7 @@ from pipeline.edge.ledger.rows import ATTEMPT, GOAL
 from pipeline.edge.process import ALLOWED, MARK, Processes
 from pipeline.edge.workers import Workers
 from pipeline.mcts import journal, options, scenarios
+from pipeline.mcts import keys as of_scenario
 from pipeline.mcts import read as mcts_read
 from pipeline.mcts.comparison.comparing import compared
 from pipeline.mcts.comparison.searches import COLUMNS as MCTS_COLUMNS
@@ -293,11 +294,11 @@ def test_what_a_key_of_a_scenario_is_without_being_given_is_documented() -> None
     rows = dict(re.findall(r"^\| `(\w+)` \| `?([^`|]+)`? \|", section(MCTS, "## Keys of a scenario"), re.MULTILINE))
     found = scenarios.scenario("x", TEAM, scenarios.Words(pytest.fail, str)).steering
     assert found is not None
-    told = {key: getattr(found, field) for key, field in scenarios.STEERING.items() if key not in scenarios.NEEDED}
+    told = {key: getattr(found, field) for key, field in of_scenario.STEERING.items() if key not in of_scenario.NEEDED}
     assert {key: rows[key] for key in told} == {
         key: f"{value:g}" if isinstance(value, float) else str(value) for key, value in told.items()
     }
-    assert all(rows[key] == "needed" for key in ("mode", *scenarios.NEEDED))
+    assert all(rows[key] == "needed" for key in ("mode", *of_scenario.NEEDED))
 
 
 def test_every_flag_of_mcts_is_documented_by_the_key_that_it_stands_for() -> None:

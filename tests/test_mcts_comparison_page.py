@@ -102,6 +102,14 @@ def test_what_was_idle_is_told_apart_from_what_was_tried_in_vain() -> None:
     assert [each.strip() for each in cells] == ["baseline", "40.0 %", "30.0 %", "50.0 %", "10.0 %"]
 
 
+def test_the_page_says_with_what_it_was_made(whole: str) -> None:
+    told = "Lean: 4.28.0 (wasm); bank: bench/bank.jsonl; selection: puct, explore: 1.5, priors: moves."
+    assert told in whole
+    assert (
+        "mode: distributed, agents: 4, inflight: 2, block: {fraction: 0.3}, reroute: {blocked: true, max: 2}" in whole
+    )
+
+
 def test_with_one_seed_the_page_says_that_there_are_no_intervals() -> None:
     text = shown(made_up(seeds=[1]))
     assert "With one seed nothing is known of what another would give" in text

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mcts_comparisons import BUDGET, TEAM, search
+from mcts_comparisons import BUDGET, LEAN, SHARED, TEAM, search
 from mcts_papers import Given
 
 from pipeline.banks.records import save
@@ -18,6 +18,7 @@ GOALS = {"second": {"key": "k"}, "first": {"key": "k"}, "other": {"key": "o"}}
 ROWS = {"lines": {"first": 1, "second": 2, "other": 4}, "refused": [{"line": 3, "id": "bad", "why": "no goal"}]}
 PARAMS = {
     "cells": [["team", 1, name] for name in GOALS], "goals": [*GOALS], "scenarios": {"team": TEAM}, "budget": BUDGET,
+    "shared": SHARED, "bank": "bank.jsonl",
 }  # fmt: skip
 
 
@@ -32,7 +33,7 @@ def compare_in(place: Path) -> dict[str, Any]:
     summaries = dict.fromkeys(GOALS, summary)
     reads = {
         "summaries": files(place, summaries, ".summary.json"), "goals": files(place, GOALS),
-        PLACES: files(place, {"rows": ROWS}),
+        PLACES: files(place, {"rows": ROWS}), "toolchain.json": files(place, {"toolchain": LEAN}),
     }  # fmt: skip
     target = Target("x:compare", "compare", (), (), PARAMS)
     compare(Given(target, reads, {port: [str(place / port)] for port in OF_COMPARE}))
@@ -51,3 +52,8 @@ def test_of_equal_statements_one_counts_and_the_rest_is_told(tmp_path: Path) -> 
     assert {row["goal"]: (row["status"], row["solved"]) for row in rows} == {
         "first": ("solved", "1"), "other": ("solved", "1"), "second": ("refused", "0"),
     }  # fmt: skip
+
+
+def test_a_comparison_says_with_what_it_was_made(tmp_path: Path) -> None:
+    found = compare_in(tmp_path)
+    assert [found[part] for part in ("lean", "bank", "shared")] == [LEAN, "bank.jsonl", SHARED]

@@ -11,11 +11,12 @@ from pipeline.banks.settings import LeanKeys
 from pipeline.build.tree_flags import given, options
 from pipeline.core.graph import Graph, Target
 from pipeline.core.recipe import LIMITS
+from pipeline.mcts.comparison.spoken import of_scenario, spoken
 from pipeline.mcts.distributed import Team
 from pipeline.mcts.flags import FLAGS
 from pipeline.mcts.interventions import Block, Delay, Interventions
 from pipeline.mcts.model import ALL_SUCCESSES, EXPLORE, UCT, Budget, Expansion, Maths, Rules
-from pipeline.mcts.plan import plan
+from pipeline.mcts.plan import plan, settings, shared
 from pipeline.mcts.read import read
 from pipeline.mcts.settings import Guides, MctsSpec
 from pipeline.mcts.steering import UNOBSERVED, Steering
@@ -100,6 +101,36 @@ def test_a_comparison_tells_a_seed_of_blocks_or_delays_where_one_is_given() -> N
         assert [told["block"].get("seed"), told["delay"].get("seed")] == [
             int(given.partition(": ")[2]) if given else None for given in (block, delay)
         ]
+
+
+@pytest.mark.usefixtures("place")
+def test_what_all_searches_share_is_told_as_keys_of_the_spec() -> None:
+    asked = "selection: uct\nbackup: product\nwiden: 2\nalpha: 0.3\nexplore: 0.5\nexpansion_policy: all-successes\n"
+    asked += "attempts: 2\npriors: ledger\nas_of: spring\nrewards: printed\n"
+    for text in (asked, ""):
+        asked_for = spec(LEAST + "mode: centralized\n" + text)
+        found = shared(asked_for)
+        again = spec(LEAST + "mode: centralized\n" + "".join(f"{key}: {value}\n" for key, value in found.items()))
+        assert (again.rules, again.guides) == (asked_for.rules, asked_for.guides)
+    assert found["priors"] == "moves"
+    [compare] = [each for each in targets("mode: centralized\n") if each.stage == "compare"]
+    assert (compare.params["shared"], compare.params["bank"]) == (found, "bank.jsonl")
+    assert dict(compare.reads)["toolchain.json"] == ("runs/x/toolchain.json",)
+
+
+@pytest.mark.usefixtures("place")
+def test_a_page_tells_a_scenario_as_a_spec_would() -> None:
+    """Without what is as it is by default; what it tells would be the same scenario."""
+    team = "mode: distributed\nagents: 2\ninflight: 1\n"
+    real = f"{team}virtual_loss: 0.5\ndeterministic_inference: false\ndelay: {{prob: 0.1, duration: 0, seed: 0}}\n"
+    blocked = f"{team}virtual_loss: 1\nblock: {{fraction: 0.5, duration: -1}}\n"
+    told = []
+    for text in (team + EVERYTHING, real, blocked, "mode: centralized\n"):
+        [scenario] = spec(LEAST + text).scenarios
+        told.append(spoken(of_scenario(settings(scenario))))
+        [again] = spec(f"{LEAST}scenarios: {{{scenario.name}: {{{told[-1]}}}}}\n").scenarios
+        assert again[:-1] == scenario[:-1]
+    assert told[2:] == ["mode: distributed, agents: 2, inflight: 1, block: {fraction: 0.5}", "mode: centralized"]
 
 
 def test_flags_say_what_keys_say(place: Project) -> None:

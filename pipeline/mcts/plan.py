@@ -95,10 +95,20 @@ def _compare(spec: MctsSpec) -> Target:
         "goals": [*spec.goals],
         "scenarios": {each.name: settings(each) for each in spec.scenarios},
         "budget": spec.rules.budget._asdict(),
+        "shared": shared(spec),
+        "bank": spec.bank,
     }
     summaries = tuple(cell.path(spec.name, "summary.json") for cell in asked)
-    reads = {"summaries": summaries, "goals": _paths(spec, "goals"), PLACES: _own(spec, PLACES)}
+    own = {name: _own(spec, name) for name in (PLACES, "toolchain.json")}
+    reads = {"summaries": summaries, "goals": _paths(spec, "goals"), **own}
     return _target(spec, COMPARE, reads, {port: _own(spec, port) for port in OF_COMPARE}, params)
+
+
+def shared(spec: MctsSpec) -> dict[str, Any]:
+    """Of what decides a search that which is the same for all scenarios, as a spec calls it."""
+    policy, attempts = spec.rules.expansion
+    guides = {key: word for key, word in spec.guides._asdict().items() if word}
+    return {**spec.rules.maths._asdict(), "expansion_policy": policy, "attempts": attempts, **guides}
 
 
 def settings(scenario: Scenario) -> dict[str, Any]:

@@ -16,7 +16,9 @@ from pipeline.mcts.refusing import refusals
 
 def compare(job: Papers) -> None:
     params, searches = job.target.params, searches_of(job)
-    told = compared(params["scenarios"], searches, Run(params["budget"], load(read(job, PLACES))["refused"]))
+    lean, malformed = load(read(job, "toolchain.json")), load(read(job, PLACES))["refused"]
+    run = Run(params["budget"], params["shared"], lean, params["bank"], malformed)
+    told = compared(params["scenarios"], searches, run)
     # scenarios in the order of the spec, which sorted keys would lose
     write(written(job, "comparison.json"), json.dumps(told, indent=1, ensure_ascii=False) + "\n")
     write(written(job, "comparison.csv"), table(searches))

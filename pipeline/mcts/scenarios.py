@@ -7,19 +7,10 @@ from typing import Any, NamedTuple, NoReturn
 
 from pipeline.mcts.interventions import Block, Delay, Interventions
 from pipeline.mcts.journal import DISTRIBUTED, REAL_TIME, VIRTUAL_TIME
+from pipeline.mcts.keys import BLOCK, DELAY, NEEDED, STEERING
 from pipeline.mcts.options import OPTIONS
 from pipeline.mcts.settings import Scenario
 from pipeline.mcts.steering import UNOBSERVED, Steering
-
-NEEDED = ("agents", "inflight")
-# key -> field
-STEERING = {"reservation": "counting", "history_cache": "refresh"} | {
-    key: key for key in (*NEEDED, "virtual_loss", "depth_bias", "path_bias")
-}
-BLOCK = {key: key for key in ("fraction", "duration", "seed", "unfreeze_after", "unfreeze_prob")} | {
-    "immovable_fraction": "immovable"
-}
-DELAY = {key: key for key in Delay._fields}
 
 
 class Words(NamedTuple):

@@ -18,9 +18,13 @@ SHOWN = 10  # scenarios in a line
 
 
 class Run(NamedTuple):
-    """What its searches do not say themselves.  `malformed`: rows of the bank that are none, by line."""
+    """What its searches do not say themselves.  `shared`: by what all are made, as the spec calls it; `malformed`: rows
+    of the bank that are none, by line."""
 
     budget: Mapping[str, int | None]
+    shared: Mapping[str, Any]
+    lean: Mapping[str, str]
+    bank: str
     malformed: Sequence[Record] = ()
 
 
@@ -35,7 +39,10 @@ def compared(scenarios: Mapping[str, Settings], searches: Sequence[Record], run:
         "goals": sorted({each["goal"] for each in counted(searches)}),
         "seeds": sorted({each["seed"] for each in counted(searches)}),
         "refused": [*_malformed(run), *_refused(searches)],
+        "lean": dict(run.lean),
+        "bank": run.bank,
         "budget": dict(run.budget),
+        "shared": dict(run.shared),
         "confidence": CONFIDENCE,
         "first": first,
         "scenarios": told,

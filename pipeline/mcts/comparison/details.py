@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
-from typing import Any
 
 from pipeline.banks.pages.framing import table
 from pipeline.core.words import plural
 from pipeline.mcts.comparison.intervals import Estimate
 from pipeline.mcts.comparison.measures import OUTCOMES
 from pipeline.mcts.comparison.searches import Record
+from pipeline.mcts.comparison.spoken import of_scenario, spoken
 from pipeline.mcts.comparison.wording import NONE, amount, parts, share
 
 
@@ -98,18 +98,10 @@ def goals(comparison: Record) -> Iterator[str]:
 
 def settings(comparison: Record) -> Iterator[str]:
     yield "<h2>Scenarios</h2>"
-    rows = (
-        [escape(name), escape(", ".join(_flat(each["settings"])))] for name, each in comparison["scenarios"].items()
-    )
+    yield note("As a spec would have them; what is not said is as it is by default.")
+    every = comparison["scenarios"].items()
+    rows = ([escape(name), escape(spoken(of_scenario(each["settings"])))] for name, each in every)
     yield table(("scenario", "settings"), rows)
-
-
-def _flat(settings: Mapping[str, Any], within: str = "") -> Iterator[str]:
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{within}{name}.")
-        else:
-            yield f"{within}{name} {'none' if value is None else value}"
 
 
 def refused(rows: Sequence[Record]) -> Iterator[str]:

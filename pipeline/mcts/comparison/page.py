@@ -12,12 +12,13 @@ from pipeline.mcts.comparison import charts
 from pipeline.mcts.comparison.comparing import headline
 from pipeline.mcts.comparison.details import cell, effort, goals, iterations, note, outcomes, refused, settings
 from pipeline.mcts.comparison.searches import Record
+from pipeline.mcts.comparison.spoken import spoken
 from pipeline.mcts.comparison.wording import NONE, amount, points, ratio, share
 
 NAMED = 20  # goals in a list; all are in comparison.json
 STYLE = """
 figure { margin: 1rem 0; } figcaption, .note, small { opacity: .8; } h2 { margin-top: 2.2rem; }
-td:first-child, small { white-space: nowrap; } details { margin: .3rem 0; }
+.made { opacity: .8; font-size: .85em; } td:first-child, small { white-space: nowrap; } details { margin: .3rem 0; }
 @media (max-width: 60rem) { table { display: block; overflow-x: auto; } }
 """
 SEEDLESS = "With one seed nothing is known of what another would give: there are no intervals."
@@ -41,6 +42,9 @@ def _about(comparison: Record) -> Iterator[str]:
     seeds = ", ".join(map(str, comparison["seeds"]))
     yield f"<p>Each search may spend {escape(spent)}; seeds: {seeds or NONE}. Only proofs that held when checked count."
     yield f"{SEEDLESS if len(comparison['seeds']) == 1 else escape(INTERVALS)}</p>"
+    lean = comparison["lean"]
+    made = f"Lean: {lean['version']} ({lean['backend']}); bank: {comparison['bank']}; {spoken(comparison['shared'])}."
+    yield f'<p class="made">{escape(made)}</p>'
 
 
 def _figure(picture: str, caption: str) -> str:
