@@ -39,8 +39,8 @@ def parted(place: Path, *asked: str) -> list[dict[str, object]]:
 
 
 def test_a_row_has_what_decides_its_search_and_no_more(tmp_path: Path) -> None:
-    two = {"id": "two", "text": "2 = 2", "context": ["open Nat"]}
-    assert parted(tmp_path, "two", "one") == [two, {"id": "one", "text": "1 = 1", "context": []}]
+    two = {"text": "2 = 2", "context": ["open Nat"]}
+    assert parted(tmp_path, "two", "one") == [two, {"text": "1 = 1", "context": []}]
 
 
 def test_a_bank_that_became_another_since_the_run_was_planned_is_no_mistake_of_ours(tmp_path: Path) -> None:

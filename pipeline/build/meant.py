@@ -26,6 +26,8 @@ def meant(command: str, words: Sequence[str], kind: str) -> Meant:
     command, or the only one there is."""
     if words and words[0].endswith(".jsonl"):
         return Meant("", words[0], _alone(kind, words[0]))
+    if not words and not os.path.isdir("specs"):
+        project.specs()  # says where there is one
     runs = dict(runs_of(kind))
     if words and words[0] not in runs:
         project.load(words)  # says what is wrong with the name, unless it is another kind of run

@@ -12,7 +12,7 @@ from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, FAILED, RECALLED, Outcome
 from pipeline.mcts.comparison.comparing import headline
 from pipeline.mcts.drafts import path_of
-from pipeline.mcts.plan import COMPARE, GOAL, SEARCH
+from pipeline.mcts.plan import COMPARE, GOAL, SEARCH, name_of
 
 
 class Follower:
@@ -33,7 +33,7 @@ class Follower:
         if target.stage == COMPARE:
             self._compared = target
         elif target.stage == GOAL and (why := load(written_by(target, "goal.json")).get("refused")):
-            self._refused.append(f"{_goal_of(target)}: {why}")
+            self._refused.append(f"{name_of(target)}: {why}")
 
     def over(self, stopped: bool) -> str:
         return "".join([*refused(self._refused), *self._results()])
@@ -45,7 +45,3 @@ class Follower:
 
 
 follower = Follower
-
-
-def _goal_of(target: Target) -> str:
-    return target.name.partition(":")[2].partition(".")[2]
