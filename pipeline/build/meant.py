@@ -58,8 +58,7 @@ def _specs() -> Mapping[str, str]:
 def plans_of(run: str, kind: str, meant: Meant, spec: Any, targets: Sequence[Target]) -> dict[str, RunPlan]:
     """Its plan, made each time it is asked for, and those of the runs that it reads from."""
     plan = project.unsaved(run, kind, meant.path, spec, targets)
-    if not plan.needs:
-        return {run: plan}
-    known = _specs()
-    plan = plan._replace(needs=tuple(need for need in plan.needs if need in known))
-    return {**project.load(plan.needs), run: plan}
+    if plan.needs:
+        known = _specs()
+        plan = plan._replace(needs=tuple(need for need in plan.needs if need in known))
+    return {**(project.load(plan.needs) if plan.needs else {}), run: plan}
