@@ -35,6 +35,10 @@ FRONT = re.compile(r"\((?:rotate_left (\d+); )?rename_i hyp\)")
 During = Callable[[str, Stop], object]
 
 
+class Killed(Exception):
+    """The process ended while it was asked; another one is there."""
+
+
 class TableLean:
     """Each goal has a hypothesis without a name.  `count`: what was asked and answered."""
 
@@ -55,7 +59,7 @@ class TableLean:
         """The goals come in the order of the script: each line is about the first that is left."""
         try:
             self.during("check", stop or threading.Event())
-        except LeanCrash as error:
+        except (Killed, LeanCrash) as error:
             return LeanError(str(error), "crash")
         goals: tuple[str, ...] = (next(iter(self.world.table)),)
         for line in [line.lstrip("· ") for line in script if not line.endswith("rename_i hyp")]:
@@ -87,7 +91,10 @@ class TableSession:
     def run_tac(self, state: TacticState, tactic: str, timeout: float, heartbeats: int = HEARTBEATS) -> TacticResult:
         with self.alone():
             tactic = tactic.removeprefix("focus ")
-            self.lean.during("front" if FRONT.fullmatch(tactic) else tactic, self.stop)
+            try:
+                self.lean.during("front" if FRONT.fullmatch(tactic) else tactic, self.stop)
+            except Killed:
+                return LeanError("it ended", "crash")
             self.lean.counted("run")
             return self.left(state, tactic)
 

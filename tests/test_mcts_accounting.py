@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 from conftest import Project
-from mcts_worlds import World, played, rules
+from mcts_worlds import World, played
 
 from pipeline.banks.records import save
 from pipeline.build import project as projects
 from pipeline.core.graph import Target
+from pipeline.mcts.as_json import rules_from_json
 from pipeline.mcts.plan import SEARCH
 from pipeline.mcts.tally import Tally
 from pipeline.mcts.trace import line
@@ -25,7 +26,7 @@ def recorded(project: Project, run: str) -> None:
     project.spec(run, SPEC)
     project.write("bank.jsonl", '{"id": "one.first", "goal": "1 = 1"}\n')
     (target,) = searches(run)
-    played_ = played(WORLD, rules(20))
+    played_ = played(WORLD, rules_from_json(target.params["rules"]["rules"]))
     tally = Tally()
     for told in played_.trace:
         tally.hear(told)
@@ -78,3 +79,57 @@ def test_a_journal_that_is_no_text_any_more_differs(place: Project) -> None:
     path.write_bytes(path.read_bytes().replace(b"skip", b"sk\xffp", 1))
     said = place.call("replay", "x")
     assert (said.code, "journal.jsonl:" in said.out) == (1, True), said
+
+
+WHERE = "runs/x/searches/centralized/0/one.first"
+DAMAGE = {
+    "journal.jsonl": ["", "[" * 100_000],
+    "run_config.json": ["{}", "[]", '{"rules', ""],
+    "one.first_mcts_trace.jsonl": ["", "{}\n"],
+}
+
+
+@pytest.mark.parametrize(("name", "content"), [(name, each) for name, all_ in DAMAGE.items() for each in all_])
+def test_what_is_damaged_is_a_difference(place: Project, name: str, content: str) -> None:
+    recorded(place, "x")
+    place.write(f"{WHERE}/{name}", content)
+    said = place.call("replay", "x")
+    assert (said.code, said.err, f"{WHERE}/{name}:1" in said.out) == (1, "", True), said
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_what_is_missing_is_a_difference(place: Project, name: str) -> None:
+    recorded(place, "x")
+    (place.root / WHERE / name).unlink()
+    said = place.call("replay", "x")
+    assert (said.code, said.out.count("\n")) == ((2, 0) if name == "journal.jsonl" else (1, 2)), said
+
+
+def test_a_line_more_or_less_of_a_trace_is_a_difference(place: Project) -> None:
+    recorded(place, "x")
+    path = place.root / WHERE / "one.first_mcts_trace.jsonl"
+    whole = path.read_text()
+    for changed in (f"{whole}\n", whole[: whole.rstrip().rfind("\n") + 1]):
+        path.write_text(changed)
+        assert place.call("replay", "x").code == 1
+
+
+def test_a_journal_of_other_rules_than_were_recorded_is_a_difference(place: Project) -> None:
+    recorded(place, "x")
+    path = place.root / WHERE / "journal.jsonl"
+    path.write_text(path.read_text().replace('"iterations":2000', '"iterations":1000000'))
+    assert f"{WHERE}/run_config.json:1: recorded" in place.call("replay", "x").out
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("summary.json", "{}"), ("summary.json", '{"sta'), ("one.first_mcts_trace.jsonl", "{}\n"),
+     ("one.first_mcts_trace.jsonl", "[" * 100_000)],
+)  # fmt: skip
+def test_what_is_damaged_is_told_when_it_is_to_be_explained(place: Project, name: str, content: str) -> None:
+    recorded(place, "x")
+    place.write(f"{WHERE}/{name}", content)
+    said = place.call("explain", "x:one.first")
+    assert (said.code, said.err.count("\n")) == (2, 1), said
+    assert f"{WHERE}/{name}" in said.err
+    assert "damaged" in said.err

@@ -42,6 +42,8 @@ def test_lines_of_another_search_are_dropped(whole: Path) -> None:
     assert kept(whole, whose="you") == ["new"]
 
 
-def test_what_is_damaged_is_read_as_something_else_and_not_refused(whole: Path) -> None:
-    whole.write_bytes(whole.read_bytes().replace("∀".encode(), b"\xff"))
-    assert kept(whole) == ['{"a":"\ufffd"}', *LINES[1:]]
+def test_from_a_line_on_that_is_no_text_any_more_all_is_done_again(whole: Path) -> None:
+    content = whole.read_bytes()
+    whole.write_bytes(content.replace("\u2028".encode(), b"\xff"))
+    assert kept(whole, *LINES[1:]) == LINES[:1]
+    assert whole.read_bytes() == content

@@ -36,8 +36,8 @@ def parted(place: Path, *asked: str) -> list[dict[str, object]]:
 
 
 def test_a_row_has_what_decides_its_search_and_no_more(tmp_path: Path) -> None:
-    two = {"id": "two", "text": "2 = 2", "context": ["open Nat"]}
-    assert parted(tmp_path, "two", "one") == [two, {"id": "one", "text": "1 = 1", "context": []}]
+    two = {"text": "2 = 2", "context": ["open Nat"]}
+    assert parted(tmp_path, "two", "one") == [two, {"text": "1 = 1", "context": []}]
 
 
 def test_of_a_bank_the_lines_of_goals_and_the_rows_that_are_none_are_kept(tmp_path: Path) -> None:

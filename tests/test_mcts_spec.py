@@ -186,6 +186,7 @@ MISTAKES = {
     "mode: centralized\nrewards: model\n": ("another seam", "specs/x.yaml:4: rewards 'model' is not built yet"),
     "mode: centralized\nas_of: today\n": ("no ledger", "specs/x.yaml:4: as_of: it says when the ledger was read"),
     "mode: centralized\nwiden: 0\n": ("no widening", "specs/x.yaml:4: widen: expected a number above 0"),
+    "mode: centralized\nblock: {}\n": ("an empty block", "specs/x.yaml:4: block: it says nothing; leave it out"),
     "mode: centralized\ncalls: 0\n": ("no calls", "specs/x.yaml:4: calls: expected a whole number"),
 }
 
@@ -214,6 +215,7 @@ def test_a_mistake_is_told_with_its_place_and_what_would_be_right(place: Project
             "--mcts-mode distributed --mcts-agents 1 --mcts-inflight 1 --mcts-block-fraction 0.1 --mcts-reroute-max 2",
             "--mcts-reroute-max means nothing without --mcts-reroute-blocked",
         ),
+        ("--mcts-mode ...", "--mcts-mode: '...' cannot be read"),
         ("--mcts-expansion-policy any", "--mcts-expansion-policy: 'any' is unknown"),
     ],
 )
@@ -238,6 +240,12 @@ def test_there_is_a_target_for_each_goal_scenario_and_seed() -> None:
     ]
     [compare] = [target for target in found if target.stage == "compare"]
     assert [len(dict(compare.reads)[port]) for port in ("summaries", "goals")] == [len(searches), 2] == [8, 2]
+
+
+def test_more_searches_than_anybody_wants_are_a_mistake(place: Project) -> None:
+    names = ", ".join(f"s{n}: {{mode: centralized}}" for n in range(200))
+    told = said(place, f"{LEAST}seeds: 1000\nscenarios: {{{names}}}\n")
+    assert "make 600,000 searches; at most 100,000" in told
 
 
 @pytest.mark.usefixtures("place")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mcts_leans import BOUND, GOAL, During, Hanging, TableLean, guide
+from mcts_leans import BOUND, GOAL, During, Hanging, Killed, TableLean, guide
 from mcts_worlds import TIMES, World, expansions, maths, rules, team, teams
 
 from pipeline.edge.lean.model import Interrupted, LeanCrash, LeanStartError, Stop
@@ -299,3 +299,24 @@ def test_a_stop_interrupts_all_sessions(time: str) -> None:
 
 def test_one_controller_opens_one_session() -> None:
     assert Search(FORK, rules(9)).run(4).count["opened"] == 1
+
+
+def killed_once() -> During:
+    """At the first time of each thing that is done."""
+    done: set[str] = set()
+
+    def during(what: str, _stop: Stop) -> None:
+        if what != "open" and what not in done:
+            done.add(what)
+            raise Killed
+
+    return during
+
+
+@FEW
+@given(bushes, ones)
+def test_a_process_that_is_killed_decides_nothing(world: World, by: Rules) -> None:
+    """Neither what applies, nor whether a goal gets names, nor whether a proof holds."""
+    whole, killed = Search(world, by).run(1), Search(world, by, during=killed_once()).run(1)
+    assert (killed.lines, killed.trace) == (whole.lines, whole.trace)
+    assert killed.found == whole.found

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from proof_searches import goal
 
-from pipeline.banks.records import as_record
+from pipeline.banks.checking import why_not
+from pipeline.banks.records import theorem_of
 from pipeline.edge.lean.model import LeanError, Session, Stop, TacticState, Theorem
 from pipeline.proof.keeping import Tried
 from pipeline.proof.model import Result
 from pipeline.proof.page import page
 from pipeline.proof.proving import Sample, proof
-from pipeline.proof.reporting import why_not
 from pipeline.proof.results import PROVED, counted, headline, pass_at_k, quantile, results, script, table
 from pipeline.proof.trials import EXHAUSTED, FRONTIER, LIGHT, SOLVED, Standing, Trial
 
@@ -122,7 +122,7 @@ class Failing:
 )
 def test_the_last_check_is_made_again_where_a_process_came_to_its_end(kinds: list[str], why: str) -> None:
     lean = Failing(*kinds)
-    assert why_not(lean, {"of": as_record(goal(0)), "tactics": ["rfl"]}) == why
+    assert why_not(lean, theorem_of(goal(0)), ["rfl"]) == why
     assert not lean.kinds
 
 

@@ -26,6 +26,8 @@ def meant(command: str, words: Sequence[str], kind: str) -> Meant:
     command, or the only one there is."""
     if words and words[0].endswith(".jsonl"):
         return Meant("", words[0], _alone(kind, words[0]))
+    if not words and not os.path.isdir("specs"):
+        project.specs()  # says where there is one
     runs = dict(runs_of(kind))
     if words and words[0] not in runs:
         project.load(words)  # says what is wrong with the name, unless it is another kind of run
@@ -56,6 +58,7 @@ def _specs() -> Mapping[str, str]:
 def plans_of(run: str, kind: str, meant: Meant, spec: Any, targets: Sequence[Target]) -> dict[str, RunPlan]:
     """Its plan, made each time it is asked for, and those of the runs that it reads from."""
     plan = project.unsaved(run, kind, meant.path, spec, targets)
-    known = _specs()
-    plan = plan._replace(needs=tuple(need for need in plan.needs if need in known))
+    if plan.needs:
+        known = _specs()
+        plan = plan._replace(needs=tuple(need for need in plan.needs if need in known))
     return {**(project.load(plan.needs) if plan.needs else {}), run: plan}

@@ -56,7 +56,10 @@ def _read(command: str, flag: Flag, value: str | bool) -> Given:
     if isinstance(value, bool):
         return Given(flag, value, name if value else f"--no-{name[2:]}")
     text = value if _PLAIN.fullmatch(value) else json.dumps(value)
-    item = Typed(command, parse(text.encode(), command).node)
+    try:
+        item = Typed(command, parse(text.encode(), command).node)
+    except SpecError as error:
+        raise SpecError(f"{command}: {name}: '{value}' cannot be read; write a plain value") from error
     return Given(flag, flag.read(item, name), f"{name} {value}")
 
 

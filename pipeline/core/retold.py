@@ -66,7 +66,7 @@ def _readable(number: int, recorded: str) -> Iterator[None]:
     """A line that speaks of what is not there was edited, or is of another version."""
     try:
         yield
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, RecursionError, TypeError, ValueError) as error:
         raise Differs(Difference(number, recorded, f"{type(error).__name__}: {error}")) from error
 
 

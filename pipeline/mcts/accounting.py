@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from pipeline.banks.records import Record, load
@@ -24,46 +25,80 @@ def replay(run: str, targets: Sequence[Target]) -> Record:
     there = [target for target in searches if os.path.exists(_path(target, "journal.jsonl"))]
     if not there:
         raise SpecError(f"{run}: nothing is recorded of it yet; `coppice {run}` builds it")
-    counts, differences = 0, []
-    for target in there:
-        lines = _lines(_path(target, "journal.jsonl"))
-        counts += len(lines)
-        differences += _differences(target, lines)
+    found = [each for target in there for each in _differences(target)]
     return {
         "run": run,
         "searches": len(there),
         "missing": len(searches) - len(there),
-        "decisions": counts,
-        "same": not differences,
+        "decisions": sum(len(_lines(_path(target, "journal.jsonl"))) for target in there),
+        "same": not found,
         "edited": sum(_edited(target) for target in there),
-        "differences": differences,
+        "differences": found,
     }
 
 
-def _differences(target: Target, lines: Sequence[str]) -> list[Record]:
-    """Of a goal that was refused there is nothing."""
+def _differences(target: Target) -> list[Record]:
+    """The first of a search."""
+    for port, look in LOOKS.items():
+        path = _path(target, port)
+        try:
+            found = look(target, path)
+        except (OSError, SpecError) as error:
+            found = [Difference(1, "", getattr(error, "strerror", None) or str(error))]
+        if found:
+            return [{"path": path, **each._asdict()} for each in found]
+    return []
+
+
+def _configured(target: Target, path: str) -> list[Difference]:
+    """Whether the journal begins with the rules that were recorded."""
+    config, lines = _loaded(path), _lines(_path(target, "journal.jsonl"))
     if not lines:
         return []
-    path, found = _path(target, "journal.jsonl"), decided_again(lines)
-    if not found:
-        path, found = _path(target, TRACE), _folded(lines, _lines(_path(target, TRACE)))
-    return [{"path": path, **each._asdict()} for each in found]
+    begun = json.loads(lines[0])
+    rules = {name: begun[name] for name in ("mode", "rules", "team", "time") if name in begun}
+    return [] if rules == config.get("rules") else [Difference(1, str(config.get("rules")), lines[0])]
 
 
-def _folded(journal: Sequence[str], trace: Sequence[str]) -> list[Difference]:
+def _decided(target: Target, path: str) -> list[Difference]:
+    """Of a goal that was refused there is nothing to be decided."""
+    lines = _lines(path)
+    refused = _loaded(_path(target, "summary.json")).get("status") == REFUSED
+    return decided_again(lines) if lines or not refused else []
+
+
+def _folded(target: Target, path: str) -> list[Difference]:
     """Where the trace is not the one of the journal."""
-    now = traced(journal)
-    for n in range(max(len(now), len(trace))):
-        recorded, told = (each[n] if n < len(each) else "" for each in (trace, now))
-        if recorded != told:
-            return [Difference(n + 1, recorded, told)]
-    return []
+    journal = _lines(_path(target, "journal.jsonl"))
+    pairs = enumerate(zip_longest(_lines(path), traced(journal) if journal else []), 1)
+    return [Difference(number, then or "", now or "") for number, (then, now) in pairs if then != now][:1]
+
+
+LOOKS: Mapping[str, Callable[[Target, str], list[Difference]]] = {
+    "journal.jsonl": _decided,
+    "run_config.json": _configured,
+    TRACE: _folded,
+}
 
 
 def _edited(target: Target) -> bool:
     """Was it decided by other rules or guides than the spec has today?"""
-    config = load(_path(target, "run_config.json"))
-    return any(config[name] != target.params[name] for name in ("rules", "guides"))
+    try:
+        config = _loaded(_path(target, "run_config.json"))
+    except (OSError, SpecError):
+        return False  # which is a difference
+    return any(config.get(name) != target.params[name] for name in ("rules", "guides"))
+
+
+def _loaded(path: str) -> Record:
+    """What a search recorded; what is no record any more is a line for people."""
+    try:
+        found = load(path)
+    except (ValueError, RecursionError) as error:
+        raise SpecError(f"{path}: damaged: {error}; remove it, and build it again") from error
+    if not isinstance(found, dict):
+        raise SpecError(f"{path}: damaged: no object; remove it, and build it again")
+    return found
 
 
 def agrees(replay: Mapping[str, Any]) -> bool:
@@ -92,7 +127,7 @@ def explain(run: str, targets: Sequence[Target], word: str) -> Record:
     if name not in goals:
         raise SpecError(f"{run}: no goal '{name}' is searched{instead(name, goals)}")
     searches = [
-        {"scenario": scenario, "seed": seed, **load(_path(target, "summary.json")), **_end(target)}
+        {"scenario": scenario, "seed": seed, **_summary(target), **_end(target)}
         for scenario, seed, target in goals[name]
         if os.path.exists(_path(target, "summary.json"))
     ]
@@ -101,11 +136,24 @@ def explain(run: str, targets: Sequence[Target], word: str) -> Record:
     return {"run": run, "goal": name, "searches": searches}
 
 
+def _summary(target: Target) -> Record:
+    path = _path(target, "summary.json")
+    found = _loaded(path)
+    for name in ("status", "verified", "error", "to_proof", "reasons", "script", "iterations", "calls", "nodes"):
+        if name not in found:
+            raise SpecError(f"{path}: damaged: '{name}' is missing; remove it, and build it again")
+    return found
+
+
 def _end(target: Target) -> Record:
     """Where the last iteration went."""
-    lines = _lines(_path(target, TRACE))
-    last = json.loads(lines[-1]) if lines else {"reason": "", "selected_path": []}
-    return {"last": {name: last[name] for name in ("reason", "selected_path")}}
+    path = _path(target, TRACE)
+    lines = _lines(path)
+    try:
+        last = json.loads(lines[-1]) if lines else {"reason": "", "selected_path": []}
+        return {"last": {name: last[name] for name in ("reason", "selected_path")}}
+    except (KeyError, RecursionError, TypeError, ValueError) as error:
+        raise SpecError(f"{path}:{len(lines)}: damaged: {error}; remove it, and build it again") from error
 
 
 def explain_lines(explained: Mapping[str, Any]) -> Sequence[str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import IO
 
 from pipeline.core.graph import Target
 from pipeline.edge import state
-from pipeline.mcts.journal import lines_of
 
 
 def path_of(target: Target) -> str:
@@ -27,11 +27,11 @@ class Draft:
             self.begin()
 
     def _whole(self) -> list[str]:
-        """A line that was being written when all ended is cut off."""
-        content = self._file.read()
-        whole = content[: content.rfind(b"\n") + 1]
-        self._file.truncate(len(whole))
-        return lines_of(whole)
+        """A line that was being written when all ended is cut off, and so is all from a line on that is no text."""
+        lines = self._file.read().split(b"\n")[:-1]
+        whole = [*takewhile(_is_text, lines)]
+        self._file.truncate(sum(map(len, whole)) + len(whole))
+        return [line.decode() for line in whole]
 
     def begin(self) -> None:
         """From nothing."""
@@ -46,6 +46,14 @@ class Draft:
     def _put(self, line: str) -> None:
         self._file.write(line.encode() + b"\n")
         self._file.flush()
+
+
+def _is_text(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 @contextmanager

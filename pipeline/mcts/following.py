@@ -13,14 +13,14 @@ from pipeline.core.outcome import BUILT, FAILED, RECALLED, Outcome
 from pipeline.goals.bank import told
 from pipeline.mcts.comparison.comparing import headline
 from pipeline.mcts.drafts import path_of
-from pipeline.mcts.plan import COMPARE, GOAL, PLACES, ROWS, SEARCH
+from pipeline.mcts.plan import COMPARE, GOAL, PLACES, ROWS, SEARCH, name_of
 from pipeline.mcts.refusing import refusals
 
 
 class Follower:
     def __init__(self, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> None:
         self._rows = next((target for target in targets if target.stage == ROWS), None)
-        self._goals = {_goal_of(target): target for target in targets if target.stage == GOAL}
+        self._goals = {name_of(target): target for target in targets if target.stage == GOAL}
         self._compared: Target | None = None
         self._reread = False  # the bank
         self._looked: set[str] = set()  # goals that were looked at now
@@ -40,7 +40,7 @@ class Follower:
         elif target.stage == ROWS:
             self._reread = True
         elif target.stage == GOAL:
-            self._looked.add(_goal_of(target))
+            self._looked.add(name_of(target))
 
     def over(self, stopped: bool) -> str:
         return "".join([*refused([*self._refused()]), *self._results()])
@@ -64,7 +64,3 @@ class Follower:
 
 
 follower = Follower
-
-
-def _goal_of(target: Target) -> str:
-    return target.name.partition(":")[2].partition(".")[2]

@@ -12,11 +12,11 @@ from pipeline.edge.job import Job, Papers, StageFailed, read, written
 from pipeline.edge.ledger.reading import Reader
 from pipeline.goals.bank import read_bank
 from pipeline.goals.model import Bank
-from pipeline.mcts.plan import PLACES
+from pipeline.mcts.plan import PLACES, name_of
 from pipeline.mcts.priors import shares as shares_of
 
 # Of a row, what decides a search; the rest may be edited.
-OF_ROW = ("id", "text", "context")
+OF_ROW = ("text", "context")
 
 
 def rows(job: Papers) -> None:
@@ -35,7 +35,7 @@ def rows(job: Papers) -> None:
 def goal(job: Job) -> None:
     """With its key; or why the row is no goal."""
     row = load(read(job, "row"))
-    found = checked(Bank((goal_of(row),)), shared(job))
+    found = checked(Bank((goal_of({**row, "id": name_of(job.target)}),)), shared(job))
     told = [{"refused": each.why} for each in found.refused] or [{**row, "key": each.key} for each in found.goals]
     save(written(job, "goal.json"), told[0])
 

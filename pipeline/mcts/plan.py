@@ -49,6 +49,12 @@ def plan(spec: MctsSpec) -> Iterator[Target]:
     yield _compare(spec)
 
 
+def name_of(target: Target) -> str:
+    """The goal that it is about."""
+    stage, _, rest = target.name.partition(":")[2].partition(".")
+    return rest if stage == GOAL else rest.split(".", 2)[2]
+
+
 def cells(spec: MctsSpec) -> Iterator[Cell]:
     for scenario in spec.scenarios:
         for seed in spec.seeds:

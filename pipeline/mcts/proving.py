@@ -10,6 +10,7 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict
 from typing import NamedTuple
 
+from pipeline.banks.checking import why_not
 from pipeline.edge.lean.model import Interrupted, Lean, Stop, Theorem
 from pipeline.mcts import limits, scripts
 from pipeline.mcts.distributed import Team
@@ -116,7 +117,7 @@ def written(tree: Tree, trying: Trying) -> tuple[str, ...]:
 
 def judged(theorem: Theorem, lean: Lean, script: Sequence[str], stop: Stop | None = None) -> str:
     """What is wrong with a proof as a whole, in an environment that nothing was done in; nothing if it holds."""
-    wrong = lean.check(theorem, script, stop)
+    wrong = why_not(lean, theorem, script, stop)
     if wrong and stop is not None and stop.is_set():
         raise Interrupted
-    return f"{wrong.kind}: {wrong.error}" if wrong else ""
+    return wrong

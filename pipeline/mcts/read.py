@@ -28,6 +28,7 @@ NEEDED = ("kind", "bank")
 SELECTIONS, BACKUPS = (model.PUCT, model.UCT), (model.MINIMUM, model.PRODUCT)
 POLICIES = (model.FIRST_SUCCESS, model.ALL_SUCCESSES)
 MOST_CALLS, MOST_SEEDS, MOST_SEED, MOST_ATTEMPTS = 10_000_000, 1000, 2**31, 1000
+MOST_SEARCHES = 100_000
 BUDGET, ATTEMPTS = Budget(2000, 200), 4
 PROCESSES = 1
 
@@ -39,16 +40,20 @@ def read(item: Item, name: str) -> MctsSpec:
     top = item.fields("spec", KEYS, NEEDED)
     bank = path(top["bank"], "bank")
     goals, sources = _goals(top, bank)
+    seeds = _seeds(top["seeds"]) if "seeds" in top else (0,)
+    scenarios = read_scenarios.read(item, top)
+    if (searches := len(goals) * len(seeds) * len(scenarios)) > MOST_SEARCHES:
+        item.wrong(f"spec: goals, seeds and scenarios make {searches:,} searches; at most {MOST_SEARCHES:,}")
     return MctsSpec(
         name=name,
         line=item.line,
         bank=bank,
         goals=goals,
         lean=lean(top, LeanKeys(processes=PROCESSES)),
-        seeds=_seeds(top["seeds"]) if "seeds" in top else (0,),
+        seeds=seeds,
         rules=_rules(top),
         guides=_guides(top),
-        scenarios=read_scenarios.read(item, top),
+        scenarios=scenarios,
         ledger=path(top["ledger"], "ledger") if "ledger" in top else LEDGER,
         store=path(top["store"], "store") if "store" in top else None,
         sources=sources,

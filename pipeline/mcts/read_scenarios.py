@@ -53,6 +53,9 @@ def _scenario(name: str, where: Item, keys: Keys, before: str) -> Scenario:
 def _flat(keys: Keys, before: str) -> Iterator[tuple[str, Item]]:
     for key, item in keys.items():
         if key in GROUPS:
-            yield from ((f"{key}.{inner}", each) for inner, each in item.fields(before + key, keys_of(key)).items())
+            inner = item.fields(before + key, keys_of(key))
+            if not inner:
+                item.wrong(f"{before}{key}: it says nothing; leave it out")
+            yield from ((f"{key}.{name}", each) for name, each in inner.items())
         else:
             yield key, item

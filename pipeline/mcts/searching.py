@@ -20,7 +20,7 @@ from pipeline.mcts.as_json import rules_from_json, team_from_json
 from pipeline.mcts.drafts import Draft, opened, path_of
 from pipeline.mcts.journal import DISTRIBUTED, VIRTUAL_TIME
 from pipeline.mcts.outcomes import CODE, REFUSED, conclude, keep, refuse
-from pipeline.mcts.plan import TRACE
+from pipeline.mcts.plan import TRACE, name_of
 from pipeline.mcts.proving import Files, Found, Wanted, prove
 from pipeline.mcts.replaying import Diverged
 from pipeline.mcts.tally import Tally
@@ -46,12 +46,13 @@ def search(job: Job) -> None:
         refuse(job, goal[REFUSED])
         return
     begun, whose = time.monotonic(), identity(job)
-    wanted = wanted_of(job, goal_of(goal))
+    asked = goal_of({**goal, "id": name_of(job.target)})
+    wanted = wanted_of(job, asked)
     with opened(path_of(job.target), whose) as draft:
         found, tally = _found(job, wanted, draft)
         write(written(job, "journal.jsonl"), "".join(f"{each}\n" for each in draft.lines))
     seconds = time.monotonic() - begun
-    keep(job, goal_of(goal), whose, found, seconds)
+    keep(job, asked, whose, found, seconds)
     conclude(job, wanted.theorem, found, tally, seconds)
 
 

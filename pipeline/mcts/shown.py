@@ -29,4 +29,5 @@ def outlook(targets: Sequence[Target]) -> Sequence[str]:
     goals, seeds = len({goal for _, _, goal in cells}), len({seed for _, seed, _ in cells})
     each = params["budget"]["calls"]
     of = f"{plural(goals, 'goal')} × {plural(scenarios, 'scenario')} × {plural(seeds, 'seed')}"
-    return [f"{len(cells)} searches ({of}), at most {each} calls of Lean each, {each * len(cells)} in all"]
+    count = f"{len(cells)} search{'es' if len(cells) > 1 else ''}"
+    return [f"{count} ({of}), at most {each} calls of Lean each, {each * len(cells):,} in all"]

@@ -6,7 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from typing import NamedTuple
 
-from pipeline.edge.lean.model import LeanCrash, LeanError, Session, TacticResult, TacticState
+from pipeline.edge.lean.model import (
+    HEARTBEATS,
+    UNTOLD,
+    LeanCrash,
+    LeanError,
+    Session,
+    TacticResult,
+    TacticState,
+)
 from pipeline.mcts import limits, splitting
 from pipeline.mcts.expanding import carried_out
 from pipeline.mcts.model import Attempt, Expand, Move, Outcome, Subgoal
@@ -112,7 +120,14 @@ class Trying:
 
     def _run(self, state: TacticState, tactic: str, seconds: float) -> TacticResult:
         tactic = splitting.on_first(tactic, len(state.goals))
-        return self.session.run_tac(state, tactic, limits.by_the_clock(seconds), limits.heartbeats(seconds))
+        return self._asked(state, tactic, limits.by_the_clock(seconds), limits.heartbeats(seconds))
+
+    def _asked(self, state: TacticState, tactic: str, timeout: float, heartbeats: int = HEARTBEATS) -> TacticResult:
+        """Where it ended a process, once more in another one: that may have been killed."""
+        result = self.session.run_tac(state, tactic, timeout, heartbeats)
+        if isinstance(result, LeanError) and result.kind == "crash":
+            result = self.session.run_tac(state, tactic, timeout, heartbeats)
+        return result
 
     def _subgoals(self, state: TacticState, count: int) -> tuple[Subgoal, ...]:
         goals = [read(text) for text in state.goals[:count]]
@@ -153,7 +168,7 @@ class Trying:
         prelude = (f"rename_i {' '.join(given)}",) if given else ()
         rotation = (f"rotate_left {place}",) if place else ()
         found = self._brought(state, (*rotation, *prelude))
-        if isinstance(found, LeanError) and prelude:
+        if isinstance(found, LeanError) and prelude and found.kind not in UNTOLD:
             found, prelude = self._brought(state, rotation), ()
         if not isinstance(found, TacticState):
             raise LeanCrash(f"goal {node.number} does not come to the front: {found}")
@@ -166,7 +181,7 @@ class Trying:
         if not tactics:
             return state
         self.calls.prepared += 1
-        return self.session.run_tac(state, f"({'; '.join(tactics)})", PREPARING)
+        return self._asked(state, f"({'; '.join(tactics)})", PREPARING)
 
     def _stood(self, node: Node) -> tuple[TacticState, int]:
         """Where it was first come to."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
+from pipeline.banks.checking import why_not
 from pipeline.banks.leans import opened
 from pipeline.banks.records import Record, goal_of, load, load_lines, save, theorem_of, write
 from pipeline.edge.job import Job, Papers, read, written
@@ -19,20 +20,13 @@ def check(job: Job) -> None:
     limits = job.target.params["limits"]["lean"]
     with closing(opened(job)) as lean, ThreadPoolExecutor(limits["processes"]) as threads:
         checked = dict(
-            zip([each["key"] for each in proofs], threads.map(lambda one: why_not(lean, one), proofs), strict=True)
+            zip([each["key"] for each in proofs], threads.map(lambda one: _held(lean, one), proofs), strict=True)
         )
         save(written(job, "checked.json"), {"checked": checked, "toolchain": lean.version})
 
 
-def why_not(lean: Lean, proof: Record) -> str:
-    """It does not hold; nothing when it does.
-
-    It held once: where a process came to its end over it, another one is asked."""
-    theorem = theorem_of(goal_of(proof["of"]))
-    wrong = lean.check(theorem, proof["tactics"])
-    if wrong and wrong.kind in ("crash", "timeout"):
-        wrong = lean.check(theorem, proof["tactics"])
-    return f"{wrong.kind}: {wrong.error}" if wrong else ""
+def _held(lean: Lean, proof: Record) -> str:
+    return why_not(lean, theorem_of(goal_of(proof["of"])), proof["tactics"])
 
 
 def report(job: Papers) -> None:

@@ -82,6 +82,9 @@ ERRORS = (
     "elab",  # the statement does not elaborate; `open` raises NotElaborated instead
 )
 
+# Of a process rather than of what it was asked: it may have been killed, or the machine been busy.
+UNTOLD = ("crash", "timeout")
+
 TacticResult = TacticState | ProofFinished | LeanError | ProofGivenUp
 
 

@@ -73,8 +73,12 @@ class ReplSession:
         return keys.key(self._before, exact)
 
     def _exact(self, state: TacticState, goal: int) -> str:
+        request = {"cmd": "key", "goal": goal}
         try:
-            answer = self._ask(state.id, {"cmd": "key", "goal": goal}, PREPARING)
+            try:
+                answer = self._ask(state.id, request, PREPARING)
+            except Ended:  # it may have been killed
+                answer = self._ask(state.id, request, PREPARING)
         except (Ended, Overrun):
             return TOO_LARGE  # hundreds of hypotheses that cannot be told apart take minutes
         if "error" in answer:
