@@ -102,7 +102,7 @@ PURE = [
     "edge.ledger.model",
     "tactics",
     *(f"banks.{name}" for name in ("counterexamples", "plan", "settings")),
-    *(f"mcts.{name}" for name in ("as_json", "centralized", "choices", "clocks", "comparison")),
+    *(f"mcts.{name}" for name in ("as_json", "calls", "centralized", "choices", "clocks", "comparison")),
     *(f"mcts.{name}" for name in ("distributed", "draws", "expanding", "graph", "interventions", "journal", "keys")),
     *(f"mcts.{name}" for name in ("limits", "model", "nodes", "plan", "priors", "refusing", "replaying", "rewards")),
     *(f"mcts.{name}" for name in ("scripts", "settings", "settling", "shown", "splitting", "steering", "tally")),

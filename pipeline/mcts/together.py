@@ -12,10 +12,11 @@ from threading import Event
 from typing import Any, NamedTuple
 
 from pipeline.edge.lean.model import Interrupted, Stop
+from pipeline.mcts.calls import Calls, total
 from pipeline.mcts.journal import REAL_TIME, VIRTUAL_TIME
 from pipeline.mcts.model import Expand, Outcome
 from pipeline.mcts.tree import Tree
-from pipeline.mcts.trying import Calls, Trying, total
+from pipeline.mcts.trying import Trying
 
 # Of what is waited for, and what there is of it in the order in which it came: the iteration to be told next.
 DUE: Mapping[str, Callable[[Sequence[Expand], Iterable[int]], int]] = {

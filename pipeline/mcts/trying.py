@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pipeline.edge.lean.model import (
@@ -16,6 +15,7 @@ from pipeline.edge.lean.model import (
     TacticState,
 )
 from pipeline.mcts import limits, splitting
+from pipeline.mcts.calls import Calls
 from pipeline.mcts.expanding import carried_out
 from pipeline.mcts.model import Attempt, Expand, Move, Outcome, Subgoal
 from pipeline.mcts.nodes import Node
@@ -34,20 +34,6 @@ class Guide(NamedTuple):
 
     priors: Priors
     rewards: Rewards
-
-
-@dataclass
-class Calls:
-    """What Lean was asked.  Only `tactics` count for a budget: the rest is the same whatever the search decides."""
-
-    tactics: int = 0
-    keys: int = 0
-    prepared: int = 0  # goals brought to the front, and given names
-    again: int = 0  # tactics run once more, since the session is another one
-
-
-def total(each: Iterable[Calls]) -> Calls:
-    return Calls(*map(sum, zip(*map(astuple, each), strict=True)))
 
 
 class Taken(NamedTuple):
