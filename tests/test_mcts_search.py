@@ -26,7 +26,7 @@ from mcts_worlds import (
 )
 
 from pipeline.mcts.distributed import Team
-from pipeline.mcts.model import ALL_SUCCESSES, FIRST_SUCCESS, Attempt, Expansion, Maths, Outcome, Rules
+from pipeline.mcts.model import ALL_SUCCESSES, FIRST_SUCCESS, Expansion, Maths, Outcome, Rules
 from pipeline.mcts.nodes import DEAD, OPEN, SOLVED
 
 CHAIN = {f"g{n}": {"a": (f"g{n + 1}",), "b": None, "c": ("g0",)} for n in range(9)} | {"g9": {"a": ()}}
@@ -117,20 +117,6 @@ def test_a_goal_with_no_moves_is_dead() -> None:
     for told in (frozenset[str](), frozenset({"root"})):
         run = played(World({"root": {}}, told=told), rules(3))
         assert run.tree.root.status == DEAD
-
-
-def test_a_search_that_was_stopped_asks_nothing_and_hears_nothing() -> None:
-    for by in (rules(9), team(rules(9), agents=2)):
-        run = begun(World(CHAIN, told=frozenset(CHAIN)), by)
-        asked = run.journalled.ask()
-        assert asked is not None
-        run.journalled.stop("cancelled")
-        before = len(run.lines)
-        run.journalled.tell(Outcome(asked.iteration, (Attempt("a"),)))
-        assert run.journalled.ask() is None
-        assert run.journalled.policy.finished
-        assert [len(run.lines), run.tree.root.status, run.tree.root.pending] == [before, OPEN, 0]
-        assert [(told["event"], told["reason"]) for told in run.trace] == [("abort", "abort")]
 
 
 def test_what_is_under_way_when_the_search_is_over_is_aborted() -> None:

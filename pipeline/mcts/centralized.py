@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pipeline.mcts.model import FIRST_SUCCESS, Expand, Outcome, Rules, Subgoal
 from pipeline.mcts.nodes import OPEN
-from pipeline.mcts.trace import DEAD_NODE, NO_EXPANSION, Note, Turn, aborted, reason_of, told
+from pipeline.mcts.trace import DEAD_NODE, NO_EXPANSION, Note, Turn, reason_of, told
 from pipeline.mcts.tree import Selection, Tree
 
 
@@ -22,7 +22,6 @@ class Centralized:
         self.rules, self.note = rules, note
         self.tree = Tree(rules.maths, root)
         self.iterations = self.calls = self.version = 0
-        self.stopped = ""
         self.flight: Flight | None = None
 
     @property
@@ -36,7 +35,7 @@ class Centralized:
     def _going(self) -> bool:
         budget = self.rules.budget
         left = self.iterations < budget.iterations and (budget.calls is None or self.calls < budget.calls)
-        return left and not self.stopped and self.tree.root.status == OPEN
+        return left and self.tree.root.status == OPEN
 
     def ask(self) -> Expand | None:
         while self.flight is None and self._going():
@@ -69,7 +68,7 @@ class Centralized:
     def tell(self, outcome: Outcome) -> None:
         flight = self.flight
         if flight is None or outcome.iteration != flight.expand.iteration:
-            return  # it was aborted
+            return  # it was not asked
         (expand, (path, node, _)), self.flight = flight, None
         self.version += 1
         self.calls += len(outcome.attempts)
@@ -79,14 +78,3 @@ class Centralized:
         tried = [attempt.tactic for attempt in outcome.attempts]
         turn = Turn(expand.iteration, 0, reason, expand.path, node, tried, outcome.attempts, landed, backed_up=True)
         self.note(told(self.tree, turn))
-
-    def stop(self, why: str) -> None:
-        """No more iterations; what is being tried will not be heard."""
-        self.stopped = why
-        self.version += 1
-        if self.flight:
-            expand, selection = self.flight
-            self.flight = None
-            self.calls += expand.limit  # they were started
-            self.tree.release(selection.node, expand.tactics)
-            self.note(told(self.tree, aborted(expand, selection.node), aborted=1))

@@ -93,10 +93,6 @@ class Virtual(Clock):
         heapq.heappush(self.events, (start + outcome.units, LANDING, flight.expand.agent, outcome.iteration))
         self.search.version += 1
 
-    def stop(self, why: str) -> None:
-        self.search.stop(why)
-        self.started.clear()
-
 
 class AsTheyCome(Clock):
     """An agent has its next turn as soon as its answer is there.  What order that makes, the journal tells.
@@ -135,6 +131,3 @@ class AsTheyCome(Clock):
         self.search.land(outcome)
         self.free.append(flight.expand.agent)
         self._rested()
-
-    def stop(self, why: str) -> None:
-        self.search.stop(why)

@@ -39,7 +39,6 @@ class Distributed:
         self.flights: dict[int, Flight] = {}
         self.early: dict[int, Outcome] = {}  # answers that are there, and land later
         self.iterations = self.calls = self.reserved = self.version = self.aborted = 0
-        self.stopped = ""
 
     @property
     def going(self) -> bool:
@@ -47,7 +46,7 @@ class Distributed:
 
     @property
     def over(self) -> bool:
-        return bool(self.stopped) or self.tree.root.status != OPEN
+        return self.tree.root.status != OPEN
 
     def _limit(self) -> int:
         """Calls that one more iteration may take."""
@@ -108,12 +107,6 @@ class Distributed:
             early = self.early.pop(flight.expand.iteration, None)
             self.calls += len(early.attempts) if early else flight.expand.limit  # they were started
             self.tell(aborted(flight.expand, node, early))
-
-    def stop(self, why: str) -> None:
-        """No more turns; what is being tried will not be heard."""
-        self.stopped = why
-        self.version += 1
-        self._abort()
 
     def tell(self, turn: Turn) -> None:
         self.note(told(self.tree, turn, len(self.flights), self.aborted))

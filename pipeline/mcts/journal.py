@@ -41,7 +41,6 @@ class Policy(Protocol):
     def unanswered(self) -> list[Expand]: ...
     def ask(self) -> Expand | None: ...
     def tell(self, outcome: Outcome) -> None: ...
-    def stop(self, why: str) -> None: ...
 
 
 def policy(rules: Rules | Team, root: Subgoal, note: Note, time: str = VIRTUAL_TIME) -> Policy:
@@ -91,10 +90,6 @@ class Journalled:
         if self.policy.version != before:
             self._write("tell", outcome=as_json.outcome_as_json(outcome), version=self.policy.version)
 
-    def stop(self, why: str) -> None:
-        self.policy.stop(why)
-        self._write("stop", why=why, version=self.policy.version)
-
     def _write(self, what: str, **fields: Any) -> None:
         self._lines += 1
         self.write(line(self._lines, what, **fields))
@@ -113,5 +108,4 @@ def _begun(fields: Mapping[str, Any], note: Note) -> Policy:
 AGAIN: dict[str, Callable[[Journalled, Mapping[str, Any]], object]] = {
     "ask": lambda to, fields: to.ask(),
     "tell": lambda to, fields: to.tell(as_json.outcome_from_json(fields["outcome"])),
-    "stop": lambda to, fields: to.stop(fields["why"]),
 }
