@@ -274,7 +274,7 @@ def test_a_search_that_was_ended_goes_on_where_it_was(
 
 
 def test_in_real_time_the_journal_has_the_order_and_is_followed(tmp_path: Path) -> None:
-    project = made(tmp_path / "real", LONG.replace("[fermat]", "[double]") + "deterministic_inference: false\n")
+    project = made(tmp_path / "real", LONG.replace("[fermat]", "[swap]") + "deterministic_inference: false\n")
     project.spec("x", project.read("specs/x.yaml") + "lean: {processes: 2}\n")
     run(project)
     assert summary(cells(project)[0])["verified"]
