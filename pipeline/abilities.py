@@ -111,7 +111,7 @@ class Holding(Protocol):
 
 
 class Proving(Protocol):
-    """Its specs have a `ledger`."""
+    """Its specs have a `ledger`; its FLAGS say what a spec says."""
 
     def alone(self, bank: str) -> Any:
         """The spec of a bank that has none."""
@@ -119,18 +119,10 @@ class Proving(Protocol):
     def overridden(self, spec: Any, values: Mapping[str, Any]) -> Any:
         """With what options and variables say, by the keys of FLAGS and VARIABLES, in place of what the spec does."""
 
+
+class Pursuing(Protocol):
     def pursuit(self, spec: Any, bank: str, seconds: float | None, stamp: str) -> Sequence[Target]:
         """Targets that work on open goals."""
-
-
-class Staging(Protocol):
-    """Its FLAGS stand for a scenario, and for what goes with it."""
-
-    def alone(self, bank: str) -> Any:
-        """The spec of a bank that has none; its one scenario is told by flags."""
-
-    def overridden(self, spec: Any, values: Mapping[str, Any]) -> Any:
-        """With the scenario that the flags tell, in place of those of the spec."""
 
 
 class Flag(Protocol):

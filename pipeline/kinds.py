@@ -13,8 +13,8 @@ What else a kind can do is a line of ABLE, which names the module that does it:
     ACCOUNTING   decide by what it recorded, for `coppice explain` and `coppice replay`
     CALIBRATING  tell what it would promote by chance, for `coppice calibrate`
     HOLDING      hold out a part of what is measured, for `coppice holdout`
-    PROVING      prove goals and keep attempts in a ledger, for `coppice bank`, `bg` and `stats`; has FLAGS too
-    STAGING      search under a scenario that is told by FLAGS, for `coppice mcts`
+    PROVING      prove goals and keep attempts in a ledger, for `coppice bank`, `mcts` and `stats`; has FLAGS too
+    PURSUING     work on open goals of a ledger, for `coppice bg`
 
 The modules are imported when they are needed: a build whose plan is frozen reads no YAML."""
 
@@ -32,7 +32,7 @@ from pipeline.abilities import (
     Following,
     Holding,
     Proving,
-    Staging,
+    Pursuing,
 )
 from pipeline.core.graph import Target
 from pipeline.errors import instead
@@ -73,7 +73,7 @@ ACCOUNTING: Ability[Accounting] = Ability("accounting")
 CALIBRATING: Ability[Calibrating] = Ability("calibrating")
 HOLDING: Ability[Holding] = Ability("holding")
 PROVING: Ability[Proving] = Ability("proving")
-STAGING: Ability[Staging] = Ability("staging")
+PURSUING: Ability[Pursuing] = Ability("pursuing")
 ABLE: Mapping[tuple[str, Ability[Any]], str] = {
     ("tree", FOLLOWING): "pipeline.tree.follow",
     ("tree", ADVANCING): "pipeline.tree.advancing",
@@ -83,9 +83,10 @@ ABLE: Mapping[tuple[str, Ability[Any]], str] = {
     ("proof", FOLLOWING): "pipeline.proof.following",
     ("proof", ACCOUNTING): "pipeline.proof.accounting",
     ("proof", PROVING): "pipeline.proof.benching",
+    ("proof", PURSUING): "pipeline.proof.benching",
     ("mcts", FOLLOWING): "pipeline.mcts.following",
     ("mcts", ACCOUNTING): "pipeline.mcts.accounting",
-    ("mcts", STAGING): "pipeline.mcts.staged",
+    ("mcts", PROVING): "pipeline.mcts.staged",
 }
 
 

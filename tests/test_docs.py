@@ -342,10 +342,9 @@ def test_every_file_of_an_mcts_run_and_every_column_is_documented(planned: MctsS
 def test_every_field_of_what_a_search_leaves_is_documented(planned: MctsSpec, tmp_path: Path) -> None:
     [target] = [target for target in plan(planned) if target.stage == "search"]
     writes = {port: [str(tmp_path / port)] for port, _ in target.writes}
-    reads = {"toolchain.json": [str(tmp_path / "toolchain.json")]}
-    (tmp_path / "toolchain.json").write_text('{"backend": "wasm", "version": "1"}')
-    job = Job(target, reads, writes, "", Processes("x"), Workers(Processes("x")), Kept())
-    conclude(job, Theorem("goal", "True"), Found("open", (), False, "", 1, {"tactics": 1}), Tally(), 1.0)
+    lean = {"backend": "wasm", "version": "1"}
+    job = Job(target, {}, writes, "", Processes("x"), Workers(Processes("x")), Kept())
+    conclude(job, Theorem("goal", "True"), lean, Found("open", (), False, "", 1, {"tactics": 1}), Tally(), 1.0)
     for name in ("run_config.json", "run_status.json", "summary.json"):
         left: dict[str, Any] = json.loads((tmp_path / name).read_text())
         assert sorted(first_cells(MCTS, f"### {name}")) == sorted(left)

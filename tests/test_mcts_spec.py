@@ -145,7 +145,7 @@ def flagged(place: Project, *flags: str) -> dict[str, object]:
     values, _ = CmdParse([CmdOption(each) for each in options(FLAGS)]).parse(flags)
     read = {each.flag.key: each.value for each in given("mcts", FLAGS, values)}
     asked = spec(place.read("specs/x.yaml"))
-    staged = kinds.able("mcts", kinds.STAGING).overridden(asked, read)
+    staged = kinds.able("mcts", kinds.PROVING).overridden(asked, read)
     return dict(next(target.params for target in plan(staged) if target.stage == "search"))
 
 

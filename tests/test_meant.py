@@ -24,8 +24,7 @@ def place(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 def planned(kind: str, word: str, flags: dict[str, Any]) -> dict[str, projects.RunPlan]:
     asked = meant(kind, [word], kind)
-    ability = kinds.STAGING if kinds.can(kind, kinds.STAGING) else kinds.PROVING
-    spec = kinds.able(kind, ability).overridden(asked.spec, flags)._replace(name="flags")
+    spec = kinds.able(kind, kinds.PROVING).overridden(asked.spec, flags)._replace(name="flags")
     return plans_of("flags", kind, asked, spec, [*kinds.plan(kind, spec)])
 
 

@@ -1,4 +1,4 @@
-"""The first two targets of a run that proves: which Lean, and which rows of the bank are goals."""
+"""The first target of a run that proves, which Lean it asks, and others that read and write files of the run."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from pipeline.banks.settings import LeanKeys
 from pipeline.core.graph import Limits, Ports, Target
 from pipeline.core.recipe import LIMITS
 
-TOOLCHAIN, BANK = "toolchain", "bank"
+TOOLCHAIN = "toolchain"
 # stage -> what it reads, and what it writes; a name without a dot is the spec's.
-FILES = {
-    TOOLCHAIN: (("project",), ("toolchain.json",)),
-    BANK: (("bank", "toolchain.json"), ("bank.json",)),
-}
+FILES = {TOOLCHAIN: (("project",), ("toolchain.json",))}
 
 
 class Source(NamedTuple):
@@ -29,10 +26,6 @@ class Source(NamedTuple):
 def toolchain(of: Source) -> Target:
     params = {"backend": of.lean.backend, "project": of.lean.project}
     return target(of, TOOLCHAIN, FILES, params)
-
-
-def bank(of: Source) -> Target:
-    return target(of, BANK, FILES, limits(of.lean))
 
 
 def target(

@@ -1,13 +1,13 @@
-"""What the first targets of a run that proves do, and how a stage says that there is no Lean."""
+"""What the first target of a run that proves does, and how a stage says that there is no Lean."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
 
-from pipeline.banks.leans import ours
-from pipeline.banks.preparing import bank, toolchain
-from pipeline.edge.job import Job, Stage, StageFailed
+from pipeline.banks.leans import described, ours
+from pipeline.banks.records import save
+from pipeline.edge.job import Job, Stage, StageFailed, written
 from pipeline.edge.lean.model import LeanCrash, LeanStartError
 from pipeline.errors import SpecError
 
@@ -25,8 +25,11 @@ def told(do: Callable[[Job], None]) -> Callable[[Job], None]:
     return done
 
 
+def toolchain(job: Job) -> None:
+    """It is made if it is not there; what it is decides on all that follows."""
+    params = job.target.params
+    save(written(job, "toolchain.json"), described(params["backend"], params["project"]))
+
+
 # In words that results of earlier versions are known by.
-STAGES = {
-    "toolchain": Stage(f"proof.toolchain/1 {ours()}", told(toolchain)),
-    "bank": Stage("proof.bank/1", told(bank)),
-}
+STAGES = {"toolchain": Stage(f"proof.toolchain/1 {ours()}", told(toolchain))}

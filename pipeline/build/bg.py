@@ -7,6 +7,7 @@ from typing import Any
 
 from doit.exceptions import InvalidCommand
 
+from pipeline import kinds
 from pipeline.build.advance import PLAIN
 from pipeline.build.command import NewCommand
 from pipeline.build.exits import refuse
@@ -54,7 +55,7 @@ def _pursued(asked: Meant, spec: Any, seconds: float | None, whole: bool) -> int
     from pipeline.build.building import Interrupted, build_locked
 
     bank = "" if whole else f"runs/{asked.run}/bank.json"
-    targets = PROVING.pursuit(spec, bank, seconds, str(time.time_ns()))
+    targets = kinds.able(KIND, kinds.PURSUING).pursuit(spec, bank, seconds, str(time.time_ns()))
     plans = plans_of(RUN, KIND, asked, spec, targets)
     with locked([*plans]) as locks:
         try:

@@ -48,7 +48,7 @@ class Mcts(NewCommand):
 def _flagged(asked: Meant, values: Mapping[str, Any]) -> int:
     from pipeline.build.building import build_locked
 
-    spec = kinds.able(KIND, kinds.STAGING).overridden(asked.spec, values)._replace(name=RUN)
+    spec = kinds.able(KIND, kinds.PROVING).overridden(asked.spec, values)._replace(name=RUN)
     plans = plans_of(RUN, KIND, asked, spec, [*kinds.plan(KIND, spec)])
     with locked([*plans]) as locks:
         return build_locked(plans, locks, [RUN], HOW, {})

@@ -25,7 +25,7 @@ def meant(command: str, words: Sequence[str], kind: str) -> Meant:
     """The run that the one word names, the bank if it is a file; without a word the one that is called like the
     command, or the only one there is."""
     if words and words[0].endswith(".jsonl"):
-        return Meant("", words[0], _alone(kind, words[0]))
+        return Meant("", words[0], kinds.able(kind, kinds.PROVING).alone(words[0]))
     if not words and not os.path.isdir("specs"):
         project.specs()  # says where there is one
     runs = dict(runs_of(kind))
@@ -37,12 +37,6 @@ def meant(command: str, words: Sequence[str], kind: str) -> Meant:
         raise SpecError(f"{command}: {which}")
     run = words[0] if words else command if command in runs else next(iter(runs))
     return Meant(run, runs[run], project.declared(run, runs[run]))
-
-
-def _alone(kind: str, bank: str) -> Any:
-    if kinds.can(kind, kinds.STAGING):
-        return kinds.able(kind, kinds.STAGING).alone(bank)
-    return kinds.able(kind, kinds.PROVING).alone(bank)
 
 
 def runs_of(kind: str) -> Iterator[tuple[str, str]]:

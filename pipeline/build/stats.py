@@ -10,6 +10,7 @@ from typing import Any
 
 from doit.exceptions import InvalidCommand
 
+from pipeline import kinds
 from pipeline.build import project
 from pipeline.build.accounts import opt_json, show
 from pipeline.build.command import NewCommand
@@ -19,7 +20,7 @@ from pipeline.core.words import duration, plural
 from pipeline.edge.ledger.reading import Reader
 from pipeline.errors import SpecError
 
-KEEPING = ("proof", "mcts")
+KEEPING = [kind for kind in kinds.KINDS if kinds.can(kind, kinds.PROVING)]
 
 
 class Stats(NewCommand):

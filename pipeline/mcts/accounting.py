@@ -6,43 +6,56 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
+from pipeline.banks.accounting import differing
+from pipeline.banks.following import written_by
 from pipeline.banks.records import Record, load
 from pipeline.core.graph import Target
 from pipeline.core.retold import Difference
 from pipeline.core.words import listed, plural
-from pipeline.errors import SpecError, clipped, instead
+from pipeline.errors import SpecError, instead
 from pipeline.mcts.journal import lines_of
-from pipeline.mcts.outcomes import REFUSED
 from pipeline.mcts.plan import SEARCH, TRACE
-from pipeline.mcts.replaying import replay as decided_again
-from pipeline.mcts.replaying import traced
+from pipeline.mcts.refusing import REFUSED
+from pipeline.mcts.replaying import retraced
+
+
+class Journal(NamedTuple):
+    """Gone through once: where it is decided otherwise, and the trace up to there."""
+
+    lines: Sequence[str]
+    found: list[Difference]
+    trace: Sequence[str]
 
 
 def replay(run: str, targets: Sequence[Target]) -> Record:
     searches = _searches(targets)
-    there = [target for target in searches if os.path.exists(_path(target, "journal.jsonl"))]
+    there = [target for target in searches if os.path.exists(written_by(target, "journal.jsonl"))]
     if not there:
         raise SpecError(f"{run}: nothing is recorded of it yet; `coppice {run}` builds it")
-    found = [each for target in there for each in _differences(target)]
+    decisions, found = 0, list[Record]()
+    for target in there:
+        lines = _lines(written_by(target, "journal.jsonl"))
+        decisions += len(lines)
+        found += _differences(target, Journal(lines, *retraced(lines)))
     return {
         "run": run,
         "searches": len(there),
         "missing": len(searches) - len(there),
-        "decisions": sum(len(_lines(_path(target, "journal.jsonl"))) for target in there),
+        "decisions": decisions,
         "same": not found,
         "edited": sum(_edited(target) for target in there),
         "differences": found,
     }
 
 
-def _differences(target: Target) -> list[Record]:
+def _differences(target: Target, journal: Journal) -> list[Record]:
     """The first of a search."""
     for port, look in LOOKS.items():
-        path = _path(target, port)
+        path = written_by(target, port)
         try:
-            found = look(target, path)
+            found = look(target, path, journal)
         except (OSError, SpecError) as error:
             found = [Difference(1, "", getattr(error, "strerror", None) or str(error))]
         if found:
@@ -50,31 +63,29 @@ def _differences(target: Target) -> list[Record]:
     return []
 
 
-def _configured(target: Target, path: str) -> list[Difference]:
-    """Whether the journal begins with the rules that were recorded."""
-    config, lines = _loaded(path), _lines(_path(target, "journal.jsonl"))
-    if not lines:
-        return []
-    begun = json.loads(lines[0])
-    rules = {name: begun[name] for name in ("mode", "rules", "team", "time") if name in begun}
-    return [] if rules == config.get("rules") else [Difference(1, str(config.get("rules")), lines[0])]
-
-
-def _decided(target: Target, path: str) -> list[Difference]:
+def _decided(target: Target, _path: str, journal: Journal) -> list[Difference]:
     """Of a goal that was refused there is nothing to be decided."""
-    lines = _lines(path)
-    refused = _loaded(_path(target, "summary.json")).get("status") == REFUSED
-    return decided_again(lines) if lines or not refused else []
+    refused = _loaded(written_by(target, "summary.json")).get("status") == REFUSED
+    return journal.found if journal.lines or not refused else []
 
 
-def _folded(target: Target, path: str) -> list[Difference]:
+def _configured(_target: Target, path: str, journal: Journal) -> list[Difference]:
+    """Whether the journal begins with the rules that were recorded."""
+    config = _loaded(path)
+    if not journal.lines:
+        return []
+    begun = json.loads(journal.lines[0])
+    rules = {name: begun[name] for name in ("mode", "rules", "team", "time") if name in begun}
+    return [] if rules == config.get("rules") else [Difference(1, str(config.get("rules")), journal.lines[0])]
+
+
+def _folded(_target: Target, path: str, journal: Journal) -> list[Difference]:
     """Where the trace is not the one of the journal."""
-    journal = _lines(_path(target, "journal.jsonl"))
-    pairs = enumerate(zip_longest(_lines(path), traced(journal) if journal else []), 1)
+    pairs = enumerate(zip_longest(_lines(path), journal.trace), 1)
     return [Difference(number, then or "", now or "") for number, (then, now) in pairs if then != now][:1]
 
 
-LOOKS: Mapping[str, Callable[[Target, str], list[Difference]]] = {
+LOOKS: Mapping[str, Callable[[Target, str, Journal], list[Difference]]] = {
     "journal.jsonl": _decided,
     "run_config.json": _configured,
     TRACE: _folded,
@@ -84,7 +95,7 @@ LOOKS: Mapping[str, Callable[[Target, str], list[Difference]]] = {
 def _edited(target: Target) -> bool:
     """Was it decided by other rules or guides than the spec has today?"""
     try:
-        config = _loaded(_path(target, "run_config.json"))
+        config = _loaded(written_by(target, "run_config.json"))
     except (OSError, SpecError):
         return False  # which is a difference
     return any(config.get(name) != target.params[name] for name in ("rules", "guides"))
@@ -106,10 +117,7 @@ def agrees(replay: Mapping[str, Any]) -> bool:
 
 
 def replay_lines(replay: Mapping[str, Any]) -> Sequence[str]:
-    differ = [
-        f"{each['path']}:{each['line']}: recorded {clipped(each['recorded'])}, decided again {clipped(each['now'])}"
-        for each in replay["differences"]
-    ]
+    differ = differing(replay["differences"])
     of = f"{plural(replay['decisions'], 'line')} of {plural(replay['searches'], 'journal')}"
     missing = f"; {replay['missing']} not there yet" if replay["missing"] else ""
     edited = f"; {replay['edited']} by another spec than today's" if replay["edited"] else ""
@@ -129,7 +137,7 @@ def explain(run: str, targets: Sequence[Target], word: str) -> Record:
     searches = [
         {"scenario": scenario, "seed": seed, **_summary(target), **_end(target)}
         for scenario, seed, target in goals[name]
-        if os.path.exists(_path(target, "summary.json"))
+        if os.path.exists(written_by(target, "summary.json"))
     ]
     if not searches:
         raise SpecError(f"{run}: nothing is recorded of '{name}' yet; `coppice {run}` builds it")
@@ -137,7 +145,7 @@ def explain(run: str, targets: Sequence[Target], word: str) -> Record:
 
 
 def _summary(target: Target) -> Record:
-    path = _path(target, "summary.json")
+    path = written_by(target, "summary.json")
     found = _loaded(path)
     for name in ("status", "verified", "error", "to_proof", "reasons", "script", "iterations", "calls", "nodes"):
         if name not in found:
@@ -147,7 +155,7 @@ def _summary(target: Target) -> Record:
 
 def _end(target: Target) -> Record:
     """Where the last iteration went."""
-    path = _path(target, TRACE)
+    path = written_by(target, TRACE)
     lines = _lines(path)
     try:
         last = json.loads(lines[-1]) if lines else {"reason": "", "selected_path": []}
@@ -175,11 +183,6 @@ def _told(name: str, each: Mapping[str, Any]) -> Iterator[str]:
 
 def _searches(targets: Sequence[Target]) -> list[Target]:
     return [target for target in targets if target.stage == SEARCH]
-
-
-def _path(target: Target, port: str) -> str:
-    (path,) = dict(target.writes)[port]
-    return path
 
 
 def _lines(path: str) -> list[str]:

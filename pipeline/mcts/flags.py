@@ -18,7 +18,7 @@ OF_SCENARIO = {
         None,
         option.value,
         option.help,
-        inverse=key == "deterministic_inference",
+        inverse=option.inverse,
     )
     for key, option in OPTIONS.items()
 }

@@ -20,13 +20,16 @@ Read = Callable[[Item, str], Any]
 
 
 class Option(NamedTuple):
-    """`flag` as it is typed after `--mcts-`; `needs`: keys without which it would mean nothing."""
+    """`flag` as it is typed after `--mcts-`; `needs`: keys without which it would mean nothing.
+
+    `inverse`: a switch that can be turned off."""
 
     read: Read
     flag: str
     value: str
     help: str
     needs: tuple[str, ...] = ()
+    inverse: bool = False
 
 
 def _count(least: int, most: int = MOST_TURNS) -> Read:
@@ -49,7 +52,9 @@ OPTIONS: Mapping[str, Option] = {
     "depth_bias": Option(number, "depth-bias", "X", "added for each step that a goal is from the root"),
     "path_bias": Option(number, "path-bias", "X", "added to what the agent's last way went through"),
     "history_cache": Option(_count(1), "history-cache", "N", "turns after which an agent looks at the tree again"),
-    "deterministic_inference": Option(flag, "deterministic-inference", "", "answers in virtual time, not as they come"),
+    "deterministic_inference": Option(
+        flag, "deterministic-inference", "", "answers in virtual time, not as they come", inverse=True
+    ),
     "block.fraction": Option(share, "block-fraction", "X", "share of goals that are blocked when first come to"),
     "block.duration": Option(
         _count(-1), "block-duration", "N", "iterations for which; -1 for good", ("block.fraction",)

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import time
 
-from pipeline.banks.records import Record, load, save, write
+from pipeline.banks.records import Record, save, write
 from pipeline.core.recipe import LIMITS
-from pipeline.edge.job import Job, read, written
+from pipeline.edge.job import Job, written
 from pipeline.edge.lean.model import Theorem
 from pipeline.edge.ledger.ledger import Ledger
 from pipeline.edge.ledger.model import Attempt, Key, KnownGoal
 from pipeline.goals.model import Goal
 from pipeline.mcts.plan import OF_SEARCH
 from pipeline.mcts.proving import Found
+from pipeline.mcts.refusing import REFUSED
 from pipeline.mcts.tally import Tally
 from pipeline.tactics.moves import PORTFOLIO
 
 CODE = f"mcts.search/1 portfolio {PORTFOLIO}"  # the number is raised when the same search may end otherwise
-REFUSED = "refused"
 
 
-def keep(job: Job, goal: Goal, whose: str, found: Found, seconds: float) -> None:
+def keep(job: Job, goal: Goal, whose: str, toolchain: Record, found: Found, seconds: float) -> None:
     """Before the search counts as over.  What it may spend is part of `whose`: a budget of the ledger is in seconds."""
     params = job.target.params
-    toolchain = load(read(job, "toolchain.json"))["version"]
     attempt = Attempt(
-        key=Key(goal.key, f"mcts {params['rules']['mode']}", whose, toolchain, 0.0),
+        key=Key(goal.key, f"mcts {params['rules']['mode']}", whose, toolchain["version"], 0.0),
         goal_text=goal.text,
         success=bool(found.script),
         time_seconds=seconds,
@@ -40,9 +39,8 @@ def keep(job: Job, goal: Goal, whose: str, found: Found, seconds: float) -> None
         ledger.record(attempt).result()
 
 
-def conclude(job: Job, theorem: Theorem, found: Found, tally: Tally, seconds: float) -> None:
+def conclude(job: Job, theorem: Theorem, toolchain: Record, found: Found, tally: Tally, seconds: float) -> None:
     """`seconds` are what it took this time; what was done before it was stopped is not among them."""
-    toolchain = load(read(job, "toolchain.json"))
     save(written(job, "run_config.json"), {"theorem": told(theorem), **_decided_by(job), "toolchain": toolchain})
     status: Record = {"status": found.status, "verified": found.verified, "error": found.error}
     save(written(job, "run_status.json"), {**status, "seconds": round(seconds, 3), "asked": found.calls})

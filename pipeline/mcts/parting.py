@@ -14,6 +14,7 @@ from pipeline.goals.bank import read_bank
 from pipeline.goals.model import Bank
 from pipeline.mcts.plan import PLACES, name_of
 from pipeline.mcts.priors import shares as shares_of
+from pipeline.mcts.refusing import REFUSED
 
 # Of a row, what decides a search; the rest may be edited.
 OF_ROW = ("text", "context")
@@ -36,7 +37,7 @@ def goal(job: Job) -> None:
     """With its key; or why the row is no goal."""
     row = load(read(job, "row"))
     found = checked(Bank((goal_of({**row, "id": name_of(job.target)}),)), shared(job))
-    told = [{"refused": each.why} for each in found.refused] or [{**row, "key": each.key} for each in found.goals]
+    told = [{REFUSED: each.why} for each in found.refused] or [{**row, "key": each.key} for each in found.goals]
     save(written(job, "goal.json"), told[0])
 
 

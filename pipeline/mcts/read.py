@@ -66,15 +66,17 @@ def _goals(top: Keys, bank: str) -> tuple[tuple[str, ...], Mapping[str, int]]:
     known = _checked(top["bank"], ids_of, bank)
     if "goals" not in top:
         return known, {bank: signed}
-    listed = [(each.text("goals"), each) for each in top["goals"].items("goals")]
-    for n, (name, each) in enumerate(listed):
-        if name not in known:
+    listed, there = dict[str, Item](), {*known}
+    for each in top["goals"].items("goals"):
+        name = each.text("goals")
+        if name not in there:
             each.wrong(f"goals: '{clipped(name)}' is no id in {bank}{instead(name, known)}")
-        if name in [before for before, _ in listed[:n]]:
+        if name in listed:
             each.wrong(f"goals: '{name}' is given twice")
+        listed[name] = each
     if not listed:
         top["goals"].wrong("goals: the list is empty; name some, or leave it out for all of the bank")
-    return tuple(name for name, _ in listed), {bank: signed}
+    return tuple(listed), {bank: signed}
 
 
 def ids_of(bank: str) -> tuple[str, ...]:

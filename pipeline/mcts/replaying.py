@@ -20,6 +20,12 @@ def replay(lines: Sequence[str], first: str | None = None) -> list[Difference]:
     return differences(lambda: _gone_through(lines, lambda told: None, first))
 
 
+def retraced(lines: Sequence[str]) -> tuple[list[Difference], list[str]]:
+    """As `replay`, and the trace up to where the journal is another."""
+    trace: list[str] = []
+    return differences(lambda: _gone_through(lines, lambda told: trace.append(line(told)), None)), trace
+
+
 def resumed(
     lines: Sequence[str], write: Callable[[str], object], note: Note = lambda told: None, first: str | None = None
 ) -> Journalled:

@@ -9,9 +9,9 @@ from pipeline.banks.records import Record, load, write
 from pipeline.edge.job import Papers, read, written
 from pipeline.mcts.comparison.comparing import Run, compared
 from pipeline.mcts.comparison.page import page
-from pipeline.mcts.comparison.searches import REFUSED, table
+from pipeline.mcts.comparison.searches import table
 from pipeline.mcts.plan import PLACES
-from pipeline.mcts.refusing import refusals
+from pipeline.mcts.refusing import REFUSED, refusals
 
 
 def compare(job: Papers) -> None:

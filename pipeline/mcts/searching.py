@@ -19,9 +19,10 @@ from pipeline.mcts import priors, rewards
 from pipeline.mcts.as_json import rules_from_json, team_from_json
 from pipeline.mcts.drafts import Draft, opened, path_of
 from pipeline.mcts.journal import DISTRIBUTED, VIRTUAL_TIME
-from pipeline.mcts.outcomes import CODE, REFUSED, conclude, keep, refuse
+from pipeline.mcts.outcomes import CODE, conclude, keep, refuse
 from pipeline.mcts.plan import TRACE, name_of
 from pipeline.mcts.proving import Files, Found, Wanted, prove
+from pipeline.mcts.refusing import REFUSED
 from pipeline.mcts.replaying import Diverged
 from pipeline.mcts.tally import Tally
 from pipeline.mcts.trace import line
@@ -51,9 +52,9 @@ def search(job: Job) -> None:
     with opened(path_of(job.target), whose) as draft:
         found, tally = _found(job, wanted, draft)
         write(written(job, "journal.jsonl"), "".join(f"{each}\n" for each in draft.lines))
-    seconds = time.monotonic() - begun
-    keep(job, asked, whose, found, seconds)
-    conclude(job, wanted.theorem, found, tally, seconds)
+    seconds, toolchain = time.monotonic() - begun, load(read(job, "toolchain.json"))
+    keep(job, asked, whose, toolchain, found, seconds)
+    conclude(job, wanted.theorem, toolchain, found, tally, seconds)
 
 
 def wanted_of(job: Job, goal: Goal) -> Wanted:

@@ -11,7 +11,7 @@ from pipeline.mcts.reporting import compare
 from pipeline.mcts.searching import search
 
 STAGES = {
-    "toolchain": banks.STAGES["toolchain"],
+    **banks.STAGES,
     "rows": Stage("mcts.rows/1", rows),
     "goal": Stage("mcts.goal/1", told(goal)),
     "shares": Stage("mcts.shares/1", told(shares)),

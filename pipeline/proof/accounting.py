@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipeline.banks.accounting import differing
 from pipeline.banks.records import Record, load, load_lines
 from pipeline.core.graph import Target
 from pipeline.core.words import duration, plural
@@ -43,10 +44,7 @@ def agrees(replay: Mapping[str, Any]) -> bool:
 
 
 def replay_lines(replay: Mapping[str, Any]) -> Sequence[str]:
-    differ = [
-        f"{each['path']}:{each['line']}: recorded {clipped(each['recorded'])}, decided again {clipped(each['now'])}"
-        for each in replay["differences"]
-    ]
+    differ = differing(replay["differences"])
     how = "different from there on" if differ else "the same again"
     edited = "; by another spec than today's" if replay["edited"] else ""
     return [*differ, f"{replay['run']}: {plural(replay['decisions'], 'line')} of the journal: {how}{edited}"]

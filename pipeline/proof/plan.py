@@ -16,6 +16,7 @@ from pipeline.proof.settings import ProofSpec, Way
 # stage -> what it reads, and what it writes; a name without a dot is the spec's.
 FILES = {
     **banks.FILES,
+    "bank": (("bank", "toolchain.json"), ("bank.json",)),
     "prove": (("bank.json", "toolchain.json"), ("search.json", "proofs.jsonl", "journal.jsonl")),
     "check": (("proofs.jsonl", "toolchain.json"), ("checked.json",)),
     "report": (
@@ -28,7 +29,6 @@ FILES = {
 def plan(spec: ProofSpec) -> Iterator[Target]:
     source = source_of(spec)
     yield banks.toolchain(source)
-    yield banks.bank(source)
     yield from (banks.target(source, stage, FILES, params(spec)) for stage, params in PARAMS.items())
 
 
@@ -51,6 +51,7 @@ def prove_params(spec: ProofSpec) -> Mapping[str, Any]:
 
 
 PARAMS: Mapping[str, Callable[[ProofSpec], Mapping[str, Any]]] = {
+    "bank": lambda spec: banks.limits(spec.lean),
     "prove": prove_params,
     "check": lambda spec: banks.limits(spec.lean),
     "report": lambda spec: {"pass_at": [*spec.pass_at]},

@@ -12,7 +12,8 @@ from pipeline.mcts.comparison.intervals import CONFIDENCE, mean
 from pipeline.mcts.comparison.measures import measured, within
 from pipeline.mcts.comparison.paired import against
 from pipeline.mcts.comparison.robustness import Settings, lines
-from pipeline.mcts.comparison.searches import REFUSED, UNVERIFIED, Record, counted, solved
+from pipeline.mcts.comparison.searches import UNVERIFIED, Record, counted, solved
+from pipeline.mcts.refusing import REFUSED
 
 SHOWN = 10  # scenarios in a line
 

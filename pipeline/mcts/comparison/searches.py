@@ -6,6 +6,7 @@ import csv
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pipeline.mcts.refusing import REFUSED
 from pipeline.mcts.trace import (
     ABORT,
     BLOCKED,
@@ -19,7 +20,7 @@ from pipeline.mcts.trace import (
 
 Record = Mapping[str, Any]
 
-SOLVED, OPEN, DEAD, REFUSED, UNVERIFIED = "solved", "open", "dead", "refused", "unverified"
+SOLVED, OPEN, DEAD, UNVERIFIED = "solved", "open", "dead", "unverified"
 IDLE = "idle"  # of no_expansion, where nothing was tried
 REASONS = (EXPANDED, NO_EXPANSION, BLOCKED, DELAYED, DEAD_NODE, TERMINAL, NO_GOAL, ABORT)
 COLUMNS = (

@@ -1,4 +1,4 @@
-"""The first two stages: which Lean everything is asked of, and which rows of the bank are goals."""
+"""The stage that says which rows of the bank are goals."""
 
 from __future__ import annotations
 
@@ -7,19 +7,13 @@ from contextlib import closing
 from dataclasses import asdict
 
 from pipeline.banks.banking import checked
-from pipeline.banks.leans import described, opened
+from pipeline.banks.leans import opened
 from pipeline.banks.records import as_record, save
 from pipeline.core.words import plural
 from pipeline.edge.job import Job, read, written
 from pipeline.errors import SpecError
 from pipeline.goals.bank import read_bank, told
 from pipeline.goals.model import Refusal
-
-
-def toolchain(job: Job) -> None:
-    """It is made if it is not there; what it is decides on all that follows."""
-    params = job.target.params
-    save(written(job, "toolchain.json"), described(params["backend"], params["project"]))
 
 
 def bank(job: Job) -> None:
