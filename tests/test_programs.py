@@ -1,5 +1,6 @@
 """The programs as they are installed: `coppice` and `doit` do the same, and other doit projects are not disturbed."""
 
+import marshal
 import os
 import shutil
 import subprocess
@@ -165,3 +166,23 @@ def test_the_programs_also_work_through_a_symbolic_link(tree: Project, installed
     ended = run([str(link), "x:alone"], tree, dict(os.environ))
     assert ended.returncode == 0, ended
     assert ran(tree) == ["alone"]
+
+
+def test_an_installed_package_is_watched_by_one_file_and_another_installation_plans_anew(tree: Project) -> None:
+    packages = tree.root.parent / "site-packages"
+    shutil.copytree(ROOT / "pipeline", packages / "pipeline")
+    record = tree.write("../site-packages/coppice-0.1.0.dist-info/RECORD", "pipeline/spec.py,,\n").resolve()
+
+    def watched() -> list[str]:
+        ended = run([sys.executable, "-m", "pipeline"], tree, {**os.environ, "PYTHONPATH": str(packages)})
+        assert ended.returncode == 0, ended
+        head = marshal.loads((tree.root / "runs/x/.coppice/graph").read_bytes()[4:])[0]
+        return [file for file in head[1] if str(packages) in file]
+
+    assert watched() == [str(record)]
+    planned = (tree.root / "runs/x/.coppice/graph").stat().st_mtime_ns
+    ran(tree)
+    os.replace(tree.write("another", "pipeline/spec.py,,\n"), record)
+    assert watched() == [str(record)]
+    assert (tree.root / "runs/x/.coppice/graph").stat().st_mtime_ns > planned
+    assert ran(tree) == []

@@ -18,6 +18,7 @@ from pipeline.errors import SpecError, instead
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = (".py", ".lean", ".js")
+_RECORDED = re.compile(r"coppice-.*\.dist-info")
 FORMAT = "coppice-graph-2 " + sys.version
 UNSEEN = 0  # stands for the signature of what is in no file
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -220,6 +221,17 @@ def _cycle(error: CycleError, spec_of: dict[str, str]) -> SpecError:
 
 def package_files() -> list[str]:
     """The code that plans, and what the code of a stage is made of: when it changes, plans are made anew."""
+    return _installed_record() or _sources()
+
+
+def _installed_record() -> list[str]:
+    """What an installer lists last: an installed package changes only by being installed again."""
+    beside = os.path.dirname(PACKAGE)
+    records = (f"{beside}/{name}/RECORD" for name in sorted(os.listdir(beside)) if _RECORDED.fullmatch(name))
+    return [record for record in records if os.path.isfile(record)]
+
+
+def _sources() -> list[str]:
     out: list[str] = []
     for folder, inner, names in os.walk(PACKAGE):
         inner[:] = sorted(n for n in inner if n != "__pycache__")
