@@ -21,7 +21,7 @@ FILES = {
     "check": (("proofs.jsonl", "toolchain.json"), ("checked.json",)),
     "report": (
         ("bank.json", "search.json", "proofs.jsonl", "checked.json"),
-        ("results.json", "results.csv", "results.html", "proofs.lean"),
+        ("results.json", "results.csv", "results.html", "proofs.lean", "proofs.zip"),
     ),
 }
 
