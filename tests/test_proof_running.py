@@ -17,7 +17,7 @@ from proof_searches import goal, rules
 from pipeline.edge.lean import dojo, process, slots
 from pipeline.edge.lean.model import LeanCrash, LeanStartError, NotElaborated
 from pipeline.goals.model import Goal
-from pipeline.proof.attempting import PATIENCE, Patience, Stuck
+from pipeline.proof.attempting import PATIENCE, Checked, Patience, Stuck
 from pipeline.proof.journal import Journalled
 from pipeline.proof.model import Result
 from pipeline.proof.replaying import replay
@@ -47,8 +47,8 @@ class Kept:
         return [each[:2] for each in self.all]
 
 
-async def holds(_goal: Goal, _result: Result) -> str:
-    return ""
+async def holds(_goal: Goal, _result: Result) -> Checked:
+    return Checked()
 
 
 def search(rules: Rules, count: int = 1) -> tuple[Journalled, list[Goal], list[str]]:
@@ -121,8 +121,8 @@ def test_the_first_verified_success_wins_although_a_failure_and_a_false_proof_en
         await proved.wait()
         return found("c", "omega")
 
-    async def check(_goal: Goal, result: Result) -> str:
-        return "it has a sorry in it" if result.tactics == ("sorry",) else ""
+    async def check(_goal: Goal, result: Result) -> Checked:
+        return Checked("it has a sorry in it" if result.tactics == ("sorry",) else "")
 
     def told(progress: Progress) -> None:
         if progress.outcome.trial == 2:
@@ -198,9 +198,9 @@ def test_the_fault_of_the_tool_is_raised_once_all_that_ran_has_ended(where: str)
         reached("worker")
         return found()
 
-    async def check(_goal: Goal, _result: Result) -> str:
+    async def check(_goal: Goal, _result: Result) -> Checked:
         reached("check")
-        return ""
+        return Checked()
 
     class Full(Kept):
         async def record(self, goal: Goal, trial: Trial, result: Result) -> None:

@@ -20,8 +20,15 @@ from pipeline.proof.trials import CACHE, FAILED, PROVED, Outcome, Trial
 FAULTS = (LeanStartError, Stopping, SpecError, MemoryError)
 
 Worker = Callable[[Goal, float], Coroutine[Any, Any, Result]]
-Check = Callable[[Goal, Result], Coroutine[Any, Any, str]]
+Check = Callable[[Goal, Result], Coroutine[Any, Any, "Checked"]]
 T = TypeVar("T")
+
+
+class Checked(NamedTuple):
+    """Why a proof does not hold, or nothing; and what the check of it took, once a Lean stood ready."""
+
+    why: str = ""
+    seconds: float = 0.0
 
 
 class Patience(NamedTuple):
@@ -63,11 +70,10 @@ async def attempt(
 
 async def _verified(goal: Goal, trial: Trial, found: Result, check: Check, patience: Patience) -> Result:
     """A proof that does not hold is none.  To check it again is all that one from the cache costs."""
-    begun = monotonic()
-    why = await _ending(check(goal, found), trial, patience.grace)
+    checked = await _ending(check(goal, found), trial, patience.grace)
     if trial.strategy == CACHE:
-        found = replace(found, time_seconds=found.time_seconds + monotonic() - begun)
-    return replace(found, success=False, error=f"not verified: {why}") if why else found
+        found = replace(found, time_seconds=found.time_seconds + checked.seconds)
+    return replace(found, success=False, error=f"not verified: {checked.why}") if checked.why else found
 
 
 def outcome(trial: Trial, result: Result) -> Outcome:
