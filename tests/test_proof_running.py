@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -472,3 +473,19 @@ def test_work_in_a_thread_gives_its_value_or_its_error() -> None:
             await threaded(lambda: 1 // 0, lambda: None)
 
     asyncio.run(both())
+
+
+def test_a_proof_that_came_when_its_budget_was_over_is_kept_as_a_failure() -> None:
+    """Whatever worker it is: what counts is when it says that it found the proof."""
+    asked = rules("a", "b", levels=1)
+    budget = asked.budget(asked.strategies[0], 0)
+    late, last = replace(found("a"), time_seconds=budget + 0.01), replace(found("b"), time_seconds=budget)
+    journalled, goals, _ = search(asked)
+    kept = Kept()
+    [standing] = ran(run(journalled, goals, means({"a": answers(late), "b": answers(last)}, kept)))
+    assert standing.by
+    assert standing.by.strategy == "b"
+    assert {name: result.error for _, name, _, result in kept.all} == {
+        "a": "timeout: found after 8.01 s, of 8",
+        "b": "",
+    }

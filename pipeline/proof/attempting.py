@@ -61,11 +61,19 @@ class Stuck(Exception):
 async def attempt(
     goal: Goal, trial: Trial, worker: Worker, check: Check, attempts: Attempts, patience: Patience
 ) -> Outcome:
-    result = await answer(goal, trial, worker, patience)
+    result = in_time(await answer(goal, trial, worker, patience), trial.budget)
     if result.success:
         result = await _verified(goal, trial, result, check, patience)
     await _whatever_happens(attempts.record(goal, trial, result))
     return outcome(trial, result)
+
+
+def in_time(result: Result, budget: float) -> Result:
+    """A proof that was found when its budget was over is none, whoever found it: by the worker's own clock."""
+    if not result.success or result.time_seconds <= budget:
+        return result
+    why = f"timeout: found after {result.time_seconds:.3g} s, of {budget:g}"
+    return replace(result, success=False, error=why)
 
 
 async def _verified(goal: Goal, trial: Trial, found: Result, check: Check, patience: Patience) -> Result:
