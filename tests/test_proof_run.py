@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import zipfile
 from collections.abc import Iterator
@@ -264,6 +265,29 @@ def test_an_interrupted_bank_says_where_its_attempts_are(project: Project) -> No
     with closing(Reader(str(project.root / LEDGER))) as reader:
         assert reader.stats().attempts
         assert reader.stats().frontier == len(HARD) + len(EASY) - reader.stats().proved > 0
+
+
+def test_a_proof_that_the_last_check_refuses_is_none_in_the_ledger_and_is_tried_again(project: Project) -> None:
+    spec = SPEC.replace("timeout: 1s", "timeout: 20s")  # plenty, on a busy machine too
+    project.spec("x", spec)
+    project.write("bank.jsonl", bank(EASY))
+    assert project.coppice("x", timeout=240).returncode == 0
+    with closing(sqlite3.connect(project.root / LEDGER)) as ledger:  # as one that was kept when more was believed
+        of = "(SELECT goal_hash FROM goals WHERE name = 'zero')"
+        for table in ("attempts", "tactic_cache"):
+            ledger.execute(f"UPDATE {table} SET tactics = '[\"skip\"]' WHERE goal_hash = {of}")
+        ledger.commit()
+    project.spec("y", spec + "speculation: 1\n")  # another search, and the same attempts
+    assert project.coppice("y", timeout=240).returncode == 0
+    assert results(project, "y")["goals_solved"] == 2
+    with closing(Reader(str(project.root / LEDGER))) as reader:
+        assert [each.goal.name for each in reader.frontier()] == ["zero"]
+        assert reader.stats().proved == 2
+    [refused] = [each for each in attempts(project) if not each.verified]
+    assert (refused.tactics, refused.error.startswith("not verified: ")) == (("skip",), True)
+    assert project.coppice("bg", "y", "--duration", "60s", timeout=240).returncode == 0
+    with closing(Reader(str(project.root / LEDGER))) as reader:
+        assert (reader.frontier(), reader.stats().proved) == ([], 3)
 
 
 def test_no_ledger_is_no_search(project: Project) -> None:

@@ -53,6 +53,6 @@ def prove_params(spec: ProofSpec) -> Mapping[str, Any]:
 PARAMS: Mapping[str, Callable[[ProofSpec], Mapping[str, Any]]] = {
     "bank": lambda spec: banks.limits(spec.lean),
     "prove": prove_params,
-    "check": lambda spec: banks.limits(spec.lean),
+    "check": lambda spec: {LIMITS: {**banks.limits(spec.lean)[LIMITS], "ledger": spec.ledger}},
     "report": lambda spec: {"pass_at": [*spec.pass_at]},
 }

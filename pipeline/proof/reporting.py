@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -23,20 +23,36 @@ from pipeline.banks.records import (
 )
 from pipeline.edge.job import Job, Papers, read, written
 from pipeline.edge.lean.model import Lean
+from pipeline.edge.ledger.ledger import Ledger
 from pipeline.proof.page import page
 from pipeline.proof.results import PROVED, counted, results, table, told_proofs
 
 
 def check(job: Job) -> None:
-    """Whole scripts: what a search left behind in its processes has no part in this."""
+    """Whole scripts: what a search left behind in its processes has no part in this.
+
+    What does not hold is none in the ledger either, before it is told: there it is open again."""
     found = [each for each in load_lines(read(job, "proofs.jsonl")) if each["status"] == PROVED]
-    limits = job.target.params["limits"]["lean"]
+    params = job.target.params["limits"]
+    limits = params["lean"]
     with closing(opened(job)) as lean, ThreadPoolExecutor(limits["processes"]) as threads:
         checked = dict(
             zip([each["key"] for each in found], threads.map(lambda one: _held(lean, one), found), strict=True)
         )
+        refuse(params["ledger"], lean.version, found, checked)
         told = {"checked": checked, "toolchain": lean.version, "imports": imported(limits)}
         save(written(job, "checked.json"), told)
+
+
+def refuse(ledger: str, toolchain: str, found: Iterable[Record], checked: Mapping[str, str]) -> None:
+    """The rows of proofs that `checked` has something against, by their keys."""
+    wrong = [each for each in found if checked[each["key"]]]
+    if not wrong:
+        return
+    with Ledger(ledger) as writing:
+        for each in wrong:
+            why = f"not verified: {checked[each['key']]}"
+            writing.refuse(goal_of(each["of"]).key, toolchain, each["tactics"], why).result()
 
 
 def _held(lean: Lean, proof: Record) -> str:
