@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pipeline.edge.lean import native, process
 from pipeline.edge.lean.process import Command, Repl
@@ -42,3 +43,11 @@ def started(how: Command | None = None) -> Iterator[Repl]:
             yield repl
         finally:
             repl.end()
+
+
+def says(file: Path) -> str:
+    """Of a whole file: its messages, and how Lean ended."""
+    toolchain = ready()
+    how: dict[str, Any] = {"env": toolchain.environment, "cwd": file.parent, "capture_output": True, "text": True}
+    done = subprocess.run([*toolchain.lean, file.name], check=False, **how)
+    return "\n".join(line for line in [*done.stdout.splitlines(), f"exit {done.returncode}"] if "DEBUG" not in line)

@@ -202,6 +202,17 @@ def test_environments_of_checks_are_forgotten_too(pooled: Pooled, tmp_path: Path
     assert len(asked(tmp_path, "forget")) == 1
 
 
+def test_a_check_begins_when_its_process_is_ready_and_its_context_there(pooled: Pooled, tmp_path: Path) -> None:
+    pool, seen = pooled(), list[tuple[int, int, bool]]()
+
+    def begun() -> None:
+        log = (tmp_path / "asked").read_text()
+        seen.append((len(pool.pids()), len(asked(tmp_path, "cmd")), '"cmd":"check"' in log))
+
+    assert pool.check(replace(ANY, before=("open Nat",)), ["skip"], None, begun) is None
+    assert seen == [(1, 1, False)]
+
+
 def test_a_tactic_that_overruns_by_far_is_killed_and_is_a_timeout(pooled: Pooled) -> None:
     session, start = (pool := pooled()).open(ANY)
     before, begun = pool.pids(), time.monotonic()

@@ -104,6 +104,24 @@ def test_a_proof_that_was_not_verified_leaves_its_goal_open(ledger: Ledger) -> N
     assert ledger.get_cached_tactics("g") is None
 
 
+def test_a_proof_that_is_refused_later_leaves_its_goal_open(ledger: Ledger) -> None:
+    ledger.add_goals([KnownGoal("g", "text"), KnownGoal("h", "text")])
+    proof = attempt("g", True)
+    for each in (proof, attempt("h", True)):
+        ledger.record(each).result()
+    ledger.refuse("g", proof.key.toolchain, ["another"], "it is another's").result()
+    ledger.refuse("g", "another Lean", proof.tactics, "it is another's").result()
+    assert ledger.frontier() == []
+    ledger.refuse("g", proof.key.toolchain, proof.tactics, "axioms: sorryAx").result()
+    assert [it.goal.goal_hash for it in ledger.frontier()] == ["g"]
+    assert ledger.stats().proved == 1
+    kept, cached = ledger.recall(proof.key), ledger.get_cached_tactics("g")
+    assert kept
+    assert (kept.success, kept.verified, kept.error) == (True, False, "axioms: sorryAx")
+    assert cached
+    assert cached.success_rate == 0
+
+
 def test_tactics_that_proved_are_cached_and_rated_by_how_often_they_hold_again(ledger: Ledger) -> None:
     ledger.record(attempt(success=True, time_seconds=2.0)).result()
     first = ledger.get_cached_tactics("g")

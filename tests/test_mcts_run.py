@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import leaning
 import psutil
 import pytest
 from conftest import ROOT, Project
@@ -93,6 +94,14 @@ def test_each_search_leaves_its_files_and_what_is_proved_is_verified(built: Proj
             else ["solved"]
         )
         assert told["verified"] == (told["status"] == "solved") == ("theorem" in (cell / "proof.lean").read_text())
+
+
+def test_a_proof_is_a_file_that_lean_takes(built: Project) -> None:
+    proved = {cell.name: cell / "proof.lean" for cell in cells(built) if summary(cell)["verified"]}
+    assert {*proved} == {"swap", "double"}
+    for file in proved.values():
+        said = leaning.says(file)
+        assert said.endswith("exit 0"), said
 
 
 def test_every_line_of_a_trace_is_as_the_schema_says(built: Project) -> None:

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 from leaning import command
 
-from pipeline.edge.lean.model import Interrupted, Lean, Theorem
+from pipeline.edge.lean.model import Interrupted, Lean, Session, Stop, TacticResult, TacticState, Theorem
 from pipeline.edge.lean.pool import Pool
 from pipeline.edge.process import Processes
 from pipeline.goals.model import Goal
@@ -93,6 +93,52 @@ def test_a_clock_that_is_given_is_the_one_that_counts(lean):
     result = micro.prove(Goal("g", UNKNOWN), 20.0, lean, clock=lambda: float(next(ticks)))
     assert result.error == "timeout"
     assert sum(result.metadata["seconds_by_family"].values()) <= 20.0
+
+
+class Slow:
+    """A Lean by whose clock each tactic takes `each` seconds, and the whole proof once more `replay`."""
+
+    def __init__(self, lean: Lean, each: float, replay: float) -> None:
+        self.lean, self.each, self.replay, self.now = lean, each, replay, 0.0
+        self.replays = 0
+
+    def clock(self) -> float:
+        return self.now
+
+    def open(self, theorem: Theorem, stop: Stop | None = None) -> tuple[Session, TacticState]:
+        self.now += 100.0  # a process has to start: nobody's time
+        self.session, state = self.lean.open(theorem, stop)
+        return self, state  # type: ignore[return-value]
+
+    def run_tac(self, state: TacticState, tactic: str, timeout: float) -> TacticResult:
+        is_whole = timeout == micro.REPLAY
+        self.replays += is_whole
+        self.now += self.replay if is_whole else self.each
+        return self.session.run_tac(state, tactic, PLENTY)
+
+    def close(self) -> None:
+        self.session.close()
+
+
+BRANCHING = "∀ p q : Nat → Prop, p 0 → (∀ n, p n → p (n + 1)) → ∀ n, p n ∧ n + 0 = n"
+
+
+def test_doing_a_proof_once_more_is_outside_of_its_budget_and_no_part_of_its_time(lean):
+    slow = Slow(lean, each=0.125, replay=25.0)
+    result = micro.prove(Goal("g", BRANCHING), 10.0, slow, clock=slow.clock)
+    assert (result.success, result.error, slow.replays) == (True, "", 1)
+    assert result.time_seconds == 0.125 * result.metadata["calls"] <= 10.0
+    assert result.metadata["replay_seconds"] == 25.0
+
+
+def test_a_proof_that_is_found_when_the_budget_is_over_is_none(lean):
+    whole = Slow(lean, each=1.0, replay=1.0)
+    calls = micro.prove(Goal("g", BRANCHING), 1000.0, whole, clock=whole.clock).metadata["calls"]
+    for budget, success in ((calls + 0.0, True), (calls - 0.5, False)):  # the last tactic begins in time in both
+        slow = Slow(lean, each=1.0, replay=1.0)
+        result = micro.prove(Goal("g", BRANCHING), budget, slow, clock=slow.clock)
+        assert (result.success, result.error) == (success, "" if success else "timeout")
+        assert (result.time_seconds, bool(result.tactics)) == (float(calls), success)
 
 
 def test_once_stopped_nothing_is_asked(lean):

@@ -37,7 +37,13 @@ def test_the_targets_and_their_files() -> None:
         "report": (
             "x:report",
             (f"{run}/bank.json", f"{run}/search.json", f"{run}/proofs.jsonl", f"{run}/checked.json"),
-            (f"{run}/results.json", f"{run}/results.csv", f"{run}/results.html", f"{run}/proofs.lean"),
+            (
+                f"{run}/results.json",
+                f"{run}/results.csv",
+                f"{run}/results.html",
+                f"{run}/proofs.lean",
+                f"{run}/proofs.zip",
+            ),
         ),
     }
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from proof_searches import goal
 
 from pipeline.banks.checking import why_not
-from pipeline.banks.records import theorem_of
+from pipeline.banks.records import Proof, lean_file, lean_files_in_one, stays_inside, theorem_of
 from pipeline.edge.lean.model import LeanError, Session, Stop, TacticState, Theorem
 from pipeline.proof.keeping import Tried
 from pipeline.proof.model import Result
 from pipeline.proof.page import page
 from pipeline.proof.proving import Sample, proof
-from pipeline.proof.results import PROVED, counted, headline, pass_at_k, quantile, results, script, table
+from pipeline.proof.results import PROVED, counted, headline, pass_at_k, quantile, results, table, told_proofs
 from pipeline.proof.trials import EXHAUSTED, FRONTIER, LIGHT, SOLVED, Standing, Trial
 
 SEARCH = {
@@ -177,7 +177,8 @@ def test_what_a_bank_says_of_a_goal_is_no_result_of_it() -> None:
 
 def test_a_comment_at_the_end_of_a_statement_ends_with_its_line() -> None:
     proof = {**FOUND[3], "of": {"text": "1 + 1 = 2 -- easy", "context": []}}
-    assert script([proof]).splitlines()[1:] == ["theorem «d-1» : 1 + 1 = 2 -- easy", "  := by", "  rfl"]
+    text = lean_files_in_one(told_proofs([proof]), ["Lean"])
+    assert text.endswith("\ntheorem «proof of d-1» : 1 + 1 = 2 -- easy\n  := by\n  rfl\n")
 
 
 def test_the_proofs_are_a_lean_file_with_context_kept_apart() -> None:
@@ -186,12 +187,38 @@ def test_the_proofs_are_a_lean_file_with_context_kept_apart() -> None:
         "of": {**FOUND[3]["of"], "context": ["open Nat"]},
         "tactics": ["intro n", "cases n with\n| zero => rfl\n| succ n => rfl"],
     }
-    assert script([*FOUND[:3], last]).split("\n") == [
-        "-- a: micro, 2 s", "theorem «a» : 1 + 1 = 2 := by", "  rfl", "",
-        "namespace «d-1»", "-- d-1: micro, 0.5 s",
-        "open Nat", "theorem «d-1» : 1 + 1 = 2 := by", "  intro n", "  cases n with",
-        "  | zero => rfl", "  | succ n => rfl", "end «d-1»", "",
+    assert lean_files_in_one(told_proofs([*FOUND[:3], last]), ["Lean", "Ours"]).split("\n") == [
+        "import Lean", "import Ours", "set_option maxRecDepth 1000", "set_option autoImplicit true",
+        "set_option relaxedAutoImplicit false", "",
+        "-- a: micro, 2 s", "theorem «proof of a» : 1 + 1 = 2 := by", "  rfl", "",
+        "-- d-1: micro, 0.5 s", "namespace «context of d-1»", "open Nat",
+        "theorem «proof of d-1» : 1 + 1 = 2 := by", "  intro n", "  cases n with",
+        "  | zero => rfl", "  | succ n => rfl", "end «context of d-1»", "",
     ]  # fmt: skip
+
+
+def test_imports_of_a_context_come_first_in_a_file_of_its_own() -> None:
+    theorem = Theorem("goal", "1 = 1", ("import Mathlib", "open Real"))
+    lines = lean_file(Proof("one", theorem, ["rfl"]), []).split("\n")
+    assert (lines[0], lines[-5:]) == (
+        "import Mathlib",
+        ["", "open Real", "theorem «proof of one» : 1 = 1 := by", "  rfl", ""],
+    )
+
+
+STAYING = (["open Nat"], ["variable (n : Nat)", "universe u"], ["def f := 1"], ["inductive T | a", "def T.f := 1"])
+LEAVING = (
+    ["instance : Inhabited Nat := ⟨5⟩"], ['notation "A" => 1'], ['infixr:5 "+" => f'], ["namespace A"], ["section"],
+    ["@[simp] theorem t : 1 = 1 := rfl"], ["attribute [simp] f"], ["def Nat.twice := 1"], ["def _root_.f := 1"],
+    ["class C (α : Type)"], ["deriving instance DecidableEq for T"], ["import M"],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "stays"), [*((each, True) for each in STAYING), *((each, False) for each in LEAVING)]
+)
+def test_what_a_context_leaves_behind_is_known(before: list[str], stays: bool) -> None:
+    assert stays_inside(before) == stays
 
 
 def test_the_page_has_all_goals_and_needs_nothing_from_outside() -> None:

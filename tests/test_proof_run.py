@@ -3,19 +3,26 @@
 import json
 import os
 import signal
+import sqlite3
 import subprocess
+import zipfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import leaning
 import psutil
 import pytest
 from conftest import Project
 
-from pipeline.edge.lean.toolchain import ready
+from pipeline.banks.records import lean_files_in_one
+from pipeline.edge.lean.model import Theorem
+from pipeline.edge.lean.pool import Pool
 from pipeline.edge.ledger.model import Attempt
 from pipeline.edge.ledger.reading import Reader
-from pipeline.proof.results import PROVED, script
+from pipeline.edge.process import Processes
+from pipeline.proof.reporting import write_each
+from pipeline.proof.results import PROVED, told_proofs
 
 SPEC = """\
 kind: proof
@@ -68,7 +75,7 @@ def test_a_bank_is_proved_by_one_command(proved: Project) -> None:
     assert found["strategies"] == {"micro": {"used": 5, "succeeded": 3}}
     assert found["pass_at"] == {"1": 0.6}
     script = proved.read("runs/x/proofs.lean")
-    assert [name for name in GOALS if f"theorem «{name}»" in script] == [*EASY]
+    assert [name for name in GOALS if f"theorem «proof of {name}»" in script] == [*EASY]
 
 
 def test_rows_that_do_not_count_are_told_with_their_line(proved: Project) -> None:
@@ -260,6 +267,29 @@ def test_an_interrupted_bank_says_where_its_attempts_are(project: Project) -> No
         assert reader.stats().frontier == len(HARD) + len(EASY) - reader.stats().proved > 0
 
 
+def test_a_proof_that_the_last_check_refuses_is_none_in_the_ledger_and_is_tried_again(project: Project) -> None:
+    spec = SPEC.replace("timeout: 1s", "timeout: 20s")  # plenty, on a busy machine too
+    project.spec("x", spec)
+    project.write("bank.jsonl", bank(EASY))
+    assert project.coppice("x", timeout=240).returncode == 0
+    with closing(sqlite3.connect(project.root / LEDGER)) as ledger:  # as one that was kept when more was believed
+        of = "(SELECT goal_hash FROM goals WHERE name = 'zero')"
+        for table in ("attempts", "tactic_cache"):
+            ledger.execute(f"UPDATE {table} SET tactics = '[\"skip\"]' WHERE goal_hash = {of}")
+        ledger.commit()
+    project.spec("y", spec + "speculation: 1\n")  # another search, and the same attempts
+    assert project.coppice("y", timeout=240).returncode == 0
+    assert results(project, "y")["goals_solved"] == 2
+    with closing(Reader(str(project.root / LEDGER))) as reader:
+        assert [each.goal.name for each in reader.frontier()] == ["zero"]
+        assert reader.stats().proved == 2
+    [refused] = [each for each in attempts(project) if not each.verified]
+    assert (refused.tactics, refused.error.startswith("not verified: ")) == (("skip",), True)
+    assert project.coppice("bg", "y", "--duration", "60s", timeout=240).returncode == 0
+    with closing(Reader(str(project.root / LEDGER))) as reader:
+        assert (reader.frontier(), reader.stats().proved) == ([], 3)
+
+
 def test_no_ledger_is_no_search(project: Project) -> None:
     project.spec("x", SPEC + "ledger: notes.txt\n")
     project.write("bank.jsonl", bank(EASY))
@@ -282,16 +312,65 @@ def test_a_bank_without_a_goal_is_an_error(tmp_path: Path) -> None:
     )
 
 
-def test_the_file_of_proofs_is_one_that_lean_takes(tmp_path: Path) -> None:
-    """Also where two goals' contexts define the same name."""
-    goals = {"two": ("f = 2", "def f : Nat := 2"), "three-1": ("f = 3", "def f : Nat := 3"), "one": ("1 = 1", "")}
+# By goal: its statement, its script, what stands before it.  In one file each would be in the way of another.
+NASTY = {
+    "and_comm": ("∀ p q : Prop, p ∧ q ↔ q ∧ p", "intro p q\nexact and_comm", ()),
+    "Nat": ("∀ n : Nat, n + 0 = n", "intro n\nrfl", ("open Nat",)),
+    "first": ("f = 2", "rfl", ("def f : Nat := 2",)),
+    "f": ("f = 3", "rfl", ("def f : Nat := 3",)),
+    "comment": ("1 + 1 = 2 -- easy", "rfl", ()),
+    "lines": ("∀ n : Nat,\n  n = 0 ∨\n  n ≠ 0", "intro n\ncases n with\n| zero =>\n  left\n  rfl\n| succ => simp", ()),
+    "suggested": ("∀ xs ys : List Nat, (xs ++ ys).length = ys.length + xs.length", "grind +suggestions", ()),
+    "universes": ("∀ x : α, x = x", "intro x\nrfl", ("universe u", "variable {α : Type u}")),
+    "options": ("n = n", "rfl", ("set_option maxRecDepth 2000", "variable (n : Nat)")),
+    "types": ("∀ t : Tree, t.size = t.size", "intro t\nrfl", ("inductive Tree where\n| leaf\n| node (l r : Tree)",
+        "def Tree.size : Tree → Nat\n| .leaf => 1\n| .node l r => l.size + r.size")),
+    "inside": ("two = 2", "rfl", ("namespace Ours", "section", "open Nat", "def two := 2")),
+    "instance": ("(default : Nat) = 5", "rfl", ("instance (priority := high) five : Inhabited Nat := ⟨5⟩",)),
+    "other": ("(default : Nat) = 0", "rfl", ()),
+    "infix": ("1 ⊞ 2 = 3", "rfl", ("def plus (a b : Nat) := a + b", 'infixl:65 " ⊞ " => plus')),
+    "word": ("∀ ONE : Nat, ONE = ONE", "intro n\nrfl", ()),
+    "notation": ("ONE = 1", "rfl", ("def one := 1", 'notation "ONE" => one')),
+    "after": ("∀ ONE : Nat, ONE = ONE", "intro n\nrfl", ()),
+    "simp": ("odd 3", "simp", ("def odd (n : Nat) : Prop := n % 2 = 1", "@[simp] theorem three : odd 3 := rfl")),
+    "dot": ("∀ n : Nat, n.twice = 2 * n", "intro n\nrfl", ("def Nat.twice (n : Nat) := 2 * n",)),
+    "deep": ("(List.range 300).length = 300", "rfl", ()),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def nasty(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A bank of such goals with their proofs found, as they are written by the end of a run."""
+    project = Project(tmp_path_factory.mktemp("nasty") / "project")
     found = [
-        {"goal": name, "key": name, "status": PROVED, "strategy": "micro", "seconds": 0.1, "tactics": ["rfl"],
-         "of": {"text": text, "context": [context] if context else []}}
-        for name, (text, context) in goals.items()
+        {"goal": name, "key": name, "status": PROVED, "strategy": "micro", "seconds": 0.1,
+         "tactics": script.split("\n"), "of": {"text": text, "context": [*before]}}
+        for name, (text, script, before) in NASTY.items()
     ]  # fmt: skip
-    (tmp_path / "proofs.lean").write_text(script(found))
-    lean = ready()
-    argv = [*lean.lean, "proofs.lean"]
-    done = subprocess.run(argv, env=lean.environment, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    project.write("proofs.lean", lean_files_in_one(told_proofs(found), ["Lean"]))
+    write_each(str(project.root / "proofs.zip"), told_proofs(found), ["Lean"])
+    with zipfile.ZipFile(project.root / "proofs.zip") as folder:
+        folder.extractall(project.root / "each")
+    return project
+
+
+def test_a_goal_is_proved_among_such_as_would_change_it() -> None:
+    """The scripts are those of proofs: each passes the check, which all that is written has to agree with."""
+    with closing(Processes(["lean"])) as starter, closing(Pool(leaning.command(), starter)) as lean:
+        for name, (text, script, before) in NASTY.items():
+            assert lean.check(Theorem("goal", text, before), script.split("\n")) is None, name
+
+
+def test_the_file_of_proofs_is_one_that_lean_takes(nasty: Project) -> None:
+    said = leaning.says(nasty.root / "proofs.lean")
+    assert said.endswith("exit 0"), said
+    text = nasty.read("proofs.lean")
+    apart = {name for name in NASTY if f"\n-- theorem «proof of {name}»" in text}
+    assert apart == {"inside", "instance", "infix", "notation", "simp", "dot"}
+    assert all(f"theorem «proof of {name}»" in text for name in NASTY)
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_each_proof_has_a_file_that_lean_takes(nasty: Project, name: str) -> None:
+    said = leaning.says(nasty.root / "each" / f"{name}.lean")
+    assert said.endswith("exit 0"), said

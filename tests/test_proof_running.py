@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -17,7 +18,7 @@ from proof_searches import goal, rules
 from pipeline.edge.lean import dojo, process, slots
 from pipeline.edge.lean.model import LeanCrash, LeanStartError, NotElaborated
 from pipeline.goals.model import Goal
-from pipeline.proof.attempting import PATIENCE, Patience, Stuck
+from pipeline.proof.attempting import PATIENCE, Checked, Patience, Stuck
 from pipeline.proof.journal import Journalled
 from pipeline.proof.model import Result
 from pipeline.proof.replaying import replay
@@ -47,8 +48,8 @@ class Kept:
         return [each[:2] for each in self.all]
 
 
-async def holds(_goal: Goal, _result: Result) -> str:
-    return ""
+async def holds(_goal: Goal, _result: Result) -> Checked:
+    return Checked()
 
 
 def search(rules: Rules, count: int = 1) -> tuple[Journalled, list[Goal], list[str]]:
@@ -121,8 +122,8 @@ def test_the_first_verified_success_wins_although_a_failure_and_a_false_proof_en
         await proved.wait()
         return found("c", "omega")
 
-    async def check(_goal: Goal, result: Result) -> str:
-        return "it has a sorry in it" if result.tactics == ("sorry",) else ""
+    async def check(_goal: Goal, result: Result) -> Checked:
+        return Checked("it has a sorry in it" if result.tactics == ("sorry",) else "")
 
     def told(progress: Progress) -> None:
         if progress.outcome.trial == 2:
@@ -198,9 +199,9 @@ def test_the_fault_of_the_tool_is_raised_once_all_that_ran_has_ended(where: str)
         reached("worker")
         return found()
 
-    async def check(_goal: Goal, _result: Result) -> str:
+    async def check(_goal: Goal, _result: Result) -> Checked:
         reached("check")
-        return ""
+        return Checked()
 
     class Full(Kept):
         async def record(self, goal: Goal, trial: Trial, result: Result) -> None:
@@ -472,3 +473,19 @@ def test_work_in_a_thread_gives_its_value_or_its_error() -> None:
             await threaded(lambda: 1 // 0, lambda: None)
 
     asyncio.run(both())
+
+
+def test_a_proof_that_came_when_its_budget_was_over_is_kept_as_a_failure() -> None:
+    """Whatever worker it is: what counts is when it says that it found the proof."""
+    asked = rules("a", "b", levels=1)
+    budget = asked.budget(asked.strategies[0], 0)
+    late, last = replace(found("a"), time_seconds=budget + 0.01), replace(found("b"), time_seconds=budget)
+    journalled, goals, _ = search(asked)
+    kept = Kept()
+    [standing] = ran(run(journalled, goals, means({"a": answers(late), "b": answers(last)}, kept)))
+    assert standing.by
+    assert standing.by.strategy == "b"
+    assert {name: result.error for _, name, _, result in kept.all} == {
+        "a": "timeout: found after 8.01 s, of 8",
+        "b": "",
+    }

@@ -1,7 +1,6 @@
 """Searches that share a ledger: what is recalled, what is done again from the cache, and what that counts."""
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 from proof_searches import goal, rules
 
-from pipeline.edge.lean.model import LeanError, Session, Stop, TacticState, Theorem
+from pipeline.edge.lean.model import Begun, LeanError, Session, Stop, TacticState, Theorem, unheard
 from pipeline.edge.ledger.ledger import Ledger
 from pipeline.edge.ledger.model import Attempt, Key
 from pipeline.edge.ledger.reading import Reader
@@ -22,22 +21,29 @@ from pipeline.proof.trials import EXHAUSTED, SOLVED, Rules
 
 Search = Callable[..., Found]
 GOALS = [goal(number).keyed(f"key {number}") for number in range(4)]
-CHECK = 0.05  # seconds
+START, CHECK = 7.0, 0.5  # seconds
 
 
 class Checker:
-    """A Lean that says of scripts what it is told, and takes its time for that."""
+    """A Lean that says of scripts what it is told.  Its time is its own: it takes some to start, and for each check."""
 
     version = "lean 1"
 
     def __init__(self, *wrong: str) -> None:
-        self.wrong = wrong
+        self.wrong, self.now = wrong, 0.0
+
+    def clock(self) -> float:
+        return self.now
 
     def open(self, theorem: Theorem, stop: Stop | None = None) -> tuple[Session, TacticState]:
         raise NotImplementedError
 
-    def check(self, _theorem: Theorem, script: Sequence[str], _stop: Stop | None = None) -> LeanError | None:
-        time.sleep(CHECK)
+    def check(
+        self, _theorem: Theorem, script: Sequence[str], _stop: Stop | None = None, begun: Begun = unheard
+    ) -> LeanError | None:
+        self.now += START
+        begun()
+        self.now += CHECK
         return LeanError("it does not apply", "tactic") if {*script} & {*self.wrong} else None
 
     def close(self) -> None: ...
@@ -67,9 +73,10 @@ def searched(tmp_path: Path, processes: Processes) -> Search:
 
     def do(workers: Workers, asked: Rules, *goals: Goal, code: str = "1", lean: Checker | None = None) -> Found:
         with closing(Ledger(str(tmp_path / "ledger.db"))) as ledger:
-            place = Place(lean or Checker(), 2, ledger, processes, "x")
+            lean = lean or Checker()
+            place = Place(lean, 2, ledger, processes, "x")
             wanted = Wanted(goals, asked, workers.by_name(), lambda _, name: f"{name} {code}", True, None)
-            return search(place, wanted, lambda _: None, lambda _: None)
+            return search(place, wanted, lambda _: None, lambda _: None, lean.clock)
 
     return do
 
@@ -99,13 +106,13 @@ def test_a_search_that_was_cut_short_finishes_alike(searched: Search) -> None:
     assert {by for _, by, _ in ended(found)} <= {"even", "all"}
 
 
-def test_what_another_search_proved_is_checked_again_and_costs_that(searched: Search) -> None:
+def test_what_another_search_proved_is_checked_again_and_costs_that_and_no_start_of_a_lean(searched: Search) -> None:
     asked, first, again = rules("all"), Workers(), Workers()
     searched(first, asked, GOALS[0])
     [(_, by, seconds)] = ended(searched(again, asked, GOALS[0], code="2"))
     assert again.made == []
     assert by == "cache"
-    assert CHECK <= seconds < 2.5
+    assert seconds == CHECK
 
 
 def test_a_cached_proof_that_does_not_hold_any_more_makes_place_for_another_search(searched: Search) -> None:

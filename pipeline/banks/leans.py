@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,11 @@ def shared(job: Job) -> Lean:
     """One for all targets of a build that ask for the same; it ends with the build."""
     keys = job.target.params["limits"]["lean"]
     return job.kept.get(("lean", job.target.run, *keys.values()), lambda: opened(job))
+
+
+def imported(keys: Mapping[str, Any]) -> list[str]:
+    """The modules that a theorem stands behind: a file of its proof has to import them, too."""
+    return [*IMPORTED[keys["backend"]](keys["project"])]
 
 
 def ours() -> str:
@@ -77,6 +82,11 @@ BACKENDS: Mapping[str, Callable[[Job, Mapping[str, Any]], Lean]] = {
     "wasm": _wasm,
     "native": _native,
     "leandojo": _leandojo,
+}
+IMPORTED: Mapping[str, Callable[[str], Sequence[str]]] = {
+    "wasm": lambda _: ["Lean"],
+    "native": native.imported,
+    "leandojo": lambda _: [],  # what a goal's context names, and no more
 }
 VERSIONS: Mapping[str, Callable[[str], str]] = {
     "wasm": _wasm_version,

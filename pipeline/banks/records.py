@@ -1,17 +1,30 @@
-"""Goals and proofs as files: JSON, sorted, so that equal records are equal files."""
+"""Goals and proofs as files: JSON, sorted, so that equal records are equal files, and Lean, as a check reads it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipeline.edge.lean.model import Theorem
 from pipeline.goals.model import Goal
 
 Record = dict[str, Any]
 _OF_GOAL = {field.name for field in fields(Goal)}
+# What a check has on, and a file does not: the REPL sets the first and the last, a lake project may set the second.
+OPTIONS = ("maxRecDepth 1000", "autoImplicit true", "relaxedAutoImplicit false")
+_IMPORT = "import "
+_NOT_IN_NAMES = re.compile(r"[«»\s]")
+# Commands that mean something beyond the end of a namespace, or have to do with where it ends.
+_BEYOND = re.compile(
+    r"@\[|(?<![\w.«'!?])(?:_root_|attribute|class|end|grind_pattern|import|infix[lr]?|instance|namespace|notation"
+    r"|postfix|prefix|section)(?![\w»'!?])"
+)
+_NOTATION = re.compile(r"\b(?:infix[lr]?|notation|postfix|prefix)\b")
+_DOTTED = re.compile(r"\b(?:abbrev|def|inductive|opaque|structure|theorem)\s+([^\s.:({\[]+)\.")
+_TYPE = re.compile(r"\b(?:inductive|structure)\s+([^\s.:({\[]+)")
 
 
 def load(path: str) -> Record:
@@ -50,3 +63,83 @@ def goal_of(record: Mapping[str, Any]) -> Goal:
 def theorem_of(goal: Goal) -> Theorem:
     """An id need not be a name in Lean."""
     return Theorem("goal", goal.text, goal.context)
+
+
+class Proof(NamedTuple):
+    """A script that proves a theorem; `about`: what is told of it, in a line."""
+
+    name: str
+    theorem: Theorem
+    script: Sequence[str]
+    about: str = ""
+
+
+def lean_file(proof: Proof, imports: Iterable[str]) -> str:
+    """A file of its own, in which Lean is as in a check; what its context leaves open ends with the file."""
+    before = proof.theorem.before
+    given = [each.strip() for each in before if _is_import(each)]
+    commands = [each for each in before if not _is_import(each)]
+    lines = [*_head(imports, given), *_told(proof), *_public(commands), *commands, _theorem(proof)]
+    return "\n".join(lines) + "\n"
+
+
+def lean_files_in_one(proofs: Iterable[Proof], imports: Iterable[str]) -> str:
+    """All that can stand in one file without a part in each other; of the others, what stands in files of their own."""
+    blocks = (_block(each) if stays_inside(each.theorem.before) else _apart(each) for each in proofs)
+    return "\n\n".join(["\n".join(_head(imports)), *blocks]) + "\n"
+
+
+def stays_inside(before: Sequence[str]) -> bool:
+    """Nothing of these commands is left after the end of a namespace, and they mean in it what they mean outside.
+
+    An instance, a notation, an attribute is left; `def Nat.double` is found as `n.double` only outside."""
+    text = "\n".join(before)
+    return not _BEYOND.search(text) and not {*_DOTTED.findall(text)} - {*_TYPE.findall(text)}
+
+
+def proof_name(name: str) -> str:
+    """One that nothing has which a proof may mention, as goals are called like theorems that there are."""
+    return f"«proof of {_NOT_IN_NAMES.sub('_', name)}»"
+
+
+def _head(imports: Iterable[str], more: Iterable[str] = ()) -> list[str]:
+    return [*(_IMPORT + each for each in imports), *more, *(f"set_option {each}" for each in OPTIONS)]
+
+
+def _told(proof: Proof) -> list[str]:
+    return ["", f"-- {proof.name}: {proof.about}"] if proof.about else [""]
+
+
+def _block(proof: Proof) -> str:
+    told, before = _told(proof)[1:], proof.theorem.before
+    if not before:
+        return "\n".join([*told, _theorem(proof)])
+    space = f"«context of {_NOT_IN_NAMES.sub('_', proof.name)}»"
+    return "\n".join([*told, f"namespace {space}", *before, _theorem(proof), f"end {space}"])
+
+
+def _apart(proof: Proof) -> str:
+    text = "\n".join([*proof.theorem.before, _theorem(proof)])
+    why = "-- In a file of its own, for what stands before it would be left to the proofs below:"
+    return "\n".join([*_told(proof)[1:], why, *(f"-- {line}".rstrip() for line in text.split("\n"))])
+
+
+def _theorem(proof: Proof) -> str:
+    """A statement of several lines keeps its columns; a comment in it takes the rest of its line."""
+    statement = proof.theorem.statement
+    above = "\n" if "\n" in statement else " "
+    below = "\n  " if "\n" in statement or "--" in statement else " "
+    lines = [f"  {line}".rstrip() for tactic in proof.script for line in tactic.split("\n")]
+    return "\n".join([f"theorem {proof_name(proof.name)} :{above}{statement}{below}:= by", *lines])
+
+
+def _public(commands: Sequence[str]) -> list[str]:
+    """The Lean from npm takes each file for a module, in which no notation is for what is private to it, as all is that
+    does not say otherwise.  Elsewhere the line says nothing."""
+    text = "\n".join(commands)
+    is_needed = _NOTATION.search(text) and not re.search(r"\bprivate\b", text)
+    return ["@[expose] public section"] if is_needed else []
+
+
+def _is_import(command: str) -> bool:
+    return command.strip().startswith(_IMPORT)

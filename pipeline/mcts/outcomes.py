@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from pipeline.banks.records import Record, save, write
+from pipeline.banks.leans import imported
+from pipeline.banks.records import Proof, Record, lean_file, save, write
 from pipeline.core.recipe import LIMITS
 from pipeline.edge.job import Job, written
 from pipeline.edge.lean.model import Theorem
@@ -45,7 +46,7 @@ def conclude(job: Job, theorem: Theorem, toolchain: Record, found: Found, tally:
     status: Record = {"status": found.status, "verified": found.verified, "error": found.error}
     save(written(job, "run_status.json"), {**status, "seconds": round(seconds, 3), "asked": found.calls})
     save(written(job, "summary.json"), {**status, **tally.as_record(found.spent), "script": [*found.script]})
-    write(written(job, "proof.lean"), lean_file(theorem, found))
+    write(written(job, "proof.lean"), proof_file(job, theorem, found))
 
 
 def _decided_by(job: Job) -> Record:
@@ -56,12 +57,11 @@ def told(of: Theorem) -> Record:
     return {"statement": of.statement, "before": [*of.before]}
 
 
-def lean_file(of: Theorem, found: Found) -> str:
-    """The proof, to be read; what does not hold is not written as if it did."""
+def proof_file(job: Job, of: Theorem, found: Found) -> str:
+    """The proof, as a file that Lean takes; what does not hold is not written as if it did."""
     if not found.verified:
         return f"-- no proof: {found.error or found.status}\n".replace("\n", "\n-- ").removesuffix("-- ")
-    lines = [*of.before, f"theorem {of.name} : {of.statement} := by", *(f"  {each}" for each in found.script)]
-    return "\n".join([*lines, ""])
+    return lean_file(Proof(of.name, of, found.script), imported(job.target.params[LIMITS]["lean"]))
 
 
 def refuse(job: Job, why: str) -> None:

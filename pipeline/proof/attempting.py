@@ -20,8 +20,15 @@ from pipeline.proof.trials import CACHE, FAILED, PROVED, Outcome, Trial
 FAULTS = (LeanStartError, Stopping, SpecError, MemoryError)
 
 Worker = Callable[[Goal, float], Coroutine[Any, Any, Result]]
-Check = Callable[[Goal, Result], Coroutine[Any, Any, str]]
+Check = Callable[[Goal, Result], Coroutine[Any, Any, "Checked"]]
 T = TypeVar("T")
+
+
+class Checked(NamedTuple):
+    """Why a proof does not hold, or nothing; and what the check of it took, once a Lean stood ready."""
+
+    why: str = ""
+    seconds: float = 0.0
 
 
 class Patience(NamedTuple):
@@ -54,20 +61,27 @@ class Stuck(Exception):
 async def attempt(
     goal: Goal, trial: Trial, worker: Worker, check: Check, attempts: Attempts, patience: Patience
 ) -> Outcome:
-    result = await answer(goal, trial, worker, patience)
+    result = in_time(await answer(goal, trial, worker, patience), trial.budget)
     if result.success:
         result = await _verified(goal, trial, result, check, patience)
     await _whatever_happens(attempts.record(goal, trial, result))
     return outcome(trial, result)
 
 
+def in_time(result: Result, budget: float) -> Result:
+    """A proof that was found when its budget was over is none, whoever found it: by the worker's own clock."""
+    if not result.success or result.time_seconds <= budget:
+        return result
+    why = f"timeout: found after {result.time_seconds:.3g} s, of {budget:g}"
+    return replace(result, success=False, error=why)
+
+
 async def _verified(goal: Goal, trial: Trial, found: Result, check: Check, patience: Patience) -> Result:
     """A proof that does not hold is none.  To check it again is all that one from the cache costs."""
-    begun = monotonic()
-    why = await _ending(check(goal, found), trial, patience.grace)
+    checked = await _ending(check(goal, found), trial, patience.grace)
     if trial.strategy == CACHE:
-        found = replace(found, time_seconds=found.time_seconds + monotonic() - begun)
-    return replace(found, success=False, error=f"not verified: {why}") if why else found
+        found = replace(found, time_seconds=found.time_seconds + checked.seconds)
+    return replace(found, success=False, error=f"not verified: {checked.why}") if checked.why else found
 
 
 def outcome(trial: Trial, result: Result) -> Outcome:

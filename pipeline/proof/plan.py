@@ -21,7 +21,7 @@ FILES = {
     "check": (("proofs.jsonl", "toolchain.json"), ("checked.json",)),
     "report": (
         ("bank.json", "search.json", "proofs.jsonl", "checked.json"),
-        ("results.json", "results.csv", "results.html", "proofs.lean"),
+        ("results.json", "results.csv", "results.html", "proofs.lean", "proofs.zip"),
     ),
 }
 
@@ -53,6 +53,6 @@ def prove_params(spec: ProofSpec) -> Mapping[str, Any]:
 PARAMS: Mapping[str, Callable[[ProofSpec], Mapping[str, Any]]] = {
     "bank": lambda spec: banks.limits(spec.lean),
     "prove": prove_params,
-    "check": lambda spec: banks.limits(spec.lean),
+    "check": lambda spec: {LIMITS: {**banks.limits(spec.lean)[LIMITS], "ledger": spec.ledger}},
     "report": lambda spec: {"pass_at": [*spec.pass_at]},
 }

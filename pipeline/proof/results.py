@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from math import comb
 from typing import Any
 
+from pipeline.banks.records import Proof
 from pipeline.core.words import duration, plural
+from pipeline.edge.lean.model import Theorem
 
 Record = Mapping[str, Any]
 
@@ -21,7 +22,6 @@ COLUMNS = (
     "category", "topic",
 )  # fmt: skip
 QUANTILES = (0.5, 0.9, 1.0)
-_NOT_IN_NAMES = re.compile(r"[«»\s]")
 
 
 def counted(found: Sequence[Record], checked: Mapping[str, str]) -> list[Record]:
@@ -141,23 +141,16 @@ def table(found: Iterable[Record]) -> str:
     return text.getvalue()
 
 
-def script(found: Iterable[Record]) -> str:
-    """The proofs as a Lean file, in the order of the bank."""
-    return "\n".join(_theorem(each) for each in first_proofs(found))
+def told_proofs(found: Iterable[Record]) -> list[Proof]:
+    """The proofs to be written as Lean, in the order of the bank."""
+    return [_proof(each) for each in first_proofs(found)]
+
+
+def _proof(won: Record) -> Proof:
+    of = Theorem("goal", won["of"]["text"], tuple(won["of"]["context"]))
+    return Proof(won["goal"], of, won["tactics"], f"{won['strategy']}, {won['seconds']:.3g} s")
 
 
 def first_proofs(found: Iterable[Record]) -> list[Record]:
     proofs = [next((one for one in each if one["status"] == PROVED), None) for each in grouped(found).values()]
     return [proof for proof in proofs if proof]
-
-
-def _theorem(proof: Record) -> str:
-    context, name = proof["of"]["context"], _NOT_IN_NAMES.sub("_", proof["goal"])
-    lines = [f"-- {proof['goal']}: {proof['strategy']}, {proof['seconds']:.3g} s", *context]
-    statement = proof["of"]["text"]
-    above = "\n  " if "--" in statement else " "  # a comment takes the rest of its line
-    lines += [f"theorem «{name}» : {statement}{above}:= by"]
-    lines += [f"  {line}" for tactic in proof["tactics"] for line in tactic.splitlines()]
-    block = "\n".join(lines)
-    # a namespace, not a section: other goals may define the same names
-    return f"{block}\n" if not context else f"namespace «{name}»\n{block}\nend «{name}»\n"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,13 +16,15 @@ from pipeline.edge.ledger.ledger import Ledger
 from pipeline.edge.load import read as load_per_cpu
 from pipeline.edge.process import Processes
 from pipeline.goals.model import Goal
-from pipeline.proof.attempting import Check, Worker
+from pipeline.proof.attempting import Check, Checked, Worker
 from pipeline.proof.journal import Journalled
 from pipeline.proof.keeping import Keeping, Tried, known
 from pipeline.proof.model import Result
 from pipeline.proof.running import Means, Progress, run
 from pipeline.proof.threaded import threaded
 from pipeline.proof.trials import CACHE, Rules, Standing
+
+Clock = Callable[[], float]
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,13 @@ class Found:
     stopped: str
 
 
-def search(place: Place, wanted: Wanted, journal: Callable[[str], object], say: Callable[[Progress], None]) -> Found:
+def search(
+    place: Place,
+    wanted: Wanted,
+    journal: Callable[[str], object],
+    say: Callable[[Progress], None],
+    clock: Clock = time.monotonic,
+) -> Found:
     place.ledger.add_goals([*map(known, wanted.goals)]).result()
     keeping = Keeping(place.ledger, place.starter, wanted.config, place.lean.version, place.run)
     journalled = Journalled(wanted.rules, journal)
@@ -69,7 +78,7 @@ def search(place: Place, wanted: Wanted, journal: Callable[[str], object], say: 
         journalled.add(goal, cached, kept)
     means = Means(
         workers={**wanted.workers, CACHE: _from_cache(place.ledger)},
-        check=_check(place.lean),
+        check=_check(place.lean, clock),
         attempts=keeping,
         processes=place.processes,
         load=None if wanted.rules.cpu_target is None else load_per_cpu,
@@ -101,10 +110,14 @@ def _from_cache(ledger: Ledger) -> Worker:
     return run_cache
 
 
-def _check(lean: Lean) -> Check:
-    async def check(goal: Goal, result: Result) -> str:
-        stop = threading.Event()
-        wrong = await threaded(lambda: lean.check(theorem_of(goal), result.tactics, stop), stop.set)
-        return f"{wrong.kind}: {wrong.error}" if wrong else ""
+def _check(lean: Lean, clock: Clock) -> Check:
+    async def check(goal: Goal, result: Result) -> Checked:
+        stop, begun = threading.Event(), list[float]()
+
+        def timed() -> Checked:
+            wrong = lean.check(theorem_of(goal), result.tactics, stop, lambda: begun.append(clock()))
+            return Checked(f"{wrong.kind}: {wrong.error}" if wrong else "", clock() - begun[-1] if begun else 0.0)
+
+        return await threaded(timed, stop.set)
 
     return check

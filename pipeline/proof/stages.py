@@ -14,7 +14,7 @@ STAGES = {
     **banks.STAGES,
     "bank": Stage("proof.bank/1", told(bank)),
     "prove": Stage("proof.prove/1", told(prove)),
-    "check": Stage("proof.check/1", told(check)),
+    "check": Stage("proof.check/2", told(check)),
     "pursue": Stage("proof.pursue/1", told(pursue)),
-    "report": Stage("proof.report/1", report),
+    "report": Stage("proof.report/2", report),
 }

@@ -17,6 +17,7 @@ from pipeline.edge.lean.dojo_project import Copy, Project
 from pipeline.edge.lean.dojo_refusing import refused_before, refused_statement, refused_tactic
 from pipeline.edge.lean.dojo_session import DojoSession
 from pipeline.edge.lean.model import (
+    Begun,
     LeanError,
     LeanStartError,
     NotElaborated,
@@ -26,6 +27,7 @@ from pipeline.edge.lean.model import (
     TacticResult,
     TacticState,
     Theorem,
+    unheard,
 )
 from pipeline.edge.lean.process import Ended, Overrun, Starter
 from pipeline.edge.lean.turns import LOOK, look
@@ -53,7 +55,9 @@ class Dojos:
     def open(self, theorem: Theorem, stop: Stop | None = None) -> tuple[DojoSession, TacticState]:
         return self._begun(theorem, _named(theorem), stop)
 
-    def check(self, theorem: Theorem, script: Sequence[str], stop: Stop | None = None) -> LeanError | None:
+    def check(
+        self, theorem: Theorem, script: Sequence[str], stop: Stop | None = None, begun: Begun = unheard
+    ) -> LeanError | None:
         """In a Dojo, where all of the script has to be one tactic and no more, and then as a file by itself."""
         if why := refused_tactic("\n".join(script)):
             return LeanError(why, "refused")
@@ -63,6 +67,7 @@ class Dojos:
         except NotElaborated as error:
             return LeanError(str(error), "elab")
         try:
+            begun()
             if wrong := _wrong(session.run_tac(state, proof, CHECK)):
                 return wrong
             file = Path(session.file)

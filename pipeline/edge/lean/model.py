@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -110,6 +110,13 @@ class Stop(Protocol):
     def is_set(self) -> bool: ...
 
 
+Begun = Callable[[], object]
+
+
+def unheard() -> None:
+    """Nobody wants to know when it begins."""
+
+
 class Session(Protocol):
     """One theorem, being proved: by one thread at a time."""
 
@@ -136,7 +143,12 @@ class Lean(Protocol):
     def open(self, theorem: Theorem, stop: Stop | None = None) -> tuple[Session, TacticState]:
         """`stop` is for all that is asked of the session."""
 
-    def check(self, theorem: Theorem, script: Sequence[str], stop: Stop | None = None) -> LeanError | None:
-        """The whole proof, tactic after tactic, in an environment that nothing was done in; None when it holds."""
+    def check(
+        self, theorem: Theorem, script: Sequence[str], stop: Stop | None = None, begun: Begun = unheard
+    ) -> LeanError | None:
+        """The whole proof, tactic after tactic, in an environment that nothing was done in; None when it holds.
+
+        `begun` is called when a Lean stands ready and is about to be asked: to wait for one, or to start it, is no part
+        of what a check takes.  Called again, it is being done again."""
 
     def close(self) -> None: ...

@@ -86,8 +86,16 @@ def libraries(project: Path) -> list[str]:
 def importing(repl: str, modules: Iterable[str]) -> str:
     """After all that it imports itself: what stands before `Lean` would be believed as a part of it is."""
     head, serve, _ = repl.partition("#serve")
-    named = (name if _PLAIN.fullmatch(name) else f"«{name}»" for name in modules)
-    return "".join([head, *(f"import {name}\n" for name in named), serve, "\n"])
+    return "".join([head, *(f"import {_named(name)}\n" for name in modules), serve, "\n"])
+
+
+def imported(project: str) -> list[str]:
+    """What a file has to import to know what a process of ours knows."""
+    return ["Lean", *map(_named, libraries(Path(project)) if project else ())]
+
+
+def _named(module: str) -> str:
+    return module if _PLAIN.fullmatch(module) else f"«{module}»"
 
 
 def _placed(text: str) -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any
 
-from pipeline.edge.lean.model import LeanError, NotElaborated, Stop, TacticState, Theorem
+from pipeline.edge.lean.model import Begun, LeanError, NotElaborated, Stop, TacticState, Theorem, unheard
 from pipeline.edge.lean.process import Command, Ended, Overrun, Starter
 from pipeline.edge.lean.session import GRACE, ReplSession, failed, milliseconds, untrusted
 from pipeline.edge.lean.slots import Slot
@@ -45,11 +45,13 @@ class Pool:
             session.close()
             raise
 
-    def check(self, theorem: Theorem, script: Sequence[str], stop: Stop | None = None) -> LeanError | None:
+    def check(
+        self, theorem: Theorem, script: Sequence[str], stop: Stop | None = None, begun: Begun = unheard
+    ) -> LeanError | None:
         """The lines of the script as they would stand after `by`."""
         slot = self._entered(self._clean)
         try:
-            return _judged(slot.use(lambda warm: _checked(warm, theorem, "\n".join(script), stop), stop))
+            return _judged(slot.use(lambda warm: _checked(warm, theorem, "\n".join(script), stop, begun), stop))
         except NotElaborated as error:
             return LeanError(str(error), "elab")
         except (Ended, Overrun) as error:
@@ -76,10 +78,11 @@ class Pool:
             slot.close()
 
 
-def _checked(warm: Warm, theorem: Theorem, script: str, stop: Stop | None) -> dict[str, Any]:
+def _checked(warm: Warm, theorem: Theorem, script: str, stop: Stop | None, begun: Begun) -> dict[str, Any]:
     warm.tidy(True, stop)  # nothing that a check makes is for another
     env = warm.environment(theorem.before, stop)
     named = {"cmd": "check", "env": env, "statement": theorem.statement, "name": theorem.name}
+    begun()
     return warm.ask({**named, "script": script, "timeout_ms": milliseconds(CHECK)}, CHECK + GRACE, stop)
 
 

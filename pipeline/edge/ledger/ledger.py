@@ -9,7 +9,7 @@ from typing import Self
 
 from pipeline.edge.ledger.model import WORTH_TRYING, Attempt, KnownGoal
 from pipeline.edge.ledger.reading import Reader
-from pipeline.edge.ledger.rows import ATTEMPT, GOAL, columns, listed, marks, row_of, row_of_goal
+from pipeline.edge.ledger.rows import ATTEMPT, GOAL, columns, listed, marks, plain, row_of, row_of_goal
 from pipeline.edge.ledger.writing import Writer
 
 # Of two who tried the same at the same time, who found a proof is right.
@@ -49,6 +49,13 @@ WHERE goal_hash = ?
 """
 
 
+_REFUSED = """
+UPDATE attempts SET verified = 0, error = ?
+WHERE goal_hash = ? AND toolchain = ? AND tactics = ? AND success = 1 AND verified = 1
+"""
+_NOT_AGAIN = "UPDATE tactic_cache SET success_rate = 0 WHERE goal_hash = ? AND tactics = ?"
+
+
 class Ledger(Reader):
     """Opened to write: by one thread of this process, while any number of threads and processes read.
 
@@ -71,6 +78,12 @@ class Ledger(Reader):
         proof = [(attempt.key.goal_hash, listed(attempt.tactics), attempt.time_seconds)]
         found = proof if attempt.success and attempt.verified else []
         return self._writer.write((_ATTEMPT, [row_of(attempt)]), (_FOUND, found))
+
+    def refuse(self, goal_hash: str, toolchain: str, tactics: Iterable[str], why: str) -> Future[None]:
+        """These tactics are no proof of it after all: the goal is open, and they are not what is tried first."""
+        script = listed(tactics)
+        refused = (_REFUSED, [(plain(why), goal_hash, toolchain, script)])
+        return self._writer.write(refused, (_NOT_AGAIN, [(goal_hash, script)]))
 
     def update_tactic_cache(
         self, goal_hash: str, tactics: Iterable[str], success_rate: float, avg_time: float

@@ -23,17 +23,19 @@ from pipeline.proof.model import Result
 from pipeline.proof.workers import search_script
 from pipeline.proof.workers.search import Answer, Options, Search
 
-CODE = "micro 2"  # raised when the same goal may end otherwise
+CODE = "micro 3"  # raised when the same goal may end otherwise
 LEAST = 0.02  # seconds: with less left nothing is asked
-REPLAY = 30.0  # seconds for the whole proof once more
+REPLAY = 30.0  # seconds for the whole proof once more, outside of the budget
 
 Clock = Callable[[], float]
 
 
 @dataclass
 class Spent:
-    """What an attempt cost, by family of moves."""
+    """What an attempt cost: in seconds, the search and the whole proof once more; and by family of moves."""
 
+    search: float = 0.0
+    replay: float = 0.0
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     calls: Counter[str] = field(default_factory=Counter)
 
@@ -48,18 +50,23 @@ def prove(
 ) -> Result:
     """One attempt in the calling thread; Interrupted soon after `stop` is set, in the middle of a tactic if need be.
 
-    The clock starts when the goal stands in a Lean."""
+    The clock starts when the goal stands in a Lean, and ends when the search does: a proof that it found later than
+    `timeout` is none.  What it takes to do the whole proof once more is told apart."""
     session, state = lean.open(Theorem(goal.id, goal.text, tuple(goal.context)), stop)
     started = clock()
     try:
         search, spent = Search(state, state.goals, options), Spent()
         error = drive(search, session, started + timeout, stop or threading.Event(), clock, spent)
+        spent.search = clock() - started
         script = () if error else search.script or ()
         if not script:
             error = error or "nothing more to try"
+        elif spent.search > timeout:
+            error = "timeout"
         elif not search.straight:
             error = replayed(script, session, state)
-        return told(not error, script, error, clock() - started, search, spent)
+            spent.replay = clock() - started - spent.search
+        return told(not error, script, error, search, spent)
     finally:
         session.close()
 
@@ -99,15 +106,16 @@ def replayed(script: tuple[str, ...], session: Session, state: TacticState) -> s
     return f"the script does not hold as a whole: {result.error if isinstance(result, LeanError) else result}"
 
 
-def told(success: bool, script: tuple[str, ...], error: str, seconds: float, search: Search, spent: Spent) -> Result:
+def told(success: bool, script: tuple[str, ...], error: str, search: Search, spent: Spent) -> Result:
     found: Mapping[str, Any] = {
         "calls": sum(spent.calls.values()),
         "nodes": len(search.shared),
         "lean_seconds": round(sum(spent.seconds.values()), 3),
+        "replay_seconds": round(spent.replay, 3),
         "families": list(search.families) if success else [],
         "seconds_by_family": {name: round(one, 3) for name, one in sorted(spent.seconds.items()) if name},
     }
-    return Result(success, "micro", script if success else (), seconds, error=error, metadata=found)
+    return Result(success, "micro", script if success else (), spent.search, error=error, metadata=found)
 
 
 def bound(lean: Lean, options: Options | None = None) -> Callable[[Goal, float], Awaitable[Result]]:

@@ -21,6 +21,21 @@ structure Shop where
   /-- Nothing was done in it. -/
   base : Kernel.Environment
 
+/-- Of `@[app_unexpander f]`, by which `f` is printed as its notation, if that is not `local` already. -/
+def isForPrivate (attr : Syntax) : Bool :=
+  attr[1][0].getId.eraseMacroScopes == `app_unexpander && isPrivateName attr[1][1][0].getId
+    && !attr[0][0][0].isOfKind ``Parser.Term.local
+
+/-- The Lean from npm takes all that it reads for a module, in which what is declared is private, and may be printed by a
+notation within the module alone.  Only that is made `local`: a notation is read as far as it was written for. -/
+@[macro Lean.Elab.Command.aux_def] def printedHere : Macro := fun stx _ s =>
+  let all := stx[1][0]
+  let attr := all[1][0]
+  if isForPrivate attr then
+    let here := mkNode ``Parser.Term.attrKind #[mkNullNode #[mkNode ``Parser.Term.local #[mkAtom "local"]]]
+    .ok (stx.setArg 1 (stx[1].setArg 0 (all.setArg 1 (all[1].setArg 0 (attr.setArg 0 here))))) s
+  else .error .unsupportedSyntax s
+
 def elaborated (cs : Command.State) (stx : Syntax) (text : String) (token? : Option IO.CancelToken) :
     BaseIO (Ruled Command.State) := do
   let state ← IO.mkRef { cs with infoState := { enabled := true }, snapshotTasks := #[] }
