@@ -26,7 +26,10 @@ from typing import Any, NamedTuple
 
 from pipeline.core.recipe import compact
 from pipeline.edge.files import Version, append_all, sha_of, sync, version, write_all
+from pipeline.edge.lock import acquire
 
+# Somebody's gc of a large store takes minutes, and so does a copy of a large output, for which gc waits.
+PATIENCE = 600.0
 SMALL = 2048
 _ME = f"{socket.gethostname()}.{os.getpid()}"
 _COUNT = count()
@@ -76,8 +79,8 @@ class Stored(NamedTuple):
 class Store:
     """A folder of results.  Writers never overwrite in place, so any number of them may share it."""
 
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
+    def __init__(self, folder: str, patience: float = PATIENCE) -> None:
+        self.folder, self._patience = folder, patience
         self._root_fd: int | None = None
         self._made: set[str] = set()
         self._mutex = Lock()
@@ -224,7 +227,7 @@ class Store:
     def _locked(self, how: int) -> int:
         fd = os.open(self._ready(f"{self.folder}/lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            fcntl.flock(fd, how)
+            acquire(fd, how, f"{self.folder}/lock", self._patience)
         except BaseException:
             os.close(fd)
             raise
