@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 from building import ends
-from conftest import Project
+from conftest import Project, environment
 from stepping import planted, spec, stand, swept
 
 from pipeline.edge.git.alone import alone
@@ -267,6 +267,51 @@ def test_a_takeover_is_a_line_of_its_own_behind_a_torn_one(project: Project, mon
     note(Takeover("x", force=True, patience=15.0), ours("x"), ours("x"))
     torn, line = project.read("runs/x/events.jsonl").splitlines()
     assert (torn, json.loads(line)["event"]) == ('{"event": "que', "lock_takeover")
+
+
+# Killed while a child of its own has not got to its exec: that has all the files of its parent still.
+KILLED = """
+import os, signal, sys, time
+from pipeline.edge.lock import locked
+with locked(["y"]):
+    if not os.fork():
+        while not os.path.exists("go"):
+            time.sleep(0.01)
+        os._exit(0)
+    print(flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def killed(project: Project, asked_how: bool) -> subprocess.Popen[bytes]:
+    """Who still has the lock of the run y by a child."""
+    project.spec("y", "kind: steps\nsteps: {s: {run: 'echo > {out}', writes: s}}\n")
+    process = subprocess.Popen([sys.executable, "-c", KILLED], cwd=project.root, env=environment({}), stdout=-1)
+    assert process.stdout is not None
+    process.stdout.readline()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | (0 if asked_how else os.WNOWAIT))
+    return process
+
+
+@pytest.mark.parametrize("asked_how", [True, False], ids=["gone", "zombie"])
+def test_a_build_that_was_killed_does_not_refuse_the_next_one(project: Project, asked_how: bool) -> None:
+    process = killed(project, asked_how)
+    build = project.popen("y")
+    with pytest.raises(subprocess.TimeoutExpired):
+        build.wait(1)
+    project.write("go", "")
+    out, err = build.communicate(timeout=30)
+    assert (build.returncode, err) == (0, ""), out
+    process.communicate()
+
+
+def test_what_is_held_for_good_in_the_name_of_one_that_is_gone_is_refused_in_the_end(project: Project) -> None:
+    process = killed(project, asked_how=True)
+    said = project.coppice("y")
+    project.write("go", "")
+    process.communicate()
+    assert (said.returncode, said.stdout) == (75, "")
+    assert "run y is being built by process" in said.stderr
 
 
 # -- what is waited for

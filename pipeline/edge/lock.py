@@ -12,9 +12,11 @@ from threading import Event, Thread
 
 from pipeline.edge import state
 from pipeline.edge.heartbeat import Holder, beating, holder_of, ours, tell, withdraw
-from pipeline.edge.takeover import GRACE, PAUSE, Takeover, held, note, unseat
+from pipeline.edge.takeover import GRACE, PAUSE, Takeover, held, is_gone, note, unseat
 from pipeline.errors import Locked
 
+# A process that is being killed is not gone at once.
+DYING = 0.1
 # Who waits for longer than this says so.
 SILENT = 1.0
 # A guard has next to nothing to do; neither has whoever changes what git knows of its worktrees.
@@ -113,12 +115,16 @@ def _taken(fd: int, how: int = fcntl.LOCK_EX) -> bool:
 
 
 def _taken_if_free(run: str, lock: int) -> Holder | None:
-    """From nobody."""
-    if not _taken(lock):
-        advice = (
-            f"wait for it, or stop that process; a search over code is taken over with `coppice advance {run} --force`"
-        )
-        raise Locked(f"{held(run, holder_of(run))}: {advice}")
+    """From nobody.  A child of a killed build, between its fork and its exec, has the lock a moment longer: as long as
+    who holds it by name is gone, it is about to be free."""
+    asked = time.monotonic()
+    while not _taken(lock):
+        holder, waited = holder_of(run), time.monotonic() - asked
+        if waited > (GRACE if holder and is_gone(holder) else DYING):
+            taking = f"a search over code is taken over with `coppice advance {run} --force`"
+            advice = f"wait for it, or stop that process; {taking}"
+            raise Locked(f"{held(run, holder)}: {advice}")
+        time.sleep(PAUSE)
     return None
 
 
