@@ -613,6 +613,49 @@ def test_a_damaged_cache_redoes_nothing(finished: Project, path: str) -> None:
         cache.write_bytes(whole)
 
 
+QUESTIONS = [
+    "why x",
+    "why x:alone",
+    "plan",
+    "plan --graph-only",
+    "list --all --status",
+    "graph",
+    "info x",
+    "info x:alone",
+]
+# What is run after it finds nothing below the folder that can be written, also by root.
+READ_ONLY = [
+    "unshare",
+    "-rm",
+    "sh",
+    "-c",
+    'mount --bind . . && mount -o remount,ro,bind . && cd "$PWD" && exec "$@"',
+    "sh",
+]
+
+
+@pytest.mark.parametrize("built", [True, False], ids=["built", "new"])
+def test_questions_are_answered_where_the_plan_cannot_be_kept(tree: Project, built: bool) -> None:
+    if built:
+        do(tree, "run")
+        tree.spec("x", SPEC.replace("echo part", "echo  part"))
+    before = [tree.call(*question.split()) for question in QUESTIONS]
+    (tree.root / "runs/x/.coppice/graph").unlink()
+    (tree.root / "runs/x/.coppice/graph").mkdir()
+    assert [tree.call(*question.split()) for question in QUESTIONS] == before
+    assert os.listdir(tree.root / "runs/x/.coppice/graph") == []
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_questions_are_answered_where_nothing_can_be_written(tree: Project, question: str) -> None:
+    if subprocess.run([*READ_ONLY, "true"], cwd=tree.root, capture_output=True, check=False).returncode:
+        pytest.skip("this system lets nobody mount a folder for reading alone")
+    words = [*READ_ONLY, *COPPICE, *question.split()]
+    told = subprocess.run(words, cwd=tree.root, env=environment({}), capture_output=True, text=True, check=False)
+    assert not (tree.root / "runs").exists()
+    assert (told.returncode, told.stdout, told.stderr) == tree.call(*question.split())
+
+
 def test_deleting_receipts_and_caches_recalls_all(finished: Project) -> None:
     shutil.rmtree(finished.root / "runs/x")
     assert do(finished).out.count("recalled x:") == 4
