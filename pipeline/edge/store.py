@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 from pipeline.core.recipe import compact
 from pipeline.edge.files import Version, append_all, sha_of, sync, version, write_all
 from pipeline.edge.lock import acquire
+from pipeline.errors import writing
 
 # Somebody's gc of a large store takes minutes, and so does a copy of a large output, for which gc waits.
 PATIENCE = 600.0
@@ -89,7 +90,7 @@ class Store:
 
     def put(self, key: str, paths: Sequence[str], outputs: Sequence[Written], seconds: float, target: str) -> None:
         """Keep `outputs`, which lie at `paths`."""
-        with self._shared():
+        with writing(self.folder), self._shared():
             self._refer(key)
             rows: list[Any] = []
             for path, (content, inside, runnable, _) in zip(paths, outputs, strict=True):
@@ -152,13 +153,15 @@ class Store:
         if len(paths) != len(result.contents):
             return False
         with self._shared():
-            self._refer(key)
+            with writing(self.root):
+                self._refer(key)
             return os.path.exists(self.place("results", key)) and self._taken(result, paths)
 
     def _taken(self, result: Result, paths: Sequence[str]) -> bool:
         for path, content, inside, runnable in zip(paths, *result, strict=True):
             if inside is not None:
-                write_all(path, inside, durable=True)
+                with writing(path):
+                    write_all(path, inside, durable=True)
             elif not self._copied(content, path):
                 return False
             if runnable:
@@ -168,7 +171,8 @@ class Store:
     def _copied(self, content: str, path: str) -> bool:
         place = self.place("objects", content)
         try:
-            shutil.copyfile(place, path)
+            with writing(path):
+                shutil.copyfile(place, path)
         except FileNotFoundError:
             return False
         if sha_of(path) != content:
