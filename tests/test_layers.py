@@ -1,6 +1,7 @@
 """Imports point inward, and what starts fast imports nothing heavy."""
 
 import ast
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -234,3 +235,26 @@ def test_nothing_beside_the_package_is_imported_by_it() -> None:
 
 def test_typing_information_is_shipped() -> None:
     assert Path(PACKAGE / "py.typed").exists()
+
+
+# Of whatever is fetched or started there is an event that Python tells of.
+STRICT = """
+import sys
+STARTS = {"subprocess.Popen", "os.fork", "os.exec", "os.posix_spawn", "os.system", "socket.connect"}
+
+def refuse(event, args):
+    if event in STARTS:
+        raise RuntimeError(f"{event} {args[:2]} while tests are collected")
+
+sys.addaudithook(refuse)
+"""
+
+
+def test_nothing_is_fetched_or_started_while_tests_are_collected(tmp_path: Path) -> None:
+    """Also by who has nothing in the caches of the home folder yet."""
+    (tmp_path / "strict.py").write_text(STRICT)
+    own = {"PYTHONPATH": str(tmp_path), "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    words = [sys.executable, "-m", "pytest", "-p", "strict", "-p", "no:cacheprovider", "--collect-only", "-q", "tests"]
+    collected = subprocess.run(words, cwd=ROOT, env={**os.environ, **own}, capture_output=True, text=True, check=False)
+    assert collected.returncode == 0, collected.stdout[-2000:]
+    assert not (tmp_path / "cache").exists()
