@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import shlex
 import shutil
 import subprocess
 from contextlib import chdir
@@ -12,6 +13,7 @@ import pytest
 from building import ALL, SPEC, planted, ran, steps
 from conftest import COPPICE, Project, Said, environment
 from doit.plugin import PluginEntry
+from searches import Search
 
 from pipeline.build import exits
 from pipeline.build.command import MEANINGLESS
@@ -434,6 +436,27 @@ def test_the_command_that_info_shows_can_be_pasted(project: Project) -> None:
     (command,) = re.findall(r"^  run     (.*)$", said, re.MULTILINE)
     subprocess.run(["/bin/sh", "-c", command], cwd=project.root, check=True)
     assert project.read("runs/x/out") == built == "a file.txtit's\n"
+
+
+def test_info_has_the_commands_of_a_search_as_a_shell_takes_them(project: Project) -> None:
+    words = ["sh", "-c", "echo 'it''s' \"$1\"", "a b"]
+    tried = {name: {"run": [*words, name]} for name in ("one", "two")}
+    roles = {"ideas": {"backend": "patches", "folder": "ideas"}, "coder": {"backend": "command", "run": words}}
+    Search(project, {"a": ":"}, sweep={"run": words, "reads": "sweep.sh"}, checks=tried, roles=roles)
+    shown = [("sweep", []), ("checks", ["one"]), ("checks", ["two"]), ("i0.implement", [])]
+    for target, more in shown:
+        said = do(project, "info", "--no-status", f"x:d0.n0.{target}").out
+        assert [*words, *more] in [shlex.split(line) for line in re.findall(r"run:? +(sh -c .*)$", said, re.MULTILINE)]
+
+
+def test_info_keeps_every_word_apart_from_what_is_beside_it(project: Project) -> None:
+    Search(project, {"a": ":"})
+    for target in ("sweep", "i0.implement", "i0.score", "node"):
+        said = do(project, "info", f"x:d0.n0.{target}", code=1).out.splitlines()
+        words = [re.match(r"  \w+ +", line) for line in said[1:] if line[2] != " "]
+        (beside,) = {found and len(found[0]) for found in words}
+        assert beside is not None
+        assert all(line[:beside].isspace() for line in said[1:] if line[2] == " ")
 
 
 def test_info_says_why_a_target_is_not_fresh(tree: Project) -> None:
