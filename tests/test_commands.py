@@ -119,8 +119,51 @@ def test_one_run_of_two_is_built_and_the_other_may_be_broken(tree: Project) -> N
     assert ran(tree) == ALL
     for command in ("list", "info", "why", "plan", "graph", "forget", "ignore", "clean"):
         do(tree, command, "x:alone" if command != "graph" else "x", code=0)
-    assert "specs/y.yaml:1: " in refused(tree, "run")
+    assert "specs/y.yaml:1: " in do(tree, "run", code=2).err
     assert ran(tree) == []
+
+
+WRONG = "coppice: specs/y.yaml:2: step s: unknown key 'runn'"
+MISSING = "coppice: specs/lacking.yaml:3: nowhere is missing, which lacking:s reads"
+
+
+@pytest.fixture
+def mistaken(tree: Project) -> Project:
+    """With `below`, which reads what a run with a mistake makes, and `lacking`, whose source is not there."""
+    tree.spec("y", "kind: steps\nsteps: {s: {runn: 'echo > {out}', writes: s}}\n")
+    tree.spec("below", steps("s: {run: 'cp {in} {out}', reads: runs/y/s, writes: s}"))
+    tree.spec("lacking", steps("s: {run: 'cp {in} {out}', reads: nowhere, writes: s}"))
+    return tree
+
+
+@pytest.mark.parametrize("word", ["plan", "run"])
+def test_runs_that_cannot_be_built_are_told_and_do_not_stop_the_others(mistaken: Project, word: str) -> None:
+    for _ in range(2):
+        said = do(mistaken, word, code=2)
+        told = [line.partition(";")[0] for line in said.err.splitlines()]
+        assert told == [WRONG, MISSING, "coppice: left out: below, lacking, y"]
+        assert said.out.startswith(("4 targets: 4 to run", "built x:", "up to date: 4 targets"))
+    assert ran(mistaken) == (ALL if word == "run" else [])
+    mistaken.spec("x", SPEC.replace("echo alone", "exit 1; echo alone"))
+    assert do(mistaken, word, code=2).err.startswith(WRONG)
+
+
+@pytest.mark.parametrize("words", ["list", "list --all --status", "why", "graph", "plan --graph-only"])
+def test_of_runs_with_mistakes_the_others_are_still_told(mistaken: Project, words: str) -> None:
+    said = do(mistaken, *words.split(), code=2)
+    told = [line.partition(";")[0] for line in said.err.splitlines()]
+    assert told == [WRONG, "coppice: left out: below, y"]
+    for name in ("y", "below"):
+        (mistaken.root / f"specs/{name}.yaml").unlink()
+    assert mistaken.call(*words.split()).out.split("\n", 1)[1] == said.out.split("\n", 1)[1]
+
+
+def test_nothing_is_cleaned_or_forgotten_while_it_is_not_known_what_all_is(finished: Project) -> None:
+    finished.spec("y", "kind: stepz\n")
+    for command in ("clean", "forget"):
+        assert "specs/y.yaml:1: " in refused(finished, command)
+    (finished.root / "specs/y.yaml").unlink()
+    assert do(finished).out == "up to date: 4 targets\n"
 
 
 @pytest.mark.parametrize("command", ["list", "info", "why", "forget", "ignore", "clean", "plan"])
