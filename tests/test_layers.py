@@ -5,11 +5,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, Project
 from searches import Search, command
+
+from pipeline.kinds import stages
 
 PACKAGE = ROOT / "pipeline"
 KINDS = ["mcts", "proof", "steps", "tree"]
@@ -170,6 +173,24 @@ def test_imports_point_inward(name: str, found: set[str]) -> None:
     if within(name, PURE):
         assert found.isdisjoint(IMPURE)
         assert not [module for module in ours - {"__version__"} if not within(module, PURE)]
+
+
+def compared_stages(module: str) -> Iterator[object]:
+    """All that a module of a kind compares the name of a target's stage with."""
+    imported = import_module(f"pipeline.{module}")
+    for node in ast.walk(ast.parse(Path(str(imported.__file__)).read_text())):
+        if isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute) and node.left.attr == "stage":
+            with_what = ast.Expression(node.comparators[0])
+            found = eval(compile(with_what, module, "eval"), vars(imported))
+            yield from [found] if isinstance(found, str) else found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_stages_that_code_speaks_of_are_those_that_there_are(kind: str) -> None:
+    own = [name for name, _ in MODULES if name.startswith(f"{kind}.")]
+    spoken = {stage for name in own for stage in compared_stages(name)}
+    assert spoken <= stages(kind).keys()
+    assert spoken or kind == "steps"
 
 
 def test_every_layer_and_every_kind_has_a_rule() -> None:
