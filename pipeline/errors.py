@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import errno
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+# What a write is answered with where there is no room for it.
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_UNWRITTEN = (*NO_ROOM, errno.EFBIG, errno.EIO)
 
 
 class SpecError(Exception):
@@ -11,6 +17,17 @@ class SpecError(Exception):
 
 class Locked(Exception):
     """Another process builds the run; the message says which."""
+
+
+@contextmanager
+def writing(path: str) -> Iterator[None]:
+    """A write that fails does not say which file it was for, and a copy names the file it has read."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _UNWRITTEN:
+            error.filename, error.filename2 = path, None
+        raise
 
 
 def clipped(text: str) -> str:

@@ -56,6 +56,14 @@ def test_the_root_is_measured_with_other_seeds_and_nobody_is_asked(project: Proj
     assert (record["noise"]["source"], record["noise"]["rows"]) == ("seeds", 6)
 
 
+def test_what_comes_before_the_root_is_measured_is_done_once_for_all_seeds(project: Project) -> None:
+    words = {"run": 'echo check >> "$LIST"', "env": {"LIST": "{project}/list"}}
+    found = search(project, checks={"one": words}, tests={"run": 'echo test >> "$LIST"', "env": words["env"]})
+    calibrated(found, "--seeds", "2")
+    assert found.executed() == ["check", "sweep 0", "sweep 1", "sweep 2", "test"]
+    assert [path.parent.name for path in found.root.glob("runs/x/**/checks.json")] == ["d0.n0"]  # nor recalled for each
+
+
 def test_a_second_calibration_measures_nothing_and_says_the_same(project: Project) -> None:
     found = search(project)
     first = shown(found)

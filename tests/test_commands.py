@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import shlex
 import shutil
 import subprocess
 from contextlib import chdir
@@ -12,6 +13,7 @@ import pytest
 from building import ALL, SPEC, planted, ran, steps
 from conftest import COPPICE, Project, Said, environment
 from doit.plugin import PluginEntry
+from searches import Search
 
 from pipeline.build import exits
 from pipeline.build.command import MEANINGLESS
@@ -117,8 +119,51 @@ def test_one_run_of_two_is_built_and_the_other_may_be_broken(tree: Project) -> N
     assert ran(tree) == ALL
     for command in ("list", "info", "why", "plan", "graph", "forget", "ignore", "clean"):
         do(tree, command, "x:alone" if command != "graph" else "x", code=0)
-    assert "specs/y.yaml:1: " in refused(tree, "run")
+    assert "specs/y.yaml:1: " in do(tree, "run", code=2).err
     assert ran(tree) == []
+
+
+WRONG = "coppice: specs/y.yaml:2: step s: unknown key 'runn'"
+MISSING = "coppice: specs/lacking.yaml:3: nowhere is missing, which lacking:s reads"
+
+
+@pytest.fixture
+def mistaken(tree: Project) -> Project:
+    """With `below`, which reads what a run with a mistake makes, and `lacking`, whose source is not there."""
+    tree.spec("y", "kind: steps\nsteps: {s: {runn: 'echo > {out}', writes: s}}\n")
+    tree.spec("below", steps("s: {run: 'cp {in} {out}', reads: runs/y/s, writes: s}"))
+    tree.spec("lacking", steps("s: {run: 'cp {in} {out}', reads: nowhere, writes: s}"))
+    return tree
+
+
+@pytest.mark.parametrize("word", ["plan", "run"])
+def test_runs_that_cannot_be_built_are_told_and_do_not_stop_the_others(mistaken: Project, word: str) -> None:
+    for _ in range(2):
+        said = do(mistaken, word, code=2)
+        told = [line.partition(";")[0] for line in said.err.splitlines()]
+        assert told == [WRONG, MISSING, "coppice: left out: below, lacking, y"]
+        assert said.out.startswith(("4 targets: 4 to run", "built x:", "up to date: 4 targets"))
+    assert ran(mistaken) == (ALL if word == "run" else [])
+    mistaken.spec("x", SPEC.replace("echo alone", "exit 1; echo alone"))
+    assert do(mistaken, word, code=2).err.startswith(WRONG)
+
+
+@pytest.mark.parametrize("words", ["list", "list --all --status", "why", "graph", "plan --graph-only"])
+def test_of_runs_with_mistakes_the_others_are_still_told(mistaken: Project, words: str) -> None:
+    said = do(mistaken, *words.split(), code=2)
+    told = [line.partition(";")[0] for line in said.err.splitlines()]
+    assert told == [WRONG, "coppice: left out: below, y"]
+    for name in ("y", "below"):
+        (mistaken.root / f"specs/{name}.yaml").unlink()
+    assert mistaken.call(*words.split()).out.split("\n", 1)[1] == said.out.split("\n", 1)[1]
+
+
+def test_nothing_is_cleaned_or_forgotten_while_it_is_not_known_what_all_is(finished: Project) -> None:
+    finished.spec("y", "kind: stepz\n")
+    for command in ("clean", "forget"):
+        assert "specs/y.yaml:1: " in refused(finished, command)
+    (finished.root / "specs/y.yaml").unlink()
+    assert do(finished).out == "up to date: 4 targets\n"
 
 
 @pytest.mark.parametrize("command", ["list", "info", "why", "forget", "ignore", "clean", "plan"])
@@ -436,6 +481,27 @@ def test_the_command_that_info_shows_can_be_pasted(project: Project) -> None:
     assert project.read("runs/x/out") == built == "a file.txtit's\n"
 
 
+def test_info_has_the_commands_of_a_search_as_a_shell_takes_them(project: Project) -> None:
+    words = ["sh", "-c", "echo 'it''s' \"$1\"", "a b"]
+    tried = {name: {"run": [*words, name]} for name in ("one", "two")}
+    roles = {"ideas": {"backend": "patches", "folder": "ideas"}, "coder": {"backend": "command", "run": words}}
+    Search(project, {"a": ":"}, sweep={"run": words, "reads": "sweep.sh"}, checks=tried, roles=roles)
+    shown = [("sweep", []), ("checks", ["one"]), ("checks", ["two"]), ("i0.implement", [])]
+    for target, more in shown:
+        said = do(project, "info", "--no-status", f"x:d0.n0.{target}").out
+        assert [*words, *more] in [shlex.split(line) for line in re.findall(r"run:? +(sh -c .*)$", said, re.MULTILINE)]
+
+
+def test_info_keeps_every_word_apart_from_what_is_beside_it(project: Project) -> None:
+    Search(project, {"a": ":"})
+    for target in ("sweep", "i0.implement", "i0.score", "node"):
+        said = do(project, "info", f"x:d0.n0.{target}", code=1).out.splitlines()
+        words = [re.match(r"  \w+ +", line) for line in said[1:] if line[2] != " "]
+        (beside,) = {found and len(found[0]) for found in words}
+        assert beside is not None
+        assert all(line[:beside].isspace() for line in said[1:] if line[2] == " ")
+
+
 def test_info_says_why_a_target_is_not_fresh(tree: Project) -> None:
     tree.spec("x", SPEC.replace("echo alone", "exit 1; echo"))
     do(tree, "run", "-c", code=1)
@@ -611,6 +677,49 @@ def test_a_damaged_cache_redoes_nothing(finished: Project, path: str) -> None:
         do(finished, "x")
         assert ran(finished) == []
         cache.write_bytes(whole)
+
+
+QUESTIONS = [
+    "why x",
+    "why x:alone",
+    "plan",
+    "plan --graph-only",
+    "list --all --status",
+    "graph",
+    "info x",
+    "info x:alone",
+]
+# What is run after it finds nothing below the folder that can be written, also by root.
+READ_ONLY = [
+    "unshare",
+    "-rm",
+    "sh",
+    "-c",
+    'mount --bind . . && mount -o remount,ro,bind . && cd "$PWD" && exec "$@"',
+    "sh",
+]
+
+
+@pytest.mark.parametrize("built", [True, False], ids=["built", "new"])
+def test_questions_are_answered_where_the_plan_cannot_be_kept(tree: Project, built: bool) -> None:
+    if built:
+        do(tree, "run")
+        tree.spec("x", SPEC.replace("echo part", "echo  part"))
+    before = [tree.call(*question.split()) for question in QUESTIONS]
+    (tree.root / "runs/x/.coppice/graph").unlink()
+    (tree.root / "runs/x/.coppice/graph").mkdir()
+    assert [tree.call(*question.split()) for question in QUESTIONS] == before
+    assert os.listdir(tree.root / "runs/x/.coppice/graph") == []
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_questions_are_answered_where_nothing_can_be_written(tree: Project, question: str) -> None:
+    if subprocess.run([*READ_ONLY, "true"], cwd=tree.root, capture_output=True, check=False).returncode:
+        pytest.skip("this system lets nobody mount a folder for reading alone")
+    words = [*READ_ONLY, *COPPICE, *question.split()]
+    told = subprocess.run(words, cwd=tree.root, env=environment({}), capture_output=True, text=True, check=False)
+    assert not (tree.root / "runs").exists()
+    assert (told.returncode, told.stdout, told.stderr) == tree.call(*question.split())
 
 
 def test_deleting_receipts_and_caches_recalls_all(finished: Project) -> None:

@@ -420,6 +420,36 @@ def test_a_full_disk_costs_nothing_that_was_finished(small_disk: Project, free: 
     goes_on(project, lambda: project.coppice("run", "--continue"))
 
 
+FILLING = "head -c 900000 /dev/zero"
+FULL = {
+    "command": (f"run: '{FILLING} > {{out}}'", r"x:s \(exit status 1; HERE"),
+    "silent": (f"run: '{FILLING} > {{out}} 2> /dev/null'", r"x:s \(exit status 1; HERE"),
+    "function": ("call: fill.py:fill", r"x:s \(OSError: \[Errno 28\] No space left on device; HERE"),
+    "log": (f"run: 'echo > {{out}}; {FILLING}'", r"x:s \(exit status 1; HERE"),
+    "kept log": (f"run: 'echo > {{out}}; {FILLING}'\n    env: [PATH]", r"x:s \(runs/x/.coppice/logs/s.log: No.*; HERE"),
+    "receipts": (f"run: 'echo > {{out}}; {FILLING} > ballast; :'", r"coppice: runs/x/.coppice/receipts: No .*; HERE"),
+    "store": ("run: 'head -c 300000 /dev/zero > {out}'", r"coppice: runs/.store: No space left on device; HERE"),
+    "before": ("run: 'echo > {out}'", r"coppice: runs/x/.coppice/run.lock.json: No space left on device; HERE"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", FULL)
+def test_a_full_disk_is_told_with_what_was_written_and_where_room_is_to_be_made(small_disk: Project, what: str) -> None:
+    how, told = FULL[what]
+    project = small_disk
+    project.write("fill.py", "def fill(reads, writes):\n    open(writes[0], 'w').write('x' * 900000)\n")
+    project.spec("x", f"kind: steps\nsteps:\n  s:\n    {how}\n    writes: out\n")
+    if what == "before":
+        subprocess.run("cat /dev/zero > ballast", shell=True, cwd=project.root, capture_output=True, check=False)
+    said = project.coppice("run")
+    assert said.returncode == 1, said
+    assert "Traceback" not in said.stderr
+    here = rf"the file system at {project.root.parent} has \d+ kB left: make room there, and build again"
+    assert re.search(told.replace("HERE", here), said.stdout + said.stderr), said
+    if what == "store":
+        assert len(project.read("runs/x/out")) == 300000
+
+
 @pytest.mark.parametrize("limit", [50, 500, 2000, 4000, 6000])
 def test_a_file_that_may_not_grow_costs_nothing_that_was_finished(tmp_path: Path, limit: int) -> None:
     """The same without a disk of one's own: no file may be larger than `limit` bytes."""

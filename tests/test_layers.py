@@ -1,14 +1,18 @@
 """Imports point inward, and what starts fast imports nothing heavy."""
 
 import ast
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, Project
 from searches import Search, command
+
+from pipeline.kinds import stages
 
 PACKAGE = ROOT / "pipeline"
 KINDS = ["mcts", "proof", "steps", "tree"]
@@ -171,6 +175,24 @@ def test_imports_point_inward(name: str, found: set[str]) -> None:
         assert not [module for module in ours - {"__version__"} if not within(module, PURE)]
 
 
+def compared_stages(module: str) -> Iterator[object]:
+    """All that a module of a kind compares the name of a target's stage with."""
+    imported = import_module(f"pipeline.{module}")
+    for node in ast.walk(ast.parse(Path(str(imported.__file__)).read_text())):
+        if isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute) and node.left.attr == "stage":
+            with_what = ast.Expression(node.comparators[0])
+            found = eval(compile(with_what, module, "eval"), vars(imported))
+            yield from [found] if isinstance(found, str) else found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_stages_that_code_speaks_of_are_those_that_there_are(kind: str) -> None:
+    own = [name for name, _ in MODULES if name.startswith(f"{kind}.")]
+    spoken = {stage for name in own for stage in compared_stages(name)}
+    assert spoken <= stages(kind).keys()
+    assert spoken or kind == "steps"
+
+
 def test_every_layer_and_every_kind_has_a_rule() -> None:
     assert {name.split(".")[0] for name, _ in MODULES} == {rule.split(".")[0] for rule in MAY_IMPORT}
     assert {path.name for path in PACKAGE.iterdir() if path.is_dir() and (path / "shown.py").exists()} == set(KINDS)
@@ -234,3 +256,26 @@ def test_nothing_beside_the_package_is_imported_by_it() -> None:
 
 def test_typing_information_is_shipped() -> None:
     assert Path(PACKAGE / "py.typed").exists()
+
+
+# Of whatever is fetched or started there is an event that Python tells of.
+STRICT = """
+import sys
+STARTS = {"subprocess.Popen", "os.fork", "os.exec", "os.posix_spawn", "os.system", "socket.connect"}
+
+def refuse(event, args):
+    if event in STARTS:
+        raise RuntimeError(f"{event} {args[:2]} while tests are collected")
+
+sys.addaudithook(refuse)
+"""
+
+
+def test_nothing_is_fetched_or_started_while_tests_are_collected(tmp_path: Path) -> None:
+    """Also by who has nothing in the caches of the home folder yet."""
+    (tmp_path / "strict.py").write_text(STRICT)
+    own = {"PYTHONPATH": str(tmp_path), "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    words = [sys.executable, "-m", "pytest", "-p", "strict", "-p", "no:cacheprovider", "--collect-only", "-q", "tests"]
+    collected = subprocess.run(words, cwd=ROOT, env={**os.environ, **own}, capture_output=True, text=True, check=False)
+    assert collected.returncode == 0, collected.stdout[-2000:]
+    assert not (tmp_path / "cache").exists()

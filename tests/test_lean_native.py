@@ -3,6 +3,7 @@
 import shlex
 import subprocess
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,9 @@ from leaning import REPL
 from pipeline.edge.lean import native
 from pipeline.edge.lean.model import LeanError, LeanStartError, ProofFinished, Theorem
 from pipeline.edge.lean.pool import Pool
-from pipeline.edge.lean.toolchain import ready
+from pipeline.edge.lean.toolchain import Toolchain, ready
 from pipeline.edge.process import Processes
 
-WASM = ready()  # kept with the user's files, which the tests leave alone
 # Compiling the REPL takes this Lean a while, and is done already.
 LEAN = """#!/bin/sh
 case ${{2:-$1}} in
@@ -34,9 +34,16 @@ SUMS = "module\n@[expose] public def Sums.two : Nat := 2\npublic axiom Sums.no :
 SUMS += "public theorem Sums.told : 1 = 2 := sorry\n"
 
 
+@cache
+def wasm() -> Toolchain:
+    """Kept with the user's files, which the tests leave alone: asked for before those are elsewhere."""
+    return ready()
+
+
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with `lean` and `lake`, the only one on the PATH but for the system's."""
+    wasm()
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
@@ -50,9 +57,9 @@ def put(path: Path, name: str, text: str) -> None:
 
 
 def lean(path: Path) -> None:
-    kept = {"path": WASM.folder / "lib", "compiled": WASM.compiled}
+    kept = {"path": wasm().folder / "lib", "compiled": wasm().compiled}
     quoted = {name: shlex.quote(str(folder)) for name, folder in kept.items()}
-    put(path, "lean", LEAN.format(version="4.28.0-pre", argv=shlex.join(WASM.lean), **quoted))
+    put(path, "lean", LEAN.format(version="4.28.0-pre", argv=shlex.join(wasm().lean), **quoted))
     put(path, "lake", LAKE)
 
 

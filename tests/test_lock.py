@@ -3,12 +3,14 @@
 import fcntl
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,11 +18,16 @@ from typing import Any
 import psutil
 import pytest
 from building import ends
-from conftest import Project
+from conftest import Project, environment
 from stepping import planted, spec, stand, swept
 
+from pipeline.edge.git.alone import alone
 from pipeline.edge.heartbeat import PERIOD, beating, holder_of, ours
+from pipeline.edge.lean.kept import kept
+from pipeline.edge.lean.model import LeanStartError
+from pipeline.edge.store import Store
 from pipeline.edge.takeover import Takeover, note
+from pipeline.errors import Locked
 
 FIELDS = {
     "lock_version", "tree_run_id", "pid", "hostname", "platform", "python", "created_at", "last_heartbeat_at",
@@ -260,3 +267,132 @@ def test_a_takeover_is_a_line_of_its_own_behind_a_torn_one(project: Project, mon
     note(Takeover("x", force=True, patience=15.0), ours("x"), ours("x"))
     torn, line = project.read("runs/x/events.jsonl").splitlines()
     assert (torn, json.loads(line)["event"]) == ('{"event": "que', "lock_takeover")
+
+
+# Killed while a child of its own has not got to its exec: that has all the files of its parent still.
+KILLED = """
+import os, signal, sys, time
+from pipeline.edge.lock import locked
+with locked(["y"]):
+    if not os.fork():
+        while not os.path.exists("go"):
+            time.sleep(0.01)
+        os._exit(0)
+    print(flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def killed(project: Project, asked_how: bool) -> subprocess.Popen[bytes]:
+    """Who still has the lock of the run y by a child."""
+    project.spec("y", "kind: steps\nsteps: {s: {run: 'echo > {out}', writes: s}}\n")
+    process = subprocess.Popen([sys.executable, "-c", KILLED], cwd=project.root, env=environment({}), stdout=-1)
+    assert process.stdout is not None
+    process.stdout.readline()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | (0 if asked_how else os.WNOWAIT))
+    return process
+
+
+@pytest.mark.parametrize("asked_how", [True, False], ids=["gone", "zombie"])
+def test_a_build_that_was_killed_does_not_refuse_the_next_one(project: Project, asked_how: bool) -> None:
+    process = killed(project, asked_how)
+    build = project.popen("y")
+    with pytest.raises(subprocess.TimeoutExpired):
+        build.wait(1)
+    project.write("go", "")
+    out, err = build.communicate(timeout=30)
+    assert (build.returncode, err) == (0, ""), out
+    process.communicate()
+
+
+def test_what_is_held_for_good_in_the_name_of_one_that_is_gone_is_refused_in_the_end(project: Project) -> None:
+    process = killed(project, asked_how=True)
+    said = project.coppice("y")
+    project.write("go", "")
+    process.communicate()
+    assert (said.returncode, said.stdout) == (75, "")
+    assert "run y is being built by process" in said.stderr
+
+
+# -- what is waited for
+
+HOLDER = """
+import fcntl, os, sys, time
+lock = open(sys.argv[1], "a")
+fcntl.flock(lock, fcntl.LOCK_EX)
+if sys.argv[2:] and os.fork():
+    os._exit(0)
+print(os.getpid(), flush=True)
+time.sleep(600)
+"""
+
+
+@contextmanager
+def held_by_somebody(path: Path, *words: str) -> Iterator[int]:
+    """Gives who holds the lock: a process of its own, or a child that has it from one that is gone."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with subprocess.Popen([sys.executable, "-c", HOLDER, path, *words], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        try:
+            yield pid
+        finally:
+            psutil.Process(pid).kill()
+
+
+def by_git(folder: Path) -> None:
+    with alone(f"{folder}/lock", patience=0.2):
+        pass
+
+
+def by_the_store(folder: Path) -> None:
+    store = Store(str(folder), patience=0.2)
+    store.put("aa11", [], [], 1.0, "a:target")
+
+
+def by_gc(folder: Path) -> None:
+    with Store(str(folder), patience=0.2).alone():
+        pass
+
+
+@pytest.mark.parametrize("words", [(), ("inherited",)], ids=["itself", "inherited"])
+@pytest.mark.parametrize("wants", [by_git, by_the_store, by_gc])
+def test_a_lock_that_somebody_keeps_is_given_up_with_a_word_of_who_and_where(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    wants: Callable[[Path], None],
+    words: tuple[str, ...],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with held_by_somebody(tmp_path / "lock", *words) as pid:
+        with pytest.raises(Locked, match=rf"lock: locked for 0.2 s by process {pid} \(python.*\); .* end it"):
+            wants(tmp_path)
+        assert re.search(rf"coppice: waiting for the lock .*lock, held by process {pid} ", capsys.readouterr().err)
+    wants(tmp_path)
+    assert not capsys.readouterr().err
+
+
+def test_a_toolchain_that_somebody_makes_without_an_end_is_given_up_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    held = held_by_somebody(tmp_path / "coppice/lean/lean.lock")
+    with held, pytest.raises(LeanStartError, match=r"lean.lock: locked for 0.2 s by process \d+ "):
+        kept("lean", lambda new: None, patience=0.2)
+    assert kept("lean", lambda new: None, patience=0.2).is_dir()
+
+
+@pytest.mark.parametrize("lock", ["runs/x/.coppice/guard", "runs/.store/lock", "runs/x/repo.git/coppice.lock"])
+def test_a_build_that_waits_for_a_lock_says_so_and_goes_on_once_it_is_free(search: Project, lock: str) -> None:
+    (search.root / "wait").unlink()
+    with held_by_somebody(search.root / lock) as pid:
+        build = search.popen("advance", "x")
+        assert build.stderr is not None
+        said = next(line for line in build.stderr if "waiting" in line)
+        assert re.match(
+            rf"coppice: waiting for the lock .*{lock}, held by process {pid} \(python.*\); \d+ s at most", said
+        )
+    out, err = build.communicate(timeout=60)
+    assert build.returncode == 0, err
+    assert json.loads(out)["current_depth"] == 1

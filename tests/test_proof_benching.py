@@ -1,11 +1,13 @@
 """Settings of `bank` and `bg`: options go before the environment, that before the spec, that before defaults."""
 
+from contextlib import chdir
 from typing import Any
 
 import pytest
 from conftest import Project
 from test_proof_spec import LEAST, spec
 
+from pipeline.build.meant import meant
 from pipeline.build.proofs import settled
 from pipeline.errors import SpecError
 from pipeline.proof.benching import LEVELS, alone, pursuit
@@ -123,6 +125,17 @@ def test_words_that_name_nothing_are_bad_input(project: Project, words: tuple[st
     assert said.code == 2, said
     assert what in said.err
     assert not (project.root / "runs/.ledger").exists()
+
+
+def test_when_a_run_is_named_mistakes_in_other_specs_are_in_nobodys_way(project: Project) -> None:
+    project.write("bank.jsonl", "")
+    project.spec("x", LEAST)
+    project.spec("y", "kind: [proof\n")
+    assert "runs/.ledger/ledger.db: there is no such ledger" in project.call("stats", "x").err
+    with chdir(project.root):
+        assert meant("bank", ["x"], "proof").run == "x"
+        with pytest.raises(SpecError, match=r"specs/y\.yaml:"):
+            meant("bank", [], "proof")
 
 
 def test_without_a_name_stats_is_of_the_only_ledger_there_is(project: Project) -> None:

@@ -76,7 +76,7 @@ def builds_when_corrected(project: Project) -> None:
 @pytest.mark.parametrize("case", CASES, ids=[c.name.replace(" ", "-") for c in CASES])
 def test_a_mistake_is_one_message_with_file_and_line(ready: Project, case: Case) -> None:
     ready.spec("x", case.spec)
-    message = refused(ready, ready.call(), f"specs/x.yaml:{case.line}: ")
+    message = refused(ready, ready.call("run", "x"), f"specs/x.yaml:{case.line}: ")
     for part in case.says:
         assert part in message
     builds_when_corrected(ready)
@@ -113,7 +113,7 @@ WRITTEN = {
 def test_odd_files_are_refused_like_any_other_mistake(ready: Project, name: str) -> None:
     written, line, says = WRITTEN[name]
     ready.write("specs/x.yaml", written)
-    assert says in refused(ready, ready.call(), f"specs/x.yaml:{line}: ")
+    assert says in refused(ready, ready.call("run", "x"), f"specs/x.yaml:{line}: ")
     builds_when_corrected(ready)
 
 
@@ -138,7 +138,7 @@ runpy.run_module("pipeline", run_name="__main__")
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_spec_can_neither_crash_coppice_nor_eat_the_memory(ready: Project, name: str) -> None:
     ready.write("specs/x.yaml", BOMBS[name])
-    start = [sys.executable, "-c", LIMITED]
+    start = [sys.executable, "-c", LIMITED, "run", "x"]
     ended = subprocess.run(
         start, cwd=ready.root, env=environment({}), capture_output=True, text=True, timeout=20, check=False
     )
@@ -171,6 +171,7 @@ NAMES = {
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_spec_is_named_so_that_it_can_be_selected(ready: Project, name: str) -> None:
+    (ready.root / "specs/first.yaml").unlink()
     ready.write(f"specs/{name}", STEPS)
     assert NAMES[name] in refused(ready, ready.call(), "specs/")
 
@@ -178,7 +179,7 @@ def test_a_spec_is_named_so_that_it_can_be_selected(ready: Project, name: str) -
 def test_two_specs_of_one_run_are_refused(ready: Project) -> None:
     ready.spec("x", STEPS)
     ready.write("specs/x.yml", STEPS)
-    message = refused(ready, ready.call(), "specs/")
+    message = refused(ready, ready.call("run", "x"), "specs/")
     assert "specs/x.yaml" in message
     assert "specs/x.yml" in message
 
@@ -193,24 +194,24 @@ def test_files_in_specs_that_are_no_specs_are_left_alone(ready: Project) -> None
 
 def test_a_spec_that_is_a_folder_is_refused(ready: Project) -> None:
     (ready.root / "specs/x.yaml").mkdir()
-    refused(ready, ready.call(), "specs/x.yaml: ")
+    refused(ready, ready.call("run", "x"), "specs/x.yaml: ")
 
 
 def test_a_spec_that_is_a_pipe_is_refused_and_not_waited_for(ready: Project) -> None:
     os.mkfifo(ready.root / "specs/x.yaml")
-    ended = ready.coppice(timeout=10)
+    ended = ready.coppice("run", "x", timeout=10)
     refused(ready, Said(ended.returncode, ended.stdout, ended.stderr), "specs/x.yaml: ")
 
 
 def test_a_spec_that_leads_nowhere_is_refused(ready: Project) -> None:
     (ready.root / "specs/x.yaml").symlink_to("gone.yaml")
-    refused(ready, ready.call(), "specs/x.yaml: ")
+    refused(ready, ready.call("run", "x"), "specs/x.yaml: ")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_spec_that_may_not_be_read_is_refused(ready: Project) -> None:
     ready.spec("x", STEPS).chmod(0)
-    assert "denied" in refused(ready, ready.call(), "specs/x.yaml: ")
+    assert "denied" in refused(ready, ready.call("run", "x"), "specs/x.yaml: ")
 
 
 def test_without_a_folder_of_specs_init_is_proposed(project: Project) -> None:
@@ -242,7 +243,7 @@ def test_an_output_cannot_leave_the_run_by_a_symbolic_link(ready: Project) -> No
     outside.mkdir()
     (ready.root / "runs/x").mkdir(parents=True)
     (ready.root / "runs/x/away").symlink_to(outside)
-    message = refused(ready, ready.call(), "specs/x.yaml:4: ")
+    message = refused(ready, ready.call("run", "x"), "specs/x.yaml:4: ")
     assert "runs/x/away leads outside runs/x by a symbolic link" in message
     assert not [*outside.iterdir()]
 
@@ -250,7 +251,7 @@ def test_an_output_cannot_leave_the_run_by_a_symbolic_link(ready: Project) -> No
 def test_a_missing_input_that_is_a_dead_link_is_named_as_such(ready: Project) -> None:
     (ready.root / "dead.txt").symlink_to("gone.txt")
     ready.spec("x", f"{STEPS}    reads: dead.txt\n")
-    message = refused(ready, ready.call(), "specs/x.yaml:6: ")
+    message = refused(ready, ready.call("run", "x"), "specs/x.yaml:6: ")
     assert "dead.txt is missing" in message
     assert "a symbolic link that leads nowhere" in message
 
@@ -262,7 +263,7 @@ def test_a_cycle_over_two_runs_is_shown_whole(ready: Project) -> None:
     ready.spec("x", READS % "runs/y/out")
     ready.spec("y", READS % "runs/x/out")
     assert "a cycle, each makes what the next one reads: x:s -> y:s -> x:s" in refused(
-        ready, ready.call(), "specs/x.yaml:5: "
+        ready, ready.call("run", "x"), "specs/x.yaml:5: "
     )
 
 
@@ -271,7 +272,7 @@ def test_a_cycle_over_two_runs_is_shown_whole(ready: Project) -> None:
 )
 def test_what_no_step_of_another_run_writes_cannot_be_read(ready: Project, reads: str, says: str) -> None:
     ready.spec("x", READS % reads)
-    assert says in refused(ready, ready.call(), "specs/x.yaml:5: ")
+    assert says in refused(ready, ready.call("run", "x"), "specs/x.yaml:5: ")
 
 
 def test_a_mistake_in_a_run_that_is_read_from_is_named_there(ready: Project) -> None:
@@ -284,7 +285,7 @@ def test_a_corrected_spec_builds_and_the_result_of_before_the_mistake_is_kept(re
     ready.spec("x", STEPS)
     assert ready.call("run", "x").code == 0
     ready.spec("x", STEPS + "oops: 1\n")
-    refused(ready, ready.call(), "specs/x.yaml:6: ")
+    refused(ready, ready.call("run", "x"), "specs/x.yaml:6: ")
     ready.spec("x", STEPS)
     again = ready.call("run", "x")
     assert again.code == 0

@@ -1,15 +1,21 @@
 """The store may be shared by anybody at any time: what comes out of it is what went in, or nothing."""
 
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from binascii import b2a_base64
+from collections.abc import Callable, Iterator
 from contextlib import chdir
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from conftest import ROOT, Project
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pipeline.edge.store import SMALL, Store, Written, written
 
@@ -119,6 +125,77 @@ def test_a_missing_object_is_as_if_nothing_was_stored(store: Store) -> None:
     assert taken(store, "aa11") is None
     put(store, "aa11", LARGE)
     assert taken(store, "aa11") == [LARGE]
+
+
+# -- entries that nobody damaged: somebody wrote them, and signed them rightly
+
+SMALL_SHA = sha256(b"small").hexdigest()
+WHOLE = {"outputs": [[SMALL_SHA, "c21hbGw=", False]], "seconds": 1.0, "target": "a:target"}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from([SMALL_SHA, "c21hbGw="]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from([*WHOLE, "x"]), inner, max_size=4),
+    max_leaves=12,
+)
+ROW = st.tuples(JSON, JSON, JSON).map(list) | JSON
+
+
+def signed(store: Store, body: bytes) -> None:
+    place = Path(store.place("results", "aa11"))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(b"%b\n%b" % (sha256(body).hexdigest().encode(), body))
+
+
+def row(*cells: Any) -> dict[str, Any]:
+    return {**WHOLE, "outputs": [list(cells)]}
+
+
+FOREIGN: list[Any] = [
+    *({}, [], None, 1, "outputs", True),
+    *({name: value for name, value in WHOLE.items() if name != lost} for lost in ("outputs", "seconds")),
+    *({**WHOLE, "seconds": seconds} for seconds in (None, "1", True, False, -1, float("nan"), float("inf"), [1.0])),
+    *({**WHOLE, "outputs": outputs} for outputs in (None, {}, "abc", 3, [None], [{}], ["abc"], [[]], [3], [SMALL_SHA])),
+    *(row(SMALL_SHA, "c21hbGw="), row(SMALL_SHA, "c21hbGw=", False, None), row(SMALL_SHA, None, None)),
+    *(row(SMALL_SHA, text, False) for text in ("", "c21hbGw", "c21hbGo=", "=", "é", 5, [], {}, True)),
+    *(row(name, "c21hbGw=", False) for name in ("", None, 5, SMALL_SHA.upper(), SMALL_SHA + "\n", "../../secret", [])),
+    *(row(SMALL_SHA, "c21hbGw=", runnable) for runnable in (None, 0, 1, "yes", [])),
+]
+
+
+@pytest.mark.parametrize("fields", FOREIGN, ids=map(str, range(len(FOREIGN))))
+def test_an_entry_that_says_something_else_under_a_right_hash_is_set_aside(store: Store, fields: Any) -> None:
+    signed(store, json.dumps(fields).encode())
+    assert store.look("aa11") is None
+    assert store.get("aa11") is None
+    assert Path("store/damaged/aa11").exists()
+    put(store, "aa11", b"small")
+    assert taken(store, "aa11") == [b"small"]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff\xfe", b"[" * 100_000, b"1" * 5000, b'{"outputs": [["\\ud800"]]}'])
+def test_what_is_no_json_under_a_right_hash_is_set_aside(store: Store, body: bytes) -> None:
+    signed(store, body)
+    assert store.get("aa11") is None
+    assert Path("store/damaged/aa11").exists()
+
+
+@given(
+    JSON | st.fixed_dictionaries({"outputs": st.lists(ROW, max_size=3), "seconds": JSON | st.just(1), "target": JSON})
+)
+def test_whatever_is_signed_comes_out_right_or_not_at_all(fields: Any) -> None:
+    with TemporaryDirectory() as folder, chdir(folder):
+        store = Store("store")
+        signed(store, json.dumps(fields).encode())
+        result = store.get("aa11")
+        store.close()
+        assert Path("store/damaged/aa11").exists() == (result is None)
+        for content, inside in zip(result.contents, result.small, strict=True) if result else ():
+            assert inside is None or sha256(inside).hexdigest() == content
+
+
+def test_an_entry_with_other_outputs_than_are_asked_for_is_not_taken(store: Store) -> None:
+    put(store, "aa11", b"small", b"more")
+    assert taken(store, "aa11", 1) is None
+    assert taken(store, "aa11", 3) is None
 
 
 # Starts when all are there and goes on until all have been through their rounds: no round is without the others.
@@ -242,3 +319,34 @@ def test_the_whole_store_may_be_deleted_and_nothing_that_is_there_is_redone(tmp_
     assert ran(project) == []
     (project.root / "runs/a/small.txt").unlink()
     assert ran(project) == ["small"]
+
+
+def entries(project: Project) -> list[Path]:
+    return [*(project.root / "runs/.store/results").glob("*/*")]
+
+
+def forged(whole: bytes) -> bytes:
+    """As it was, but for what is inside."""
+    fields = json.loads(whole.partition(b"\n")[2])
+    for output in fields["outputs"]:
+        output[1] = output[1] and b2a_base64(b"forged\n", newline=False).decode()
+    return json.dumps(fields).encode()
+
+
+@pytest.mark.parametrize("body", [lambda _: b"{}", forged], ids=["empty", "forged"])
+def test_entries_that_somebody_else_signed_are_told_of_by_no_command_and_made_again(
+    tmp_path: Path, body: Callable[[bytes], bytes]
+) -> None:
+    project = checkout(tmp_path / "project")
+    ran(project)
+    (project.root / "runs/a/small.txt").unlink()
+    for path in entries(project):
+        text = body(path.read_bytes())
+        path.write_bytes(b"%b\n%b" % (sha256(text).hexdigest().encode(), text))
+    for words in (["plan"], ["why", "a:small"], ["list", "-s", "--all"], ["info", "a:small"], ["gc", "--dry-run"]):
+        said = project.call(*words)
+        assert said.code in (0, 1), said
+        assert "Traceback" not in said.err
+    assert ran(project) == ["small"]
+    assert project.read("runs/a/small.txt") == "source\n"
+    assert ran(project) == []

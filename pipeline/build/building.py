@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 from pipeline.build.asked import plans_for
@@ -57,9 +57,13 @@ def _built(session: Session, wanted: set[int], params: Mapping[str, Any], report
         reporter.begin(_announced(session, wanted, todo, at_once))
         runner = RoomRunner(session, todo, at_once, reporter, params["continue"])
         try:
-            return int(runner.run_all(Todo({}, [session.graph.targets[i].name for i in sorted(wanted)])))
-        finally:
-            session.save(runner.ended)
+            code = int(runner.run_all(Todo({}, [session.graph.targets[i].name for i in sorted(wanted)])))
+        except BaseException:
+            with suppress(OSError):  # what has gone wrong is told, not that it cannot be remembered what has not
+                session.save(runner.ended)
+            raise
+        session.save(runner.ended)
+        return code
 
 
 def _tell_unset(session: Session, todo: set[int]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import nullcontext
 from typing import Any, ClassVar
 
 from doit.cmd_clean import Clean as StockClean
@@ -14,7 +13,7 @@ from doit.cmd_info import Info as StockInfo
 from doit.cmd_list import List as StockList
 from doit.exceptions import InvalidCommand
 
-from pipeline.build.asked import plans_for
+from pipeline.build.asked import answered, plans_for
 from pipeline.build.command import SpecCommand
 from pipeline.build.exits import FAILED
 from pipeline.build.session import Session
@@ -28,8 +27,10 @@ class TaskCommand(SpecCommand):
     writes = False
 
     def on_specs(self, params: Any, args: list[str]) -> int:
+        if not self.writes:
+            return answered(args, lambda words: self.on_tasks(Session(plans_for(words)), params, args))
         plans = plans_for(args)
-        with locked([*plans]) if self.writes else nullcontext():
+        with locked([*plans]):
             return self.on_tasks(Session(plans), params, args)
 
     def on_tasks(self, session: Session, params: Mapping[str, Any], args: list[str]) -> int:

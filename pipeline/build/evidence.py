@@ -46,7 +46,7 @@ def _output(session: Session, target: Target, reason: Reason) -> str:
 def _stored(store: Store, session: Session, target: Target, path: str) -> IO[bytes] | None:
     receipt = session.maker.receipts[target.run].receipt(target.name)
     stored = store.look(receipt.key) if receipt else None
-    if stored is None:
+    if stored is None or len(stored.result.contents) != len(target.outputs):
         return None
     place = target.outputs.index(path)
     content, small = stored.result.contents[place], stored.result.small[place]

@@ -25,7 +25,9 @@ def told(answer: Callable[[], int], bad_input: tuple[type[Exception], ...] = (Sp
     except Locked as error:
         return refuse(str(error), LOCKED)
     except OSError as error:
-        return refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error), FAILED)
+        from pipeline.edge.ended import unwritten
+
+        return refuse(unwritten(error), FAILED)
     except Exception:  # noqa: BLE001 - the whole trace is printed
         from traceback import format_exc
 

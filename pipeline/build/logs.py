@@ -6,6 +6,7 @@ import os
 
 from pipeline.core.graph import Target
 from pipeline.edge import state
+from pipeline.errors import writing
 
 
 def log_path(target: Target) -> str:
@@ -14,7 +15,7 @@ def log_path(target: Target) -> str:
 
 def note(log: str, text: str) -> None:
     """A line of ours between the attempts, whose output is all in one log."""
-    with open(log, "a+b") as file:
+    with writing(log), open(log, "a+b") as file:
         file.seek(max(0, file.tell() - 1))
         broken_off = file.read(1) not in (b"", b"\n")
         file.write(b"\n" * broken_off + f"---- {text} ----\n".encode(errors="backslashreplace"))

@@ -17,6 +17,7 @@ from pipeline.core import recipe as recipes
 from pipeline.core.freshness import Receipt, intact
 from pipeline.core.graph import Graph, Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, RECALLED, Outcome
+from pipeline.edge.ended import cramped, unwritten
 from pipeline.edge.files import Files, Mark, Version, matched
 from pipeline.edge.job import Job, Stage, StageFailed
 from pipeline.edge.kept import Kept
@@ -24,6 +25,7 @@ from pipeline.edge.process import Processes, Stopping
 from pipeline.edge.receipts import Receipts
 from pipeline.edge.store import Store, Written
 from pipeline.edge.workers import Workers
+from pipeline.errors import NO_ROOM
 
 
 class Maker:
@@ -119,7 +121,7 @@ class Maker:
         target = work.target
         stage = self.stages[target.run][target.stage]
         with Staging(target, stage.own_folder, attempt) as staged:
-            stage.do(self._job(target, staged, log))
+            self._do(stage, self._job(target, staged, log), staged.paths)
             if self.processes.stopping:
                 raise Stopping  # it may have answered our signal by ending well, half done
             outputs = [settled(path, final) for path, final in zip(staged.paths, target.outputs, strict=True)]
@@ -130,6 +132,18 @@ class Maker:
         receipt = work.receipt(BUILT, contents, attempt, unsettled)
         status, why = (FAILED, f"{unsettled[0]} was edited while it ran; build again") if unsettled else (BUILT, "")
         return Outcome(status, receipt, why, int(bool(why)), attempt, receipt.start, receipt.end, kept_log(log), fault)
+
+    @staticmethod
+    def _do(stage: Stage, job: Job, paths: Sequence[str]) -> None:
+        """A disk that it has filled is its failure, and is told of while it is still full: others may have room."""
+        try:
+            stage.do(job)
+        except StageFailed as error:
+            raise StageFailed(cramped(str(error), paths), error.status) from error
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            raise StageFailed(unwritten(error), 1) from error
 
     def _keep(self, work: Work, paths: Sequence[str], outputs: Sequence[Written]) -> OSError | None:
         """A store that cannot be written must not cost the result: it is put in place, and the fault raised after."""

@@ -28,7 +28,7 @@ def meant(command: str, words: Sequence[str], kind: str) -> Meant:
         return Meant("", words[0], kinds.able(kind, kinds.PROVING).alone(words[0]))
     if not words and not os.path.isdir("specs"):
         project.specs()  # says where there is one
-    runs = dict(runs_of(kind))
+    runs = dict(runs_of(kind, words))
     if words and words[0] not in runs:
         project.load(words)  # says what is wrong with the name, unless it is another kind of run
         raise SpecError(f"{command}: '{words[0]}' is no run of kind: {kind}")
@@ -39,9 +39,10 @@ def meant(command: str, words: Sequence[str], kind: str) -> Meant:
     return Meant(run, runs[run], project.declared(run, runs[run]))
 
 
-def runs_of(kind: str) -> Iterator[tuple[str, str]]:
-    """Each with its spec."""
-    return ((run, path) for run, path in _specs().items() if project.kind(path) == kind)
+def runs_of(kind: str, words: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """Each with its spec.  Where one is named, mistakes in the specs of others are in nobody's way."""
+    asked = {run: path for run, path in _specs().items() if not words or run == words[0]}
+    return ((run, path) for run, path in asked.items() if project.kind(path) == kind)
 
 
 def _specs() -> Mapping[str, str]:

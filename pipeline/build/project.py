@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -77,7 +78,7 @@ def checked(run: str, spec: str) -> None:
 
 
 def load(runs: Iterable[str], keep: bool = True) -> dict[str, RunPlan]:
-    """The plans of `runs` and of the runs they read from.  `keep`: what had to be planned is frozen."""
+    """The plans of `runs` and of the runs they read from.  `keep`: what had to be planned is frozen, if it can be."""
     known = specs()
     plans: dict[str, RunPlan] = {}
     pending = sorted(runs, reverse=True)
@@ -189,11 +190,14 @@ def _planned(run: str, spec: str, sources: Sequence[str], signatures: list[int],
 
 
 def _freeze(run: str, head: list[Any], targets: Sequence[Target]) -> None:
+    """A cache: where nothing can be written, as in somebody else's checkout, it is planned each time it is asked for.
+    A build says so, since it writes elsewhere too."""
     limits: dict[Limits, int] = {}
     rows = [(*t[:5], limits.setdefault(t.limits, len(limits)), t.line) for t in targets]
-    os.makedirs(state.folder(run), exist_ok=True)
     content = marshal.dumps(([*head, [tuple(limit) for limit in limits]], rows))
-    write_whole(f"{state.folder(run)}/graph", crc32(content).to_bytes(4, "little") + content, durable=False)
+    with suppress(OSError):
+        os.makedirs(state.folder(run), exist_ok=True)
+        write_whole(f"{state.folder(run)}/graph", crc32(content).to_bytes(4, "little") + content, durable=False)
 
 
 def _needs(run: str, targets: Sequence[Target]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from doit.exceptions import InvalidCommand
 
-from pipeline.build.asked import count_targets, plans_for
+from pipeline.build.asked import answered, count_targets, plans_for
 from pipeline.build.command import NAME, NAMES, NewCommand, jobs, opt_jobs
 from pipeline.build.exits import FAILED
 
@@ -29,6 +29,10 @@ class Why(NewCommand):
     )
 
     def on_specs(self, params: Any, args: list[str]) -> int:
+        return answered(args, self.answer)
+
+    @staticmethod
+    def answer(args: list[str]) -> int:
         from pipeline.build.inquiry import Inquiry
         from pipeline.build.session import Session
 
@@ -60,10 +64,13 @@ class Plan(NewCommand):
     def on_specs(self, params: Any, args: list[str]) -> int:
         if params["graph_only"]:
             return count_targets(args)
+        return answered(args, lambda words: self.answer(params, words), sources=True)
+
+    def answer(self, params: Any, words: list[str]) -> int:
         from pipeline.views.plan import as_json, as_text
 
-        plans = plans_for(args)
-        plan = self.plan(plans, args, jobs(params["num_process"], plans))
+        plans = plans_for(words)
+        plan = self.plan(plans, words, jobs(params["num_process"], plans))
         print(as_json(plan) if params["json"] else as_text(plan, params["all"]))
         return 0
 
@@ -89,6 +96,9 @@ class GraphCommand(NewCommand):
     )  # fmt: skip
 
     def on_specs(self, params: Any, args: list[str]) -> int:
+        return answered(args, lambda words: self.answer(params, words, args))
+
+    def answer(self, params: Any, runs: list[str], args: list[str]) -> int:
         from pipeline.edge.files import write_whole
         from pipeline.views.graph_svg import as_svg
         from pipeline.views.graph_text import as_text
@@ -96,7 +106,7 @@ class GraphCommand(NewCommand):
         if params["svg"] and not params["svg"].endswith(".svg"):
             wanted = f"--svg wants the file to draw into, a name that ends in .svg, not '{params['svg']}'"
             raise InvalidCommand(f"graph: {wanted}; for instance `coppice graph demo --svg demo.svg`")
-        chart = self.chart(plans_for(args), args, params["full"])
+        chart = self.chart(plans_for(runs), args, params["full"])
         if not params["svg"]:
             print(as_text(chart))
             return 0

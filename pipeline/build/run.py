@@ -7,6 +7,7 @@ from typing import Any
 
 from doit.cmd_run import Run as StockRun
 
+from pipeline.build.asked import answered
 from pipeline.build.command import NAMES, SpecCommand, opt_jobs
 from pipeline.build.exits import refuse
 from pipeline.cli import noop
@@ -28,7 +29,7 @@ class Run(SpecCommand, StockRun):  # type: ignore[misc]
         from pipeline.build.building import Interrupted, build
 
         try:
-            return build(args, params, self.reporters)
+            return answered(args, lambda words: build(words, params, self.reporters), sources=True)
         except Interrupted as error:
             return refuse(f"{error}; what was finished is kept", 128 + error.number)
 

@@ -17,7 +17,7 @@ from pipeline.edge.files import Files, is_pattern, write_whole
 from pipeline.edge.job import Stage
 from pipeline.edge.receipts import Receipts
 from pipeline.edge.store import Store
-from pipeline.errors import SpecError, clipped, instead
+from pipeline.errors import SpecError, clipped, instead, writing
 
 
 class Session:
@@ -197,7 +197,9 @@ class Session:
             [*plan.signatures, state.signature(deciding[-1]), *signatures],
         )
         known = state.Known([""] * len(deciding) + contents, suspects, watched)
-        write_whole(f"{state.folder(run)}/state", state.dump(seen, known), durable=False)
+        path = f"{state.folder(run)}/state"
+        with writing(path):
+            write_whole(path, state.dump(seen, known), durable=False)
 
     def close(self) -> None:
         self.maker.kept.close()

@@ -13,6 +13,7 @@ from pipeline.core.recipe import suffix
 from pipeline.edge import state
 from pipeline.edge.job import StageFailed
 from pipeline.edge.store import Written, written
+from pipeline.errors import writing
 
 # What file systems allow for a name, in bytes.
 LONGEST = 255
@@ -77,7 +78,8 @@ def settled(staged: str, final: str) -> Written:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise StageFailed(f"what it wrote as {final} is not a plain file", 1)
-        os.fsync(fd)
+        with writing(final):
+            os.fsync(fd)
         return written(fd, status)
     finally:
         os.close(fd)

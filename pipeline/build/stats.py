@@ -44,7 +44,7 @@ class Stats(NewCommand):
 def _ledger(words: list[str]) -> str:
     if words and ("/" in words[0] or os.path.isfile(words[0])):
         return words[0]
-    runs = {run: path for kind in KEEPING for run, path in runs_of(kind)}
+    runs = {run: path for kind in KEEPING for run, path in runs_of(kind, words)}
     if words and words[0] not in runs:
         project.load(words)  # says what is wrong with the name, unless it is another kind of run
         raise SpecError(f"stats: '{words[0]}' keeps no ledger; that is for kinds: {', '.join(KEEPING)}")

@@ -15,6 +15,7 @@ from typing import Any
 
 from pipeline.edge import state
 from pipeline.edge.files import write_whole
+from pipeline.errors import writing
 
 PERIOD = 5.0
 # Who has been silent for less may only be late.
@@ -53,7 +54,9 @@ def ours(run: str) -> Holder:
 
 def tell(holder: Mapping[str, Any]) -> None:
     text = json.dumps(holder, indent=1) + "\n"
-    write_whole(path_of(holder["tree_run_id"]), text.encode(), durable=False)
+    path = path_of(holder["tree_run_id"])
+    with writing(path):
+        write_whole(path, text.encode(), durable=False)
 
 
 def holder_of(run: str) -> Holder | None:

@@ -1,17 +1,79 @@
-"""One builder a run: an exclusive lock of the operating system, which dies with its process."""
+"""Locks of the operating system, which die with their processes: waited for with a deadline; and one builder a run."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
+from threading import Event, Thread
 
 from pipeline.edge import state
 from pipeline.edge.heartbeat import Holder, beating, holder_of, ours, tell, withdraw
-from pipeline.edge.takeover import GRACE, PAUSE, Takeover, held, note, unseat
+from pipeline.edge.takeover import GRACE, PAUSE, Takeover, held, is_gone, note, unseat
 from pipeline.errors import Locked
+
+# A process that is being killed is not gone at once.
+DYING = 0.1
+# Who waits for longer than this says so.
+SILENT = 1.0
+# A guard has next to nothing to do; neither has whoever changes what git knows of its worktrees.
+PATIENCE = 60.0
+
+
+def acquire(fd: int, how: int, path: str, patience: float = PATIENCE) -> None:
+    """Lock the file `fd`, which was opened at `path`; waits, with a word on standard error.  Locked after `patience`.
+
+    A thread does the waiting, as the system has no flock with a deadline, and to ask again and again would never get
+    a lock that others let go of for moments.  It has a number of its own for the file: what it gets too late, it
+    lets go of again."""
+    if _taken(fd, how):
+        return
+    got = Event()
+
+    def wait(own: int) -> None:
+        with closing(os.fdopen(own)):
+            fcntl.flock(own, how)
+            got.set()
+
+    Thread(target=wait, args=[os.dup(fd)], daemon=True).start()
+    if got.wait(min(SILENT, patience)):
+        return
+    with suppress(OSError):  # nobody reads it; we wait all the same
+        sys.stderr.write(f"coppice: waiting for the lock {path}, held by {holders(fd)}; {patience:g} s at most\n")
+        sys.stderr.flush()
+    if not got.wait(patience - SILENT):
+        who = holders(fd)
+        raise Locked(f"{path}: locked for {patience:g} s by {who}; wait for its end, or end it, and start again")
+
+
+def holders(fd: int) -> str:
+    """Who has the file locked, as far as the system tells us: a child may have inherited it from who is gone."""
+    here, mark = os.getpid(), b":%d 0 EOF" % os.fstat(fd).st_ino
+    pids = filter(str.isdigit, os.listdir("/proc")) if os.path.isdir("/proc/self/fdinfo") else ()
+    found = [f"process {pid} ({_called(pid)})" for pid in pids if int(pid) != here and _holds(pid, mark)]
+    return ", ".join(found) or ("this process itself" if _holds(str(here), mark) else "another process")
+
+
+def _holds(pid: str, mark: bytes) -> bool:
+    try:
+        for number in os.listdir(f"/proc/{pid}/fdinfo"):
+            with open(f"/proc/{pid}/fdinfo/{number}", "rb") as file:
+                if any(b" FLOCK " in line and mark in line for line in file):
+                    return True
+    except OSError:
+        return False  # ended meanwhile, or another user's
+    return False
+
+
+def _called(pid: str) -> str:
+    try:
+        with open(f"/proc/{pid}/comm", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return "which has just ended"
 
 
 @contextmanager
@@ -38,27 +100,31 @@ def _one(run: str, takeover: Takeover | None) -> Iterator[tuple[Holder, int]]:
             tell(holder)
             if takeover and before:
                 note(takeover, before, holder)
-            fcntl.flock(guard, fcntl.LOCK_EX)
+            acquire(guard, fcntl.LOCK_EX, f"{state.folder(run)}/guard")
             yield holder, guard
         finally:
             withdraw(run)
 
 
-def _taken(fd: int) -> bool:
+def _taken(fd: int, how: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
 
 
 def _taken_if_free(run: str, lock: int) -> Holder | None:
-    """From nobody."""
-    if not _taken(lock):
-        advice = (
-            f"wait for it, or stop that process; a search over code is taken over with `coppice advance {run} --force`"
-        )
-        raise Locked(f"{held(run, holder_of(run))}: {advice}")
+    """From nobody.  A child of a killed build, between its fork and its exec, has the lock a moment longer: as long as
+    who holds it by name is gone, it is about to be free."""
+    asked = time.monotonic()
+    while not _taken(lock):
+        holder, waited = holder_of(run), time.monotonic() - asked
+        if waited > (GRACE if holder and is_gone(holder) else DYING):
+            taking = f"a search over code is taken over with `coppice advance {run} --force`"
+            advice = f"wait for it, or stop that process; {taking}"
+            raise Locked(f"{held(run, holder)}: {advice}")
+        time.sleep(PAUSE)
     return None
 
 

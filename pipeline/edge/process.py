@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 from pipeline.edge.child import await_end, has_ended, signal_group
 from pipeline.edge.guarding import start_guard
 from pipeline.edge.redact import without
+from pipeline.errors import writing
 
 if TYPE_CHECKING:
     from pipeline.edge.confine import Confined
@@ -78,7 +79,7 @@ class Processes:
         """Run to the end or the timeout; what is left of its process group is ended too.
 
         Without a `stdout` of its own, all that it prints goes to the log."""
-        with open(log, "ab") as output, without(secrets or {}, output) as printed:
+        with writing(log), open(log, "ab") as output, without(secrets or {}, output) as printed:
             out = printed if stdout is None else stdout
             child = self.start(argv, env, confined, cwd=cwd, stdin=stdin, stdout=out, stderr=printed)
             try:

@@ -15,6 +15,7 @@ from pipeline.core.freshness import Receipt
 from pipeline.core.recipe import compact
 from pipeline.edge import state
 from pipeline.edge.files import append_all, write_whole
+from pipeline.errors import writing
 
 DONE, FAILED, IGNORED, FORGOTTEN = "done", "failed", "ignored", "forgotten"
 # Of a receipt, files by path whose order counts: which of them belongs to which port.
@@ -151,11 +152,13 @@ class Receipts:
             self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
             self._torn = True
         if self._torn:
-            self._size = self._after_torn_tail(self._fd)
+            with writing(self.path):
+                self._size = self._after_torn_tail(self._fd)
         for target, event, raw in entries:
             self._events(target)
             self._torn = True
-            append_all(self._fd, raw)
+            with writing(self.path):
+                append_all(self._fd, raw)
             self._torn = False
             with self._mutex:
                 self._place(target, event, self._size, len(raw) - 1)
@@ -163,7 +166,8 @@ class Receipts:
 
     def sync(self) -> None:
         if self._fd is not None:
-            _sync(self._fd)
+            with writing(self.path):
+                _sync(self._fd)
 
     @staticmethod
     def _after_torn_tail(fd: int) -> int:
@@ -186,7 +190,8 @@ class Receipts:
         if self._fd is not None and self._content.count(b"\n") > max(1000, 8 * targets):
             content = b"".join(entry(*line).raw for line in self.live())
             self.close()
-            write_whole(self.path, content)
+            with writing(self.path):
+                write_whole(self.path, content)
 
     def close(self) -> None:
         if self._fd is not None:

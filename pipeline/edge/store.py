@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import socket
 from binascii import a2b_base64, b2a_base64
@@ -19,15 +20,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import file_digest, sha256
 from itertools import count
+from math import inf
 from threading import Lock
 from typing import Any, NamedTuple
 
 from pipeline.core.recipe import compact
 from pipeline.edge.files import Version, append_all, sha_of, sync, version, write_all
+from pipeline.edge.lock import acquire
+from pipeline.errors import writing
 
+# Somebody's gc of a large store takes minutes, and so does a copy of a large output, for which gc waits.
+PATIENCE = 600.0
 SMALL = 2048
 _ME = f"{socket.gethostname()}.{os.getpid()}"
 _COUNT = count()
+_SHA = re.compile(r"[0-9a-f]{64}")
 
 
 class Result(NamedTuple):
@@ -73,8 +80,8 @@ class Stored(NamedTuple):
 class Store:
     """A folder of results.  Writers never overwrite in place, so any number of them may share it."""
 
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
+    def __init__(self, folder: str, patience: float = PATIENCE) -> None:
+        self.folder, self._patience = folder, patience
         self._root_fd: int | None = None
         self._made: set[str] = set()
         self._mutex = Lock()
@@ -83,7 +90,7 @@ class Store:
 
     def put(self, key: str, paths: Sequence[str], outputs: Sequence[Written], seconds: float, target: str) -> None:
         """Keep `outputs`, which lie at `paths`."""
-        with self._shared():
+        with writing(self.folder), self._shared():
             self._refer(key)
             rows: list[Any] = []
             for path, (content, inside, runnable, _) in zip(paths, outputs, strict=True):
@@ -142,15 +149,19 @@ class Store:
         return self.place("objects", content)
 
     def take(self, key: str, result: Result, paths: Sequence[str]) -> bool:
-        """Write the outputs of `result` to `paths`; False when an object is missing or damaged."""
+        """Write the outputs of `result` to `paths`; False if it has not as many, or an object is not as it was."""
+        if len(paths) != len(result.contents):
+            return False
         with self._shared():
-            self._refer(key)
+            with writing(self.root):
+                self._refer(key)
             return os.path.exists(self.place("results", key)) and self._taken(result, paths)
 
     def _taken(self, result: Result, paths: Sequence[str]) -> bool:
         for path, content, inside, runnable in zip(paths, *result, strict=True):
             if inside is not None:
-                write_all(path, inside, durable=True)
+                with writing(path):
+                    write_all(path, inside, durable=True)
             elif not self._copied(content, path):
                 return False
             if runnable:
@@ -160,7 +171,8 @@ class Store:
     def _copied(self, content: str, path: str) -> bool:
         place = self.place("objects", content)
         try:
-            shutil.copyfile(place, path)
+            with writing(path):
+                shutil.copyfile(place, path)
         except FileNotFoundError:
             return False
         if sha_of(path) != content:
@@ -219,7 +231,7 @@ class Store:
     def _locked(self, how: int) -> int:
         fd = os.open(self._ready(f"{self.folder}/lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            fcntl.flock(fd, how)
+            acquire(fd, how, f"{self.folder}/lock", self._patience)
         except BaseException:
             os.close(fd)
             raise
@@ -281,15 +293,41 @@ def _drop(draft: str) -> None:
 
 
 def parsed(raw: bytes) -> Stored | None:
-    """A file of results/; None when it is damaged."""
+    """A file of results/; None when it is damaged, or was not written by us: anybody can sign anything."""
     sign, _, body = raw.partition(b"\n")
     if sha256(body).hexdigest().encode() != sign:
         return None
-    fields = json.loads(body)
-    rows = fields["outputs"]
-    small = tuple(a2b_base64(inside) if inside is not None else None for _, inside, _ in rows)
-    result = Result(tuple(row[0] for row in rows), small, tuple(row[2] for row in rows))
-    return Stored(result, fields["seconds"])
+    try:
+        fields = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    match fields:
+        case {"seconds": bool()}:
+            return None
+        case {"outputs": [*rows], "seconds": int() | float() as seconds} if 0 <= seconds < inf:
+            outputs = [output for row in rows if (output := _output(row))]
+        case _:
+            return None
+    if len(outputs) != len(rows):
+        return None
+    contents, small, runnable = zip(*outputs, strict=True) if outputs else ((), (), ())
+    return Stored(Result(contents, small, runnable), seconds)
+
+
+def _output(row: Any) -> tuple[str, bytes | None, bool] | None:
+    """Of one output: its sha256, which names a file, the bytes if they are inside, may it be run."""
+    match row:
+        case [str(content), text, bool(runnable)] if _SHA.fullmatch(content):
+            pass
+        case _:
+            return None
+    if text is None:
+        return content, None, runnable
+    try:
+        inside = a2b_base64(text)
+    except (TypeError, ValueError):
+        return None
+    return (content, inside, runnable) if sha256(inside).hexdigest() == content else None
 
 
 def here() -> str:

@@ -65,8 +65,8 @@ def _end(holder: Holder) -> None:
 
     try:
         process = psutil.Process(holder["pid"])
-        if process.create_time() > seconds(holder["created_at"]) + TOLERANCE:
-            return  # it is gone, and another one has its number
+        if _is_younger(process, holder):
+            return
         process.terminate()
         if not _gone_within(process, GRACE):
             process.kill()
@@ -76,6 +76,26 @@ def _end(holder: Holder) -> None:
         return
     except psutil.AccessDenied as error:
         raise Locked(f"process {holder['pid']} is another user's, who must end it: {error}") from error
+
+
+def is_gone(holder: Holder) -> bool:
+    """It has ended for sure, though maybe nobody has asked how, or its number is another one's by now."""
+    import psutil
+
+    if holder["hostname"] != socket.gethostname():
+        return False
+    try:
+        process = psutil.Process(holder["pid"])
+        return process.status() == psutil.STATUS_ZOMBIE or _is_younger(process, holder)
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.AccessDenied:
+        return False
+
+
+def _is_younger(process: psutil.Process, holder: Holder) -> bool:
+    """Than its hold of the lock: that was another one, of the same number."""
+    return bool(process.create_time() > seconds(holder["created_at"]) + TOLERANCE)
 
 
 def _gone_within(process: psutil.Process, limit: float) -> bool:

@@ -14,6 +14,7 @@ from typing import IO, Any, NamedTuple
 from pipeline.edge.child import has_ended
 from pipeline.edge.process import Processes
 from pipeline.edge.redact import copy_redacted, redacted, unnamed
+from pipeline.errors import writing
 
 
 class Reply(NamedTuple):
@@ -51,7 +52,11 @@ class Workers:
         with self._processes.deadline(worker.process, timeout) as late:
             answer = _asked(worker.process, request)
         if answer is not None and not late.is_set():
-            _move_printed(worker.printed, log, secrets)
+            try:
+                _move_printed(worker.printed, log, secrets)
+            except OSError:
+                if not answer:  # otherwise it is the same disk that the function tells of
+                    raise
             return Reply(redacted(answer, secrets) if answer else "")
         self._processes.end(worker.process)
         _move_printed(worker.printed, log, secrets)
@@ -92,7 +97,7 @@ def _asked(process: subprocess.Popen[bytes], request: dict[str, Any]) -> str | N
 def _move_printed(printed: IO[bytes], log: str, secrets: Mapping[str, str]) -> None:
     """Most calls print nothing, and then no log is made."""
     if os.fstat(printed.fileno()).st_size:
-        with open(log, "ab") as file:
+        with writing(log), open(log, "ab") as file:
             copy_redacted(printed.fileno(), file, secrets)
         os.ftruncate(printed.fileno(), 0)
 

@@ -15,7 +15,7 @@ from pipeline.tree.slots import ROOT
 
 BASELINE = f"{ROOT}.sweep"
 # What is decided or prepared before the root is measured.
-BEFORE = {"root", "test", "check", "protected"}
+BEFORE = {"root", "test", "checks", "protected"}
 SEED = "seed"
 
 

@@ -46,9 +46,11 @@ def run_text(run: str, declared: Mapping[str, str], rooms: Mapping[str, int], st
 
 
 def _table(rows: Iterable[Row]) -> Iterator[str]:
+    rows = [row for row in rows if row[1]]
+    width = max([7, *(len(word) for word, _ in rows)])
     for word, lines in rows:
         for first, line in zip([word, *[""] * len(lines)], lines, strict=False):
-            yield f"  {first:8}{line}"
+            yield f"  {first:{width}} {line}"
 
 
 def _made(receipt: Receipt) -> str:

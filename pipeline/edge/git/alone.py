@@ -7,14 +7,17 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from pipeline.edge.lock import PATIENCE, acquire
+
 
 @contextmanager
-def alone(path: str) -> Iterator[int]:
-    """Gives the open file: a child that inherits it keeps the lock for as long as it runs."""
+def alone(path: str, patience: float = PATIENCE) -> Iterator[int]:
+    """Gives the open file: a child that inherits it keeps the lock for as long as it runs.  Any command that runs
+    beside us can take it, and keep it: so nobody waits for longer than `patience`."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        acquire(fd, fcntl.LOCK_EX, path, patience)
         yield fd
     finally:
         os.close(fd)

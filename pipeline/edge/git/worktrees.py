@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from pipeline.edge.files import write_whole
 from pipeline.edge.git.alone import alone
-from pipeline.edge.git.command import GitProblem, git, sha
+from pipeline.edge.git.command import TIMEOUT, GitProblem, git, sha
 from pipeline.edge.git.folders import delete, open_folders, text_of, unlink, unseen_by_git
 from pipeline.edge.git.registry import digest, forget, forget_lost, is_complete, pointer, register, registered
+from pipeline.edge.lock import PATIENCE
 
 # The index as it was when all files had just been written: git's own is in the hands of whoever works there.
 PRISTINE = "coppice-index"
@@ -89,7 +90,8 @@ class Worktrees:
 
     @contextmanager
     def _alone(self, path: str) -> Iterator[int]:
-        with alone(f"{self.repo}/coppice/{digest(path)}.lock") as fd:
+        """A git that outlives its killed build keeps it until its checkout is done."""
+        with alone(f"{self.repo}/coppice/{digest(path)}.lock", TIMEOUT + PATIENCE) as fd:
             yield fd
 
     def _found(self, path: str) -> Worktree | None:

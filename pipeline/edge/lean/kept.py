@@ -14,8 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pipeline.edge.lean.model import LeanStartError
+from pipeline.edge.lock import acquire
+from pipeline.errors import Locked
 
 MANIFEST = "manifest.json"
+# For somebody else's download of some hundred megabytes.
+PATIENCE = 1800.0
 
 
 def cache() -> Path:
@@ -54,16 +58,21 @@ def whole(folder: Path) -> bool:
     return not damage(folder)
 
 
-def kept(name: str, make: Callable[[Path], None], sound: Callable[[Path], bool] = whole) -> Path:
-    """The folder of that name in the cache; `make` fills it when what is there is not `sound`."""
+def kept(
+    name: str, make: Callable[[Path], None], sound: Callable[[Path], bool] = whole, patience: float = PATIENCE
+) -> Path:
+    """The folder of that name in the cache; `make` fills it when what is there is not `sound`.  `patience`: for who
+    is just making it."""
     folder = cache() / name
     if sound(folder):
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(folder):
+        with _alone(folder, patience):
             if not sound(folder):  # nobody else has made it while we waited
                 _make(folder, make)
+    except Locked as error:
+        raise LeanStartError(str(error)) from error
     except OSError as error:
         raise LeanStartError(_explained(error, folder)) from error
     return folder
@@ -115,10 +124,10 @@ def _to_disk(file: Path) -> None:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def _alone(folder: Path, patience: float) -> Iterator[None]:
     """The operating system drops the lock with its process, however that ends."""
     with open(f"{folder}.lock", "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        acquire(lock.fileno(), fcntl.LOCK_EX, lock.name, patience)
         yield
 
 
