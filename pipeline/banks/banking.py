@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.banks.refuting import introduced, refuted
-from pipeline.edge.lean.model import Lean, LeanCrash, LeanStartError, TacticState, Theorem
+from pipeline.edge.lean.model import Lean, LeanCrash, NotElaborated, TacticState, Theorem
 from pipeline.errors import clipped
 from pipeline.goals.model import Bank, Goal, Refusal
 from pipeline.tactics.goal import Hypothesis
@@ -28,7 +28,7 @@ def _judged(goal: Goal, lean: Lean, above: dict[str, Goal]) -> tuple[str, str]:
     theorem = Theorem("goal", goal.text, goal.context)
     try:
         key, state, variables = _read(theorem, lean)
-    except LeanStartError as error:
+    except NotElaborated as error:
         return "", f"it does not elaborate: {_brief(error)}; write a proposition, and what it needs into `context`"
     except LeanCrash as error:
         return "", f"it ends the Lean that reads it: {_brief(error)}; write it smaller"
