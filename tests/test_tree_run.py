@@ -1,6 +1,7 @@
 """A search goes to its end: every idea becomes a record with its reason, and none of them stops the run."""
 
 import json
+import shutil
 import subprocess
 from hashlib import sha256
 from typing import Any
@@ -386,7 +387,12 @@ def test_an_evaluation_that_is_killed_from_outside_is_no_result(project: Project
     assert not (search.root / "runs/x/eval/d0.n0.i0/sweep.json").exists()
     assert search.record("eval/d0.n0.i1/sweep.json")["status"] == "completed"
     search.executed()
-    search.build()
+    search.spec("y")
+    search.build("y")
+    assert search.executed() == ["sweep d0.n0.i0"], "all that was finished is recalled"
+    assert search.why("d0.n0.i0", "y") == "d1.n0"
+    shutil.rmtree(search.root / "runs/.store")
+    search.build("x")
     assert search.executed() == ["sweep d0.n0.i0"]
     assert search.why("d0.n0.i0") == "d1.n0"
     assert project.read("runs/x/VALIDATION_REPORT.md").startswith("# No problems found")
