@@ -8,7 +8,7 @@ import pytest
 from leaning import command
 
 from pipeline.banks.banking import checked
-from pipeline.edge.lean.model import LeanCrash, Session, Stop, TacticState, Theorem
+from pipeline.edge.lean.model import LeanCrash, LeanStartError, Session, Stop, TacticState, Theorem
 from pipeline.edge.lean.pool import Pool
 from pipeline.edge.process import Processes
 from pipeline.goals.bank import read_bank
@@ -125,3 +125,25 @@ def test_a_row_that_ends_the_lean_is_one_row(lean: Pool) -> None:
 def test_a_context_that_redefines_not_makes_nothing_false(lean: Pool) -> None:
     notation = 'notation:max (priority := 10000) "¬" p:40 => p'
     assert checked(bank({"zero": TRUE["zero"]}, context=[notation]), lean).refused == ()
+
+
+def test_a_letter_of_mathlib_is_named_where_it_is_what_lean_does_not_understand(lean: Pool) -> None:
+    (row,) = checked(bank({"zero": "∀ n : ℕ, n + 0 = n"}), lean).refused
+    assert row.why.startswith("it does not elaborate: ")
+    assert row.why.endswith(
+        "; `ℕ` is no notation without Mathlib, and is taken for a variable that may be any type; write Nat"
+    )
+
+
+class NoMore(Fragile):
+    """The Lean, which does not start any more when it comes to one statement."""
+
+    def open(self, theorem: Theorem, stop: Stop | None = None) -> tuple[Session, TacticState]:
+        if theorem.statement == self._large:
+            raise LeanStartError("Lean does not start: no memory")
+        return self._lean.open(theorem, stop)
+
+
+def test_a_lean_that_does_not_start_refuses_no_row(lean: Pool) -> None:
+    with pytest.raises(LeanStartError):
+        checked(bank({"zero": TRUE["zero"], "one": "1 = 1"}), NoMore(lean, "1 = 1"))

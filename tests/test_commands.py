@@ -231,6 +231,38 @@ def test_unknown_options_and_those_without_meaning_here_are_refused(tree: Projec
     assert f"`coppice help {command}`" in message
 
 
+STRANGERS = {"dashboard": "", "watch": "", "foo": "", "plna": "did you mean 'plan'?", "lst": "did you mean 'list'?"}
+
+
+@pytest.mark.parametrize("word", STRANGERS)
+def test_a_word_that_is_neither_a_run_nor_a_command_is_told_so(tree: Project, word: str) -> None:
+    said = refused(tree, word, "x")
+    assert f"there is no run '{word}': no specs/{word}.yaml; nor is it a command{STRANGERS[word] and '; '}" in said
+    assert STRANGERS[word] in said
+    assert "; runs: x; commands: help, run, list, " in said
+    assert "nor is it a command" not in refused(tree, "run", word), "who says `run` means a run"
+
+
+@pytest.mark.parametrize("command", [name for name in PLACES if name != "help"])
+def test_options_are_written_in_full(tree: Project, command: str) -> None:
+    """An abbreviation would mean another option, or nothing, as soon as one is added."""
+    options = {word for word in do(tree, "help", command).out.replace(",", " ").split() if word.startswith("--")}
+    for option in options:
+        short = option[:-1]
+        if short not in options and short != "--":
+            said = refused(tree, command, short)
+            assert f"{command}: {short} is no option; write it in full: --" in said
+            assert option in said
+            assert refused(tree, command, f"{short}=1").startswith(f"coppice: {command}: {short} is no option; write")
+    assert ran(tree) == []
+
+
+def test_a_value_that_looks_like_an_abbreviation_is_a_value(tree: Project) -> None:
+    assert do(tree, "run", "--output-file", "--cont", "x").code == 0
+    assert (tree.root / "--cont").exists()
+    assert refused(tree, "--cont", "x").startswith("coppice: run: --cont is no option; write it in full: --continue;")
+
+
 BAD_VALUES = ["-n many", "-n -3", "-n 1.5", "-n", "--reporter nope", "-P thread", "--pdb", "-s", "--junit"]
 
 

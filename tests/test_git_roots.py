@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from gitdb import GitDB
 from gitting import contents, hostile_user, repository, run_git, tree_of, write
 
 from pipeline.edge.git.command import GitProblem
 from pipeline.edge.git.home import lender
 from pipeline.edge.git.objects import has, tree_hash
 from pipeline.edge.git.refs import pinned
-from pipeline.edge.git.repository import Root, root_of
+from pipeline.edge.git.repository import Root, reopened, root_of
 
 FILES = {"main.py": "print(1)\n", "data/a b.txt": "x\r\n", "-rf": "dash\n", "new\nline": "n", "é/ü.txt": b"\xff\0"}
 
@@ -258,3 +259,26 @@ def test_whose_objects_are_borrowed_can_be_told_whatever_its_name(machine: Path)
     assert lender(root_of(str(user), "x").repo) == str(user / ".git/objects")
     write(machine / "folder", FILES)
     assert lender(root_of(str(machine / "folder"), "y").repo) == ""
+
+
+def seen_by_gitdb(root: Root) -> str:
+    """What a tool on GitPython's own reading of objects, as aider is, finds the commit's tree to be."""
+    commit = GitDB(f"{root.repo}/objects").stream(bytes.fromhex(root.commit)).read()
+    return str(commit.split()[1].decode())
+
+
+@pytest.mark.parametrize("name", ["user", 'a "b" \\ c', "#ü"])
+def test_tools_on_gitpython_read_what_is_borrowed(machine: Path, name: str) -> None:
+    root = root_of(str(repository(machine / name, FILES)), "x")
+    assert seen_by_gitdb(root) == root.tree
+
+
+def test_a_repository_of_an_older_version_becomes_readable_when_it_is_opened(machine: Path) -> None:
+    user = repository(machine / 'a "b"', FILES)
+    root = root_of(str(user), "x")
+    alternates = Path(f"{root.repo}/objects/info/alternates")
+    quoted = str(user).replace('"', '\\"')
+    alternates.write_text(f'"{quoted}/.git/objects"\n')
+    assert reopened(str(user), "x", root.commit) == root.repo
+    assert alternates.read_text() == f"{user}/.git/objects\n"
+    assert seen_by_gitdb(root) == root.tree

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.goals.bank import read_bank, told
+from pipeline.goals.bank import doubts, read_bank, told
 from pipeline.goals.model import Goal
 from pipeline.goals.rows import LONGEST_ROW, LONGEST_TEXT
 
@@ -120,3 +120,52 @@ def test_any_bytes_give_goals_and_refusals_for_each_line(text: bytes) -> None:
 def test_every_row_is_counted_once(rows: list[bytes]) -> None:
     bank = read_bank(b"\n".join(rows))
     assert len(bank.goals) + len(bank.refused) == len(rows)
+
+
+REDEFINED = {
+    "namespace Foo\ndef Not (p : Prop) := p": "Not",
+    "inductive Foo.False : Prop | intro": "False",
+    "structure A.And (a b : Prop) where x : a": "And",
+    'notation:50 (priority := high) a:50 " = " b:50 => a ≤ b': "=",
+    'notation:max "¬" p:40 => p': "¬",
+    'infixl:65 (priority := high) " + " => Nat.mul': "+",
+    'local notation "False" => True': "False",
+    "instance (priority := high) : OfNat Nat 5 := ⟨3⟩": "OfNat Nat",
+    "instance : HAdd Nat Nat Nat := ⟨fun _ _ => 0⟩": "HAdd Nat",
+    "local instance odd : LE Int where le _ _ := True": "LE Int",
+}
+
+
+@pytest.mark.parametrize("context", REDEFINED)
+def test_a_context_that_gives_a_known_sign_another_meaning_is_doubted(context: str) -> None:
+    (doubt,) = doubts(Goal("a", "True", context=("open Nat", context), line=7), has_library=True)
+    assert told("bank.jsonl", doubt).startswith(f"bank.jsonl:7: a: its context redefines `{REDEFINED[context]}`: ")
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        "def double (n : Nat) : Nat := n + n",
+        'def Nat.double (n : Nat) : Nat := n + n -- notation "=" is not touched',
+        'notation:65 a:65 " ⊕⊕ " b:66 => a + b',
+        'def sign := "="',
+        "/- def Not -/ open Int",
+        "structure Point where (x : Nat) (y : Nat)",
+        "instance : OfNat Point 0 := ⟨⟨0, 0⟩⟩",
+        "instance : Add Point := ⟨fun p _ => p⟩",
+        "theorem Nat.eq_thing : 1 = 1 := rfl",
+    ],
+)
+def test_a_context_that_adds_to_what_is_known_is_not_doubted(context: str) -> None:
+    assert doubts(Goal("a", "∀ n : Nat, n = n", context=(context,)), has_library=False) == []
+
+
+@pytest.mark.parametrize("letter", "ℕℤℚℝℂ")
+def test_letters_of_mathlib_are_doubted_where_nothing_gives_them_a_meaning(letter: str) -> None:
+    text = f"∀ x : {letter}, x = x"
+    (doubt,) = doubts(Goal("a", text, line=3), has_library=False)
+    assert f"`{letter}` is no notation without Mathlib, and is taken for a variable" in doubt.why
+    assert not doubts(Goal("a", text), has_library=True)
+    assert not doubts(Goal("a", f"∀ ({letter} : Type) (x : {letter}), x = x"), has_library=False)
+    for context in (f'notation "{letter}" => Nat', f"variable ({letter} : Type)", "import Mathlib"):
+        assert not doubts(Goal("a", text, context=(context,)), has_library=False)

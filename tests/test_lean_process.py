@@ -3,16 +3,18 @@
 What a Lean cannot be made to do when it is wanted, a few lines of Python do in its place."""
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
 from threading import Event, Timer
 from typing import Any
 
 import pytest
 
-from pipeline.edge.lean.model import Interrupted, LeanStartError, Theorem
+from pipeline.edge.lean.model import Interrupted, LeanCrash, LeanKilled, LeanStartError, Theorem
 from pipeline.edge.lean.pool import Pool
 from pipeline.edge.lean.process import Command, Ended, Gone, Overrun, Repl
 from pipeline.edge.process import Processes
@@ -126,3 +128,52 @@ def test_no_such_program_is_an_error(processes: Processes) -> None:
     with pytest.raises(LeanStartError, match="/no/lean"):
         pool.open(Theorem("a", "True"))
     pool.close()
+
+
+# Starts well, and is ended over the first thing it is asked, as often as `lives` has a letter.
+DOOMED = (
+    READY
+    + """
+for line in sys.stdin:
+    word = json.loads(line)["word"]
+    left = open(LIVES).read()
+    open(LIVES, "w").write(left[1:])
+    if left: os.kill(os.getpid(), SIGNAL)
+    print(word, json.dumps({"sid": 0, "goals": ["⊢ True"]}), flush=True)
+"""
+)
+
+
+@contextmanager
+def doomed(processes: Processes, tmp_path: Path, number: int, times: int) -> Iterator[Pool]:
+    lives = tmp_path / "lives"
+    lives.write_text("x" * times)
+    program = DOOMED.replace("LIVES", repr(str(lives))).replace("SIGNAL", str(number))
+    with closing(Pool(command(program), processes)) as pool:
+        yield pool
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_what_was_asked_of_a_process_that_is_killed_from_outside_is_asked_of_another(
+    processes: Processes, tmp_path: Path, number: int
+) -> None:
+    with doomed(processes, tmp_path, number, 2) as pool:
+        session, state = pool.open(Theorem("x", "True"))
+        assert state.goals == ("⊢ True",)
+        session.close()
+
+
+def test_processes_that_are_killed_one_after_another_say_nothing_of_what_was_asked(
+    processes: Processes, tmp_path: Path
+) -> None:
+    with doomed(processes, tmp_path, signal.SIGKILL, 99) as pool:
+        with pytest.raises(LeanKilled, match="3 processes of Lean were killed one after another: signal 9"):
+            pool.open(Theorem("x", "True"))
+        with pytest.raises(LeanKilled):
+            pool.check(Theorem("x", "True"), ["trivial"])
+
+
+def test_a_process_that_ends_by_its_own_fault_has_crashed(processes: Processes, tmp_path: Path) -> None:
+    with doomed(processes, tmp_path, signal.SIGSEGV, 99) as pool, pytest.raises(LeanCrash):
+        pool.open(Theorem("x", "True"))
+    assert (tmp_path / "lives").read_text() == "x" * 98

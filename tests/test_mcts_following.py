@@ -12,13 +12,15 @@ from pipeline.mcts.following import Follower
 from pipeline.mcts.plan import PLACES
 
 ODD = {"refused": "it is false, by `decide`; mend it, or drop it"}
-GOALS: dict[str, Record] = {"one": {"key": "k"}, "odd": ODD}
+ONE = {"key": "k", "text": "1 = 1", "context": []}
+GOALS: dict[str, Record] = {"one": ONE, "odd": ODD}
+LEAN = {"limits": {"lean": {"backend": "wasm", "project": ""}}}
 ROWS = Target("x:rows", "rows", (("bank", ("bank.jsonl",)),), ((PLACES, ("rows.json",)),), {})
 MALFORMED = {"line": 2, "id": "bad", "why": "it has no goal"}
 
 
 def goal(name: str) -> Target:
-    return Target(f"x:goal.{name}", "goal", (), (("goal.json", (f"{name}.json",)),), {})
+    return Target(f"x:goal.{name}", "goal", (), (("goal.json", (f"{name}.json",)),), LEAN)
 
 
 def said(place: Path, rows: str, goals: str, lines: dict[str, int], found: dict[str, Record] = GOALS) -> list[str]:
@@ -55,7 +57,15 @@ def test_of_a_bank_that_is_as_it_was_only_goals_that_were_looked_at_are_told(pla
 
 
 def test_of_equal_statements_the_first_row_counts(place: Path) -> None:
-    same: dict[str, Record] = {"one": {"key": "k"}, "two": {"key": "k"}}
+    same: dict[str, Record] = {"one": ONE, "two": ONE}
     assert said(place, FRESH, BUILT, {"one": 4, "two": 3}, same)[1:] == [
         "  bank.jsonl:4: one: it is the statement of line 3 (two); drop one of them"
     ]
+
+
+def test_a_row_that_may_not_say_what_it_seems_to_is_warned_of_with_its_line(place: Path) -> None:
+    found: dict[str, Record] = {"one": {**ONE, "text": "∀ x : ℝ, x = x"}}
+    (head, warning) = said(place, FRESH, BUILT, {"one": 7}, found)
+    assert head == "1 warning about what the bank says:"
+    assert warning.startswith("  bank.jsonl:7: one: `ℝ` is no notation without Mathlib")
+    assert not said(place, FRESH, FRESH, {"one": 7}, found)

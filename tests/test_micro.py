@@ -1,5 +1,6 @@
 """The worker micro on a real Lean: what it proves holds as a script, and it ends when it is to end."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
@@ -8,12 +9,22 @@ from contextlib import closing
 import pytest
 from leaning import command
 
-from pipeline.edge.lean.model import Interrupted, Lean, Session, Stop, TacticResult, TacticState, Theorem
+from pipeline.edge.lean.model import (
+    Interrupted,
+    Lean,
+    LeanStartError,
+    Session,
+    Stop,
+    TacticResult,
+    TacticState,
+    Theorem,
+)
 from pipeline.edge.lean.pool import Pool
 from pipeline.edge.process import Processes
 from pipeline.goals.model import Goal
 from pipeline.proof.model import Result
 from pipeline.proof.workers import micro
+from pipeline.proof.workers.micro import run_micro
 from pipeline.proof.workers.search import Options
 
 PLENTY = 60.0
@@ -146,3 +157,34 @@ def test_once_stopped_nothing_is_asked(lean):
     stop.set()
     with pytest.raises(Interrupted):
         micro.prove(Goal("g", UNKNOWN), PLENTY, lean, stop=stop)
+
+
+def test_run_micro_is_a_function_that_anybody_may_call(lean):
+    found = asyncio.run(run_micro(Goal("g", "∀ p q : Prop, p ∧ q → q ∧ p"), 8.0, lean))
+    assert (found.success, found.strategy, found.error) == (True, "micro", "")
+    assert lean.check(Theorem("g", "∀ p q : Prop, p ∧ q → q ∧ p"), found.tactics) is None
+
+
+def test_run_micro_brings_a_lean_of_its_own_where_none_is_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert asyncio.run(run_micro(Goal("g", "2 + 2 = 4"), 8.0)).success
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("text", "context"), [("∀ n : Nat, foo n", ()), ("1 = 1", ("def x : Nat := true",)), ("Nat", ())]
+)
+def test_a_goal_that_does_not_elaborate_is_a_result_that_says_so(lean, text, context):
+    result = asyncio.run(run_micro(Goal("g", text, context=context), 8.0, lean))
+    assert not result.success
+    assert result.error.startswith("it does not elaborate: ")
+    assert result.tactics == ()
+
+
+def test_that_there_is_no_lean_is_no_result():
+    class Gone:
+        def open(self, *_):
+            raise LeanStartError("Lean does not start")
+
+    with pytest.raises(LeanStartError):
+        asyncio.run(run_micro(Goal("g", "1 = 1"), 8.0, Gone()))

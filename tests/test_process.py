@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.edge.child import await_end, has_ended
+from pipeline.edge.ended import Failure, outage
 from pipeline.edge.process import GRACE, Exit, Processes, Stopping
 from pipeline.edge.redact import Redactor, copy_redacted, redacted
 
@@ -224,3 +225,51 @@ def test_copying_leaves_alone_the_place_where_others_still_write() -> None:
         copy_redacted(file.fileno(), BytesIO(), {"X": "secret"})
         os.write(file.fileno(), b"two")
         assert os.pread(file.fileno(), 99, 0) == b"one two"
+
+
+OWN = ""
+BLAME = {
+    "exit 1": (Failure(Exit(1)), OWN),
+    "exit 127, of its own files": (Failure(Exit(127)), OWN),
+    "out of its own time": (Failure(Exit(-15, timed_out=True)), OWN),
+    **{f"SIG{n}": (Failure(Exit(-n)), OWN) for n in (4, 6, 7, 8, 11, 13, 24, 31)},
+    **{f"SIG{n} in a shell": (Failure(Exit(128 + n)), OWN) for n in (4, 6, 7, 8, 11)},
+    "exit 255": (Failure(Exit(255)), OWN),
+    "exit 75 of a sweep": (Failure(Exit(75)), OWN),
+    "no more turns": (Failure(Exit(1), asked=True), OWN),
+    "too long a prompt": (Failure(Exit(1), asked=True, status=400, said="Prompt is too long"), OWN),
+    **{f"kill -{n}": (Failure(Exit(-n)), "killed from outside") for n in (1, 2, 3, 9, 15)},
+    **{f"kill -{n} in a shell": (Failure(Exit(128 + n)), "killed from outside") for n in (1, 2, 3, 9, 15)},
+    "a role that is killed": (Failure(Exit(-9), asked=True), "killed from outside"),
+    "no such program": (Failure(Exit(127), missing=True), "not there"),
+    "no such program of a role": (Failure(Exit(127), asked=True), "cannot be started"),
+    "no answer in time": (Failure(Exit(-15, timed_out=True), asked=True), "in time"),
+    "says so": (Failure(Exit(75), asked=True), "cannot work now"),
+    **{
+        f"HTTP {status}": (Failure(asked=True, status=status), "refuses")
+        for status in (0, 401, 402, 403, 404, 408, 429, 500, 502, 503, 504, 529)
+    },
+    "no JSON": (Failure(asked=True, garbled=True), "no answer of the service"),
+    **{
+        words: (Failure(Exit(1), asked=True, said=words), "refuses")
+        for words in (
+            "Credit balance is too low",
+            "Invalid API key · Please run /login",
+            "Claude AI usage limit reached|1760000000",
+            "rate_limit_error",
+            "billing_error",
+            "insufficient_quota",
+            "Overloaded",
+            "API Error: Connection error.",
+            "getaddrinfo ENOTFOUND api.anthropic.com",
+            "Internal server error",
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("name", BLAME)
+def test_whose_failure_it_is(name: str) -> None:
+    failure, why = BLAME[name]
+    found = outage(failure)
+    assert why in found if why else found == ""

@@ -58,6 +58,19 @@ def proved(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return project
 
 
+def test_a_row_whose_context_gives_a_sign_another_meaning_is_warned_of(project: Project) -> None:
+    """It counts, and is proved: what that is worth is for whoever wrote it to say."""
+    project.spec("x", SPEC)
+    odd = {"id": "odd", "goal": "1 = 2", "context": ['infix:50 (priority := high) " = " => fun a b : Nat => a ≤ b']}
+    project.write("bank.jsonl", "# mine\n" + json.dumps(odd) + "\n" + bank({"real": "∀ x : ℝ, x = x"}))
+    said = project.coppice("x", timeout=240)
+    assert said.returncode == 0, said
+    assert "2 warnings about what the bank says:" in said.stderr
+    assert "bank.jsonl:2: odd: its context redefines `=`: what is proved may not be" in said.stderr
+    assert "bank.jsonl:3: real: `ℝ` is no notation without Mathlib" in said.stderr
+    assert "2 of 2 goals proved" in said.stderr
+
+
 def attempts(project: Project) -> list[Attempt]:
     toolchain = json.loads(project.read("runs/x/toolchain.json"))["version"]
     with closing(Reader(str(project.root / LEDGER))) as reader:

@@ -16,7 +16,7 @@ from conftest import ROOT
 from proof_searches import goal, rules
 
 from pipeline.edge.lean import dojo, process, slots
-from pipeline.edge.lean.model import LeanCrash, LeanStartError, NotElaborated
+from pipeline.edge.lean.model import LeanCrash, LeanKilled, LeanStartError, NotElaborated
 from pipeline.goals.model import Goal
 from pipeline.proof.attempting import PATIENCE, Checked, Patience, Stuck
 from pipeline.proof.journal import Journalled
@@ -184,10 +184,10 @@ def test_a_worker_that_cancels_itself_has_failed() -> None:
     assert [each.status for each in ran(run(journalled, goals, means({"a": cancels})))] == [EXHAUSTED]
 
 
-@pytest.mark.parametrize("where", ["worker", "check", "record", "progress"])
+@pytest.mark.parametrize("where", ["worker", "killed", "check", "record", "progress"])
 def test_the_fault_of_the_tool_is_raised_once_all_that_ran_has_ended(where: str) -> None:
     log: list[str] = []
-    fault = {"worker": LeanStartError}.get(where, RuntimeError)("no Lean here")
+    fault = {"worker": LeanStartError, "killed": LeanKilled}.get(where, RuntimeError)("no Lean here")
     both = asyncio.Event()
 
     def reached(place: str) -> None:
@@ -197,6 +197,7 @@ def test_the_fault_of_the_tool_is_raised_once_all_that_ran_has_ended(where: str)
     async def worker(_goal: Goal, _timeout: float) -> Result:
         await both.wait()
         reached("worker")
+        reached("killed")
         return found()
 
     async def check(_goal: Goal, _result: Result) -> Checked:

@@ -121,6 +121,15 @@ def test_a_recorded_failure_fails_again_unless_there_is_an_answer_too(desk: Desk
     assert replayed(desk).text == "done"
 
 
+def test_an_outage_is_no_recorded_answer(desk: Desk) -> None:
+    Calls("recorded/run-1").keep(failed(BACKEND, QUESTION, Unavailable("no credit", Usage(0.1), 9.0)))
+    with pytest.raises(Unavailable, match="no answer is recorded"):
+        replayed(desk)
+    Calls("recorded/run-2").keep(failed(BACKEND, QUESTION, Failed("out of turns", 1)))
+    with pytest.raises(Failed, match="out of turns"):
+        replayed(desk)
+
+
 @pytest.mark.parametrize(
     "question", [QUESTION._replace(role="reviewer"), QUESTION._replace(prompt="make it so "), QUESTION]
 )

@@ -168,20 +168,75 @@ def test_a_failure_has_its_exit_status_and_what_it_cost_all_the_same(desk: Desk)
     assert failure.value.seconds > 0
 
 
-def test_a_command_that_is_killed_has_failed(desk: Desk) -> None:
-    with pytest.raises(Failed, match="killed by signal 9") as failure:
-        asked(desk, AIDER, do="os.kill(os.getpid(), 9)")
-    assert failure.value.exit == 128 + 9
+@pytest.mark.parametrize("number", [9, 15, 1, 2, 3])
+def test_a_command_that_is_killed_from_outside_has_not_failed(desk: Desk, number: int) -> None:
+    with pytest.raises(Unavailable, match=f"killed by signal {number}.*killed from outside"):
+        asked(
+            desk,
+            AIDER,
+            do=f"import signal; signal.signal({number}, 0) if {number} != 9 else 0; os.kill(os.getpid(), {number})",
+        )
+
+
+def test_a_command_that_crashes_has_failed(desk: Desk) -> None:
+    with pytest.raises(Failed, match="killed by signal 11") as failure:
+        asked(desk, AIDER, do="os.kill(os.getpid(), 11)")
+    assert failure.value.exit == 128 + 11
 
 
 def test_a_timeout_ends_the_children_too_and_keeps_what_was_printed(desk: Desk) -> None:
     slow = "/bin/sh -c 'sleep 60 & echo $! > grandchild; echo started; wait'; :"
-    with pytest.raises(Failed, match=r"sh: timed out after 1\.5 s") as failure:
+    with pytest.raises(Unavailable, match=r"sh: timed out after 1\.5 s: there was no answer in time") as late:
         told(desk, {"run": ["/bin/sh", "-c", slow], "timeout": 1.5})
-    assert failure.value.exit == 124
-    assert 1.5 <= failure.value.seconds < 20
+    assert 1.5 <= late.value.seconds < 20
     assert ends(int(Path("work/grandchild").read_text()))
     assert log() == "started\n"
+
+
+def of_claude(**told: Any) -> str:
+    """What Claude Code does when it gives up."""
+    return f"print(json.dumps({ {'type': 'result', 'is_error': True, 'total_cost_usd': 0.5, **told}!r})); sys.exit(1)"
+
+
+LIMITED = {"subtype": "success", "api_error_status": 429, "result": "API Error: Request rejected (429)"}
+OUTAGES = {
+    "too many requests": (CLAUDE, of_claude(**LIMITED)),
+    "no credit": (CLAUDE, of_claude(subtype="success", api_error_status=400, result="Credit balance is too low")),
+    "no login": (CLAUDE, of_claude(subtype="success", result="Invalid API key · Please run /login")),
+    "overloaded": (CLAUDE, of_claude(subtype="success", api_error_status=529, result="Overloaded")),
+    "no network": (CLAUDE, of_claude(subtype="success", result="API Error: Connection error.")),
+    "no such model": (CLAUDE, of_claude(subtype="success", api_error_status=404, result="model: sonet")),
+    "a subtype": (CLAUDE, of_claude(subtype="rate_limit", result="")),
+    "ended well": (CLAUDE, of_claude(**LIMITED).replace("exit(1)", "exit(0)")),
+    "codex": (
+        CODEX,
+        'print(\'{"type": "turn.failed", "error": {"message": "last status: 429 Slow Down"}}\'); sys.exit(1)',
+    ),
+    "says so": (AIDER, "sys.exit(75)"),
+}
+
+
+@pytest.mark.parametrize("name", OUTAGES)
+def test_a_service_that_refuses_is_nobodys_failure(desk: Desk, name: str) -> None:
+    backend, do = OUTAGES[name]
+    with pytest.raises(Unavailable, match="build again") as refused:
+        asked(desk, backend, do=do)
+    assert refused.value.usage == (Usage(0.5) if backend is CLAUDE else Usage())
+
+
+OWN = {
+    "turns": of_claude(subtype="error_max_turns", result="connection pool half done"),
+    "money": of_claude(subtype="error_max_budget_usd"),
+    "too long": of_claude(subtype="success", api_error_status=400, result="Prompt is too long"),
+    "in passing": "print(json.dumps({'is_error': True, 'api_error_status': 429})); "
+    + of_claude(is_error=False, result="the API rate limit is now tested"),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_what_a_coder_gives_up_by_itself_is_the_candidates_failure(desk: Desk, name: str) -> None:
+    with pytest.raises(Failed, match="exit status 1"):
+        asked(desk, CLAUDE, do=OWN[name])
 
 
 @pytest.mark.parametrize("mode", [None, 0o644, 0o755])

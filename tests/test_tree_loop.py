@@ -5,6 +5,7 @@ import shutil
 from typing import Any
 
 import pytest
+from building import ends
 from conftest import Project
 from gitting import run_git
 from searches import TESTED, Search, adding, agent, idea
@@ -199,14 +200,47 @@ def test_an_answer_that_cannot_be_used_was_paid_for_all_the_same(project: Projec
     assert search.why("d0.n0.i0") == "d1.n0"
 
 
-def test_a_coder_that_hangs_is_ended_and_whatever_it_left_running(project: Project) -> None:
+def test_a_coder_that_hangs_is_ended_with_whatever_it_left_running_and_asked_again(project: Project) -> None:
     hangs = 'sleep 300 & echo $! > "$project/pids"; echo gain=99 > plus/half; wait\n'
     search = looped(project, hangs)
     roles = search.keys["roles"]
     search.spec(roles={**roles, "coder": agent("coder", timeout=0.5)})
+    assert "sh: timed out after 0.5 s: there was no answer in time" in search.build(code=1).out
+    assert ends(int(project.read("pids")))
+    project.write("agent.coder", EDIT)
     search.build()
-    assert search.why("d0.n0.i0") == "failed: sh: timed out after 0.5 s"
-    assert calls(search)[0]["exit"] == 124
+    assert candidate(search)["files"] == 1
+    assert search.why("d0.n0.i0") == "d1.n0"
+
+
+# What a coder prints that speaks as Claude Code does.
+TELLS = """printf '{"type": "result", "is_error": %s, "total_cost_usd": %s, "result": "%s"}\\n' """
+
+
+def test_an_outage_of_a_coders_service_spends_no_slot_and_its_cost_is_counted_later(project: Project) -> None:
+    search = looped(project, f"{TELLS} true 0.25 'Credit balance is too low'; exit 1\n")
+    roles = search.keys["roles"]
+    usage = {"text": "result", "usd": "total_cost_usd"}
+    search.spec(roles={**roles, "coder": agent("coder", usage=usage), "reviewer": {"backend": "none"}})
+    for _ in range(2):
+        said = search.build(code=1)
+        assert "exit status 1: Credit balance is too low: the service refuses; build again" in said.out
+    assert not (search.root / "runs/x/eval/d0.n0.i0/candidate.json").exists()
+    project.write("agent.coder", f"{EDIT} {TELLS} false 1.5 Done.\n")
+    search.build()
+    assert search.why("d0.n0.i0") == "d1.n0"
+    assert [(call["exit"], call["usage"]["usd"]) for call in calls(search)] == [(75, 0.25), (75, 0.25), (0, 1.5)]
+    assert project.read("runs/x/VALIDATION_REPORT.md").startswith("# No problems found")
+
+
+def test_a_coder_that_ends_well_though_its_model_was_not_reached_has_not_failed(project: Project) -> None:
+    """As aider does; one that was reached in the end has answered."""
+    refused = "echo litellm.AuthenticationError: AuthenticationError: OpenAIException - no such key\n"
+    search = looped(project, refused)
+    assert "coder: litellm.AuthenticationError" in search.build(code=1).out
+    project.write("agent.coder", refused + EDIT)
+    search.build()
+    assert search.why("d0.n0.i0") == "d1.n0"
 
 
 def test_what_a_coder_leaves_in_the_background_changes_nothing_later(project: Project) -> None:

@@ -1,8 +1,10 @@
 """A search goes to its end: every idea becomes a record with its reason, and none of them stops the run."""
 
 import json
+import shutil
 import subprocess
 from hashlib import sha256
+from typing import Any
 
 import pytest
 from conftest import Project
@@ -299,7 +301,8 @@ HOSTILE = {
     "its output folder deleted": (f'rm -rf "{OUT}"', "without writing its results"),
     "its output folder a file": (f'rm -rf "{OUT}"; : > "{OUT}"', ""),
     "its output folder closed": (f'mkdir -p "{OUT}/a/b"; chmod 0 "{OUT}/a"', "without writing its results"),
-    "killed": ("kill -9 $$", "exit status 137"),
+    "crashed": ("kill -SEGV $$", "exit status 139"),
+    "aborted": ("kill -ABRT $$", "exit status 134"),
 }
 EXTRA = printed(GOOD + "3,ok,-99,1\\n")
 
@@ -368,6 +371,84 @@ def test_a_program_for_tests_that_is_missing_is_no_failure_of_the_candidate(proj
     said = search.build(code=1)
     assert "cannot start 'no-such-program'" in said.out + said.err
     assert not (search.root / "runs/x/eval/d0.n0.i0/test.json").exists()
+
+
+# A hook, or a script: the first time in a slot it is ended as the kernel does it for want of memory, or a shutdown.
+KILLED = """case "$PWD" in *d0.n0.i0*) [ -e "$LIST.killed" ] || { touch "$LIST.killed"; kill -%s $$; };; esac
+"""
+
+
+def test_an_evaluation_that_is_killed_from_outside_is_no_result(project: Project) -> None:
+    """Neither here nor in a run that shares the store; what was finished stays, and the next build goes on."""
+    search = Search(project, {"1win": "gain=11", "2loses": "gain=9"}, sweep_config_limit=2)
+    project.write("list.hook", KILLED % "KILL")
+    said = search.build("--continue", code=1)
+    assert "exit status 137: it was killed from outside, as for want of memory" in said.out
+    assert not (search.root / "runs/x/eval/d0.n0.i0/sweep.json").exists()
+    assert search.record("eval/d0.n0.i1/sweep.json")["status"] == "completed"
+    search.executed()
+    search.spec("y")
+    search.build("y")
+    assert search.executed() == ["sweep d0.n0.i0"], "all that was finished is recalled"
+    assert search.why("d0.n0.i0", "y") == "d1.n0"
+    shutil.rmtree(search.root / "runs/.store")
+    search.build("x")
+    assert search.executed() == ["sweep d0.n0.i0"]
+    assert search.why("d0.n0.i0") == "d1.n0"
+    assert project.read("runs/x/VALIDATION_REPORT.md").startswith("# No problems found")
+
+
+@pytest.mark.parametrize("number", ["KILL", "TERM", "HUP", "INT", "QUIT"])
+@pytest.mark.parametrize("words", ["sh {in} {results} {limit}", ["sh", "{in}", "{results}", "{limit}"]])
+def test_whatever_signal_comes_from_outside_decides_nothing(project: Project, number: str, words: Any) -> None:
+    search = Search(project, {"1win": "gain=11"}, sweep=command(words, "sweep.sh"))
+    project.write("list.hook", KILLED % number)
+    assert "it was killed from outside" in search.build(code=1).out
+    search.build()
+    assert search.why("d0.n0.i0") == "d1.n0"
+
+
+STAGES = {
+    "row": {"sweep": by_config({"n": [0, 1]}), "sweep_config_limit": None},
+    "test": {"tests": command("sh {in}", "killed.sh")},
+    "checks": {"checks": {"one": command("sh {in}", "killed.sh")}},
+}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_whatever_measures_a_candidate_and_is_killed_is_made_again(project: Project, stage: str) -> None:
+    project.write("killed.sh", KILLED % "KILL")
+    search = Search(project, {"1win": "gain=11"}, **STAGES[stage])
+    project.write("list.hook", KILLED % "KILL" if stage == "row" else ":")
+    assert f"failed x:d0.n0.i0.{stage}" in search.build(code=1).out
+    search.build()
+    assert search.why("d0.n0.i0") == "d1.n0"
+
+
+def test_a_killed_evaluation_is_tried_again_at_once_where_the_spec_wants_retries(project: Project) -> None:
+    search = Search(project, {"1win": "gain=11"}, eval_retries=1)
+    project.write("list.hook", KILLED % "KILL")
+    search.build()
+    assert search.why("d0.n0.i0") == "d1.n0"
+
+
+def test_a_program_that_the_spec_names_and_that_goes_away_is_no_failure_of_the_candidate(project: Project) -> None:
+    """Though only the shell says so; what the candidate's own files do not find is the candidate's failure."""
+    away = '#!/bin/sh\nexec "$@"\n'
+    project.write("bin/wrap", away)
+    (project.root / "bin/wrap").chmod(0o755)
+    words = "{project}/bin/wrap sh {in} {results} {limit}"
+    search = Search(project, {"1lacks": "no-such-program || exit 127"}, sweep=command(words, "sweep.sh"))
+    search.build()
+    assert search.why("d0.n0.i0") == "failed: sweep: exit status 127"
+    search.idea("1lacks", "gain=12")
+    (project.root / "bin/wrap").unlink()
+    said = search.build(code=1)
+    assert "exit status 127: the program is not there" in said.out
+    project.write("bin/wrap", away)
+    (project.root / "bin/wrap").chmod(0o755)
+    search.build()
+    assert search.why("d0.n0.i0") == "d1.n0"
 
 
 def test_what_is_left_of_candidates_is_what_the_spec_wants_kept(project: Project) -> None:

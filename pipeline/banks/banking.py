@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pipeline.banks.refuting import introduced, refuted
-from pipeline.edge.lean.model import Lean, LeanCrash, LeanStartError, TacticState, Theorem
+from pipeline.edge.lean.model import Lean, LeanCrash, NotElaborated, TacticState, Theorem
 from pipeline.errors import clipped
+from pipeline.goals.bank import letters, unknown_letter
 from pipeline.goals.model import Bank, Goal, Refusal
 from pipeline.tactics.goal import Hypothesis
 
@@ -28,8 +29,10 @@ def _judged(goal: Goal, lean: Lean, above: dict[str, Goal]) -> tuple[str, str]:
     theorem = Theorem("goal", goal.text, goal.context)
     try:
         key, state, variables = _read(theorem, lean)
-    except LeanStartError as error:
-        return "", f"it does not elaborate: {_brief(error)}; write a proposition, and what it needs into `context`"
+    except NotElaborated as error:
+        told = "".join(f"; {unknown_letter(letter)}" for letter in letters(str(error)))
+        hint = told or "; write a proposition, and what it needs into `context`"
+        return "", f"it does not elaborate: {_brief(error)}{hint}"
     except LeanCrash as error:
         return "", f"it ends the Lean that reads it: {_brief(error)}; write it smaller"
     if key in above:

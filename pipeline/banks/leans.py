@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from pipeline.edge.lean.model import Lean
 from pipeline.edge.lean.pool import Pool
 from pipeline.edge.lean.process import Command
 from pipeline.edge.lean.toolchain import key, ready
+from pipeline.edge.process import Processes
 
 REPL = Path(process.__file__).with_name("Repl.lean")
 
@@ -22,6 +24,16 @@ def opened(job: Job) -> Lean:
     """Nothing is started before it is asked something."""
     keys = job.target.params["limits"]["lean"]
     return BACKENDS[keys["backend"]](job, keys)
+
+
+@contextmanager
+def core() -> Iterator[Lean]:
+    """One that knows the core library, for programs that are no run; to be asked for in the main thread."""
+    with closing(Processes(["core"])) as processes:
+        command = ready().command(REPL)
+        env, _ = processes.environment("core", command.env, ())
+        with closing(Pool(replace(command, env=env), processes, version=_wasm_version(""))) as pool:
+            yield pool
 
 
 def shared(job: Job) -> Lean:

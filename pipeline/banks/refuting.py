@@ -9,7 +9,7 @@ from pipeline.edge.lean.model import (
     Lean,
     LeanCrash,
     LeanError,
-    LeanStartError,
+    NotElaborated,
     ProofFinished,
     Session,
     TacticState,
@@ -37,7 +37,7 @@ def refuted(theorem: Theorem, before: TacticState, variables: Sequence[Hypothesi
     opposite = Theorem(theorem.name, f"_root_.Not ({bound}\n{theorem.statement}\n)", theorem.before)
     try:
         session, state = lean.open(opposite)
-    except (LeanStartError, LeanCrash):
+    except (NotElaborated, LeanCrash):
         return ""  # of no other sort than a proposition that Lean took before: it cannot be denied in its place
     try:
         return _refuted(session, state, instances(variables, theorem.statement, POINTS))

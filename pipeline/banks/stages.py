@@ -8,18 +8,18 @@ from functools import wraps
 from pipeline.banks.leans import described, ours
 from pipeline.banks.records import save
 from pipeline.edge.job import Job, Stage, StageFailed, written
-from pipeline.edge.lean.model import LeanCrash, LeanStartError
+from pipeline.edge.lean.model import LeanCrash, LeanKilled, LeanStartError
 from pipeline.errors import SpecError
 
 
 def told(do: Callable[[Job], None]) -> Callable[[Job], None]:
-    """No Lean, a ledger that cannot be used: a line for people, and nobody's result."""
+    """No Lean, one that is killed, a ledger that cannot be used: a line for people, and nobody's result."""
 
     @wraps(do)
     def done(job: Job) -> None:
         try:
             do(job)
-        except (LeanStartError, LeanCrash, SpecError) as problem:
+        except (LeanStartError, LeanCrash, LeanKilled, SpecError) as problem:
             raise StageFailed(str(problem), 2) from problem
 
     return done

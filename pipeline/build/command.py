@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from getopt import GetoptError, gnu_getopt
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -55,6 +55,34 @@ def mistake(error: CmdParseError) -> str:
     return text
 
 
+def abbreviated(words: Sequence[str], short: str, long: Sequence[str]) -> tuple[str, list[str]] | None:
+    """The first option that is not written in full, and those it may stand for; words are read as by getopt."""
+    valued = {name[:-1] for name in long if name.endswith("=")}
+    names = {name.removesuffix("=") for name in long}
+    left = iter(words)
+    for word in left:
+        name, equals, _ = word.removeprefix("--").partition("=")
+        if word == "--":
+            return None
+        if not word.startswith("--"):
+            if word[:1] == "-" and _wants_value(word[1:], short):
+                next(left, None)
+        elif name not in names:
+            if meant := sorted(f"--{each}" for each in names if each.startswith(name)):
+                return name, meant
+        elif name in valued and not equals:
+            next(left, None)
+    return None
+
+
+def _wants_value(letters: str, short: str) -> bool:
+    """Of short options in one word: does the last one take the next word?"""
+    for at, letter in enumerate(letters, 1):
+        if f"{letter}:" in short:
+            return at == len(letters)
+    return False
+
+
 class SpecCommand(DoitCmdBase):  # type: ignore[misc]
     """Loads specs instead of dodo.py, keeps receipts instead of a database, and speaks of mistakes in one line.
 
@@ -65,6 +93,8 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
     def parse_execute(self, in_args: list[str]) -> int:
         self.words = in_args
         try:
+            if getattr(self.loader, "looked", False):
+                self.check_whole(CmdParse(self.get_options()))
             code = int(super().parse_execute(in_args) or 0)
             sys.stdout.flush()  # in here, while it can still be answered that nobody reads it
         except BrokenPipeError:
@@ -102,7 +132,10 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
         parser = CmdParse([CmdOption(option) for option in self.cmd_options if option["name"] not in MEANINGLESS])
         parser.overwrite_defaults({**self.preferred, **self.config_vals})
         try:
+            self.check_whole(parser)
             options, words = gnu_getopt(self.words, parser.get_short(), parser.get_long())
+        except CmdParseError as error:
+            raise InvalidCommand(self.mistaken(error)) from error
         except GetoptError as error:
             raise InvalidCommand(f"{self.name}: {error}; see `{self.bin_name} help {self.name}`") from error
         try:
@@ -115,6 +148,11 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
         every = DefaultUpdate({option["name"]: option["default"] for option in self.cmd_options})
         every.update(params)
         return every, words
+
+    def check_whole(self, parser: CmdParse) -> None:
+        """getopt takes `--bud` for --budget, and for another option once there is one that begins so too."""
+        if short := abbreviated(self.words, parser.get_short(), parser.get_long()):
+            raise CmdParseError(f"--{short[0]} is no option; write it in full: {' or '.join(short[1])}")
 
     def stock(self, params: Any, args: list[str]) -> int:
         """doit's own command of the name."""

@@ -6,8 +6,8 @@ import gc
 from collections.abc import Callable
 
 from pipeline.build.asked import count_targets
-from pipeline.build.exits import told
-from pipeline.build.names import COMMANDS
+from pipeline.build.exits import BAD_INPUT, refuse, told
+from pipeline.build.names import COMMANDS, unknown
 
 # Questions that need no doit, whose import takes longer than the answer: a command with one option, besides words.
 WITHOUT_DOIT: dict[tuple[str, ...], Callable[[list[str]], int]] = {("plan", "--graph-only"): count_targets}
@@ -26,6 +26,8 @@ def main(words: list[str]) -> int:
     answer = WITHOUT_DOIT.get((*words[:1], *options))
     if answer is not None:
         return told(lambda: answer([word for word in words[1:] if word not in options]))
+    if wrong := unknown(words):
+        return refuse(wrong, BAD_INPUT)
     from pipeline.build.doit_line import main as with_doit
 
     return with_doit(asked_for_help(words))

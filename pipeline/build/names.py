@@ -1,4 +1,12 @@
-"""The names of commands: where each is, and which of them no run may have."""
+"""The names of commands: where each is, which of them no run may have, and what is said of other words."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from pipeline.errors import instead
 
 COMMANDS = {
     "help": "pipeline.build.help:Help",
@@ -36,3 +44,24 @@ _LATER = {"watch", "dashboard"}
 _SHARED, _FLAGGED = {"mcts"}, {"mcts-flags"}
 # A run of such a name could not be selected.
 RESERVED = (frozenset(COMMANDS) - _SHARED) | frozenset(MEANINGLESS) | {"tabcompletion"} | _LATER | _FLAGGED
+# As commands are called; what holds a dot, a colon or a slash is a file or a target.
+_LIKE_A_COMMAND = re.compile(r"[a-z]+(-[a-z]+)*")
+
+
+def unknown(words: Sequence[str]) -> str:
+    """What is wrong with a first word that may have been meant as a command, and is neither that nor a run."""
+    first = next(iter(words), "")
+    if first in COMMANDS or not _LIKE_A_COMMAND.fullmatch(first) or os.path.exists(first) or not os.path.isdir("specs"):
+        return ""
+    runs = {name.rpartition(".")[0] for name in os.listdir("specs") if name.endswith((".yaml", ".yml"))}
+    if not runs or first in runs:
+        return ""
+    near = instead(first, {*runs, *COMMANDS}, ())
+    return (
+        f"there is no run '{first}': no specs/{first}.yaml; nor is it a command{near};"
+        f" runs: {_some(sorted(runs))}; commands: {', '.join(COMMANDS)}; see `coppice help`"
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:10]) + (", …" if len(names) > 10 else "")

@@ -1,16 +1,20 @@
-"""How a command ended, or why it did not start, in words for people."""
+"""How a command ended, or why it did not start, in words for people; and whether that says anything of a candidate."""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
+import re
+import signal
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from pipeline.edge.process import Exit
 from pipeline.errors import NO_ROOM
 
 LATE = 124  # the exit status of what ran out of time, as of `timeout` in a shell
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
+NOT_NOW = 75  # "try again later", as sysexits.h has it
 _MISSING = (errno.ENOENT, errno.EACCES, errno.ENOTDIR)
 # There is none, it may not be started, is none, or gets too many words.
 UNSTARTED = (*_MISSING, errno.ENOEXEC, errno.E2BIG)
@@ -69,3 +73,62 @@ def _mount(path: str) -> str:
     while not os.path.ismount(path):  # nor is what is not there
         path = os.path.dirname(path)
     return path
+
+
+class Failure(NamedTuple):
+    """All that is known of something that failed while it worked for a candidate.
+
+    asked: a role, for an answer; otherwise it is a command that measures the candidate
+    missing: there is no such program as the spec names
+    status: of HTTP, where a server or a tool says one; 0 stands for no connection
+    garbled: what came back is not what the protocol has
+    said: by what words the tool itself calls it a failure of its service"""
+
+    ended: Exit = Exit(0)
+    asked: bool = False
+    missing: bool = False
+    status: int | None = None
+    garbled: bool = False
+    said: str = ""
+
+
+# Sent by who wants room or an end: the kernel for want of memory, a machine that goes down, a person.  What a program
+# does wrong itself ends it by others: SEGV, ABRT, FPE, BUS, ILL.
+FROM_OUTSIDE = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGTERM})
+# No connection, no login, no credit, a model that is not there, too many at once; from 500 on it is the server's fault.
+_OF_THE_SERVICE = frozenset({0, 401, 402, 403, 404, 407, 408, 425, 429})
+_SERVICE = re.compile(
+    r"rate.?limit|usage.limit|too many requests|overloaded|credit|quota|billing|insufficient (?:funds|balance)"
+    r"|api.?key|authenticat|unauthori[sz]ed|permission_error|/login|log ?in\b|logged in|oauth"
+    r"|connect|network|ECONN|ENOTFOUND|ETIMEDOUT|timed? ?out"
+    r"|(?:internal )?server.error|bad gateway|service unavailable|api_error\b",
+    re.IGNORECASE,
+)
+
+
+def signal_of(ended: Exit) -> int:
+    """The signal that ended it, or what its shell had run; 0 if none did."""
+    return -ended.code if ended.code < 0 else ended.code - 128 if 128 < ended.code < 128 + signal.NSIG else 0
+
+
+# Each with what it says, in the order in which they are looked at.
+_OUTAGES: tuple[tuple[Callable[[Failure], bool], str], ...] = (
+    (lambda it: it.missing, "the program is not there"),
+    (
+        lambda it: not it.ended.timed_out and signal_of(it.ended) in FROM_OUTSIDE,
+        "it was killed from outside, as for want of memory",
+    ),
+    (lambda it: it.asked and it.ended.timed_out, "there was no answer in time"),
+    (lambda it: it.asked and it.ended.code in (NOT_FOUND, NOT_EXECUTABLE), "what it was to start cannot be started"),
+    (lambda it: it.asked and it.ended.code == NOT_NOW, "it says that it cannot work now"),
+    (lambda it: it.status is not None and (it.status in _OF_THE_SERVICE or it.status >= 500), "the service refuses"),
+    (lambda it: it.garbled, "what came back is no answer of the service"),
+    (lambda it: _SERVICE.search(it.said) is not None, "the service refuses"),
+)
+
+
+def outage(failure: Failure) -> str:
+    """Why this says nothing of the candidate; empty where it is the candidate's own failure.
+
+    Only the latter is a result.  Anything else fails the target, is kept nowhere, and is tried again."""
+    return next((why for fits, why in _OUTAGES if fits(failure)), "")

@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterator
 
 from pipeline.goals import rows
 from pipeline.goals.model import Bank, Goal, Refusal
 
 _COMMENTS = (b"#", b"//")
+# What a statement takes for granted: names and signs that its context may give another meaning.
+_NAMES = frozenset(
+    {"False", "True", "Not", "And", "Or", "Iff", "Eq", "Ne", "HEq", "Exists", "Nat", "Int", "Bool", "Fin"}
+)
+_NAMES |= {"List", "Option", "OfNat", "LE", "LT", "Dvd", "Membership", "HAdd", "HSub", "HMul", "HDiv", "HMod", "HPow"}
+_SIGNS = _NAMES | {*"=≠¬∧∨→↔∃∀<≤>≥+-*/%^∣∈∉", "!", "∃!", "==", "::", "++"}
+_COMMENT = re.compile(r"--[^\n]*|/-.*?-/", re.DOTALL)
+_DECLARED = re.compile(r"\b(?:def|abbrev|theorem|inductive|structure|class|opaque|instance)\s+([^\s:({\[⦃]+)")
+_NOTATION = re.compile(r"\b(?:notation|infix[lr]?|prefix|postfix)\b.*", re.DOTALL)
+_TOKEN = re.compile(r'"\s*([^"]*?)\s*"')
+# Of numbers and truth values as Lean has them: what numerals, sums and comparisons mean.
+_INSTANCE = re.compile(
+    r"\binstance\b.*?:\s*((?:OfNat|H?(?:Add|Sub|Mul|Div|Mod|Pow)|NatPow|Neg|LE|LT|Dvd)\s+\(?(?:Nat|Int|Bool|Fin)\b)",
+    re.DOTALL,
+)
+_LETTER = re.compile(r"(?<![\w'])[ℕℤℚℝℂ](?![\w'])")
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -31,6 +48,40 @@ def told(file: str, refusal: Refusal) -> str:
     """In a line, as it is shown."""
     name = f"{refusal.id}: " if refusal.id else ""
     return f"{file}:{refusal.line}: {name}{refusal.why}"
+
+
+def doubts(goal: Goal, has_library: bool) -> list[Refusal]:
+    """Why it may not say what it seems to, though it counts.  `has_library`: more may be known than Lean's core."""
+    commands = [_COMMENT.sub(" ", each) for each in goal.context]
+    found = [
+        f"its context redefines `{name}`: what is proved may not be what the statement seems to say"
+        for name in dict.fromkeys(name for each in commands for name in _redefined(each))
+    ]
+    found += [] if has_library else _variables(goal.text, " ".join(commands))
+    return [Refusal(goal.line, goal.id, why) for why in found]
+
+
+def _redefined(command: str) -> Iterator[str]:
+    yield from (name for found in _DECLARED.findall(command) if (name := found.rpartition(".")[2]) in _NAMES)
+    yield from _INSTANCE.findall(command)
+    if notation := _NOTATION.search(command):
+        yield from (token for token in _TOKEN.findall(notation[0]) if token in _SIGNS)
+
+
+def _variables(text: str, context: str) -> Iterator[str]:
+    """Letters that stand for numbers in Mathlib alone; who binds or defines one means it."""
+    for letter in letters(text):
+        if not re.search(rf"{letter}[^,()]*:", text) and letter not in context and "import" not in context:
+            yield unknown_letter(letter)
+
+
+def letters(text: str) -> list[str]:
+    return [*dict.fromkeys(_LETTER.findall(text))]
+
+
+def unknown_letter(letter: str) -> str:
+    plain = {"ℕ": "write Nat", "ℤ": "write Int"}.get(letter, "only Mathlib has these numbers")
+    return f"`{letter}` is no notation without Mathlib, and is taken for a variable that may be any type; {plain}"
 
 
 def _rows(text: bytes) -> Iterator[tuple[int, bytes]]:

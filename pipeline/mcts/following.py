@@ -6,15 +6,15 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from pipeline.banks.following import refused, written_by
-from pipeline.banks.records import load
+from pipeline.banks.following import doubted, has_library, refused, written_by
+from pipeline.banks.records import goal_of, load
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, FAILED, RECALLED, Outcome
-from pipeline.goals.bank import told
+from pipeline.goals.bank import doubts, told
 from pipeline.mcts.comparison.comparing import headline
 from pipeline.mcts.drafts import path_of
 from pipeline.mcts.plan import COMPARE, GOAL, PLACES, ROWS, SEARCH, name_of
-from pipeline.mcts.refusing import refusals
+from pipeline.mcts.refusing import REFUSED, refusals
 
 
 class Follower:
@@ -43,7 +43,7 @@ class Follower:
             self._looked.add(name_of(target))
 
     def over(self, stopped: bool) -> str:
-        return "".join([*refused([*self._refused()]), *self._results()])
+        return "".join([*refused([*self._refused()]), *doubted([*self._doubts()]), *self._results()])
 
     def _refused(self) -> Iterator[str]:
         """Of a bank that was read anew all rows, else those that were looked at now."""
@@ -56,6 +56,18 @@ class Follower:
         for each in refusals(load(written_by(self._rows, PLACES)), goals):
             if self._reread or each.id in self._looked:
                 yield told(bank, each)
+
+    def _doubts(self) -> Iterator[str]:
+        """Of goals that were looked at now."""
+        if self._rows is None or not self._looked:
+            return
+        (bank,) = dict(self._rows.reads)["bank"]
+        lines = load(written_by(self._rows, PLACES))["lines"]
+        for name in sorted(self._looked, key=lines.__getitem__):
+            row = load(written_by(self._goals[name], "goal.json"))
+            if REFUSED not in row:
+                goal = goal_of({**row, "id": name, "line": lines[name]})
+                yield from (told(bank, each) for each in doubts(goal, has_library(self._goals[name])))
 
     def _results(self) -> Iterator[str]:
         if self._compared:

@@ -9,15 +9,15 @@ from time import monotonic
 from traceback import format_exception
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from pipeline.edge.lean.model import LeanStartError, NotElaborated
+from pipeline.edge.lean.model import LeanKilled, LeanStartError, NotElaborated
 from pipeline.edge.process import Stopping
 from pipeline.errors import SpecError
 from pipeline.goals.model import Goal
 from pipeline.proof.model import RAISED, Result
 from pipeline.proof.trials import CACHE, FAILED, PROVED, Outcome, Trial
 
-# Raised by a worker, these are no attempt's fault: there is no Lean, nothing more may start, memory is out.
-FAULTS = (LeanStartError, Stopping, SpecError, MemoryError)
+# Raised by a worker, these are no attempt's fault: there is no Lean or it is killed, nothing may start, memory is out.
+FAULTS = (LeanStartError, LeanKilled, Stopping, SpecError, MemoryError)
 
 Worker = Callable[[Goal, float], Coroutine[Any, Any, Result]]
 Check = Callable[[Goal, Result], Coroutine[Any, Any, "Checked"]]

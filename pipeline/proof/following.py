@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipeline.banks.following import refused, written_by
-from pipeline.banks.records import load
+from pipeline.banks.following import doubted, has_library, refused, written_by
+from pipeline.banks.records import goal_of, load
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, RECALLED, Outcome
-from pipeline.goals.bank import told
+from pipeline.goals.bank import doubts, told
 from pipeline.goals.model import Refusal
 from pipeline.proof.results import headline
 
@@ -26,7 +26,7 @@ class Follower:
             self._ended[target.stage] = target
 
     def over(self, stopped: bool) -> str:
-        return "".join([*refused(self._refused()), *self._results()])
+        return "".join([*refused(self._refused()), *doubted(self._doubts()), *self._results()])
 
     def _refused(self) -> Sequence[str]:
         if "bank" not in self._ended:
@@ -34,6 +34,14 @@ class Follower:
         (bank,) = dict(self._ended["bank"].reads)["bank"]
         rows = load(written_by(self._ended["bank"], "bank.json"))["refused"]
         return [told(bank, Refusal(**row)) for row in rows]
+
+    def _doubts(self) -> Sequence[str]:
+        if "bank" not in self._ended:
+            return ()
+        target = self._ended["bank"]
+        (bank,) = dict(target.reads)["bank"]
+        goals = map(goal_of, load(written_by(target, "bank.json"))["goals"])
+        return [told(bank, each) for goal in goals for each in doubts(goal, has_library(target))]
 
     def _results(self) -> Iterator[str]:
         if "report" in self._ended:

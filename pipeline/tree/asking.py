@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pipeline.edge.job import Job, StageFailed
 from pipeline.edge.roles.asking import ask
 from pipeline.edge.roles.calls import Call, Calls, answered, call_key, failed, told
-from pipeline.edge.roles.contract import Answer, Desk, Failed, Question, Unavailable
+from pipeline.edge.roles.contract import FREE, Answer, Desk, Failed, Question, Unavailable
 from pipeline.edge.state import folder
 from pipeline.tree.default_prompts import path_of
 from pipeline.tree.positions import own_name
@@ -46,14 +46,18 @@ class Asking(NamedTuple):
 
     def before(self, role: str, prompt: str) -> Call | None:
         """What came of it the last time; nothing while it may be tried once more."""
-        last = self.calls.find(call_key(role, prompt, self.ground))
+        last = next((call for call in reversed(self._settled(role, prompt))), None)
         return None if last and last.exit and self._tries_left(role, prompt) else last
 
     def _tries_left(self, role: str, prompt: str) -> int:
         """Those before a kill count too."""
-        key = call_key(role, prompt, self.ground)
-        failures = sum(call.key == key and call.exit != 0 for call in self.calls.every())
+        failures = sum(call.exit != 0 for call in self._settled(role, prompt))
         return max(0, 1 + self.job.target.limits.retries - failures)
+
+    def _settled(self, role: str, prompt: str) -> list[Call]:
+        """Without those of which nothing came for want of the service."""
+        key = call_key(role, prompt, self.ground)
+        return [call for call in self.calls.every() if call.key == key and call.settled]
 
     def ask(self, role: str, prompt: str, where: str) -> Answer:
         """For roles that only answer; a coder's work is more than its words."""
@@ -74,12 +78,18 @@ class Asking(NamedTuple):
             try:
                 return ask(backend, question, self._desk())
             except Unavailable as problem:
-                raise StageFailed(str(problem), 1) from problem
+                raise self.unanswered(question, problem) from problem
             except Failed as failure:
                 self.calls.keep(failed(backend, question, failure))
                 if not self._tries_left(question.role, question.prompt) or self.job.processes.stopping:
                     raise
                 again()
+
+    def unanswered(self, question: Question, problem: Unavailable) -> StageFailed:
+        """What it cost all the same is kept, to be counted when there is an answer."""
+        if problem.usage != FREE:
+            self.calls.keep(failed(self.roles[question.role], question, problem))
+        return StageFailed(str(problem), 1)
 
     def _desk(self) -> Desk:
         return Desk(self.job.processes, self.job.target.run, tuple(sealed_of(self.job)))

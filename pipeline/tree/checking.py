@@ -12,7 +12,7 @@ from typing import Any
 from pipeline.edge.git.folders import delete
 from pipeline.edge.job import Job, StageFailed
 from pipeline.tree.canary import Data, Unusable, data_of
-from pipeline.tree.commands import NOTHING_RAN, Errand, Ran, note, ran
+from pipeline.tree.commands import NOTHING_RAN, Errand, Ran, keep_printed, note, ran
 from pipeline.tree.cutting import watched
 from pipeline.tree.gate import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.layout import Layout
@@ -21,7 +21,7 @@ from pipeline.tree.positions import position
 from pipeline.tree.protected import PORT, void
 from pipeline.tree.records import Record, read_bytes, read_text, save, write
 from pipeline.tree.slots import Slot
-from pipeline.tree.sweeping import costs_of, keep_printed, no_baseline
+from pipeline.tree.sweeping import costs_of, no_baseline
 from pipeline.tree.touching import VOID
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
+import shutil
 import stat
 import time
 from collections.abc import Mapping, Sequence
@@ -10,7 +13,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.templates import argv, shell_line
 from pipeline.edge.confine import Confined, abi
-from pipeline.edge.ended import unstarted, verdict
+from pipeline.edge.ended import NOT_FOUND, Failure, outage, unstarted, verdict
 from pipeline.edge.git.folders import delete, open_folders
 from pipeline.edge.git.objects import tree_hash
 from pipeline.edge.git.worktrees import Worktree
@@ -18,19 +21,25 @@ from pipeline.edge.job import Job, StageFailed
 from pipeline.edge.process import Exit
 from pipeline.tree.bench import Bench
 from pipeline.tree.protected import void
-from pipeline.tree.records import read_text, write
+from pipeline.tree.records import read_bytes, read_text, write
 from pipeline.tree.sealed import armed, hiding, sealed_of, sprung
 from pipeline.tree.slots import Place, Slot
 from pipeline.tree.touching import VOID
 from pipeline.tree.watching import shielded, tampered, watch
 
+# Words that a line may begin with and no program has for a name.
+_SHELLS_OWN = frozenset(
+    ("cd", "command", "eval", "exec", "export", "for", "if", "set", "trap", "ulimit", "until", "while")
+)
+_PROGRAM = re.compile(r"[\w./+-]+")
 LARGEST = 256 << 20  # of a file that a command leaves for us
 
 
 class Ran(NamedTuple):
     """The last attempt.  `why` is empty when it ended well; `results` is what it wrote, if it did.
 
-    `shield`: what kept it from writing to the project, or nothing did (empty); None where nothing is protected."""
+    `shield`: what kept it from writing to the project, or nothing did (empty); None where nothing is protected.
+    `outage`: why that it failed says nothing of the candidate."""
 
     why: str
     exit: int
@@ -38,6 +47,7 @@ class Ran(NamedTuple):
     seconds: float
     attempts: int
     shield: str | None = None
+    outage: str = ""
 
     @property
     def ok(self) -> bool:
@@ -82,9 +92,25 @@ def ran(job: Job, errand: Errand) -> Ran:
         attempt += 1
         with bench.checkout(errand.checkout, commit, errand.keep_checkout) as worktree:
             once = _once(job, errand, worktree)
+        if once.outage:
+            raise _unmeasured(job, errand, once)
         if once.ok or once.void or attempt > retries or job.processes.stopping:
             return once._replace(seconds=time.monotonic() - begun, attempts=attempt)
         note(errand.log, f"attempt {attempt} failed: {once.why}")
+
+
+def _unmeasured(job: Job, errand: Errand, once: Ran) -> StageFailed:
+    """No result: the target fails, and is made again, `eval_retries` times at once, then by the next build."""
+    keep_printed(job, errand.log)
+    delete(errand.output)
+    status = once.exit if once.exit >= 0 else 128 - once.exit
+    return StageFailed(f"{once.why}: {once.outage}, which says nothing of the candidate; build again", status)
+
+
+def keep_printed(job: Job, log: str) -> None:
+    """Of a target that fails, so that nothing else of it is kept."""
+    with open(job.log, "ab") as file:
+        file.write(read_bytes(log) if os.path.exists(log) else b"")
 
 
 def _tree(job: Job, tree: str) -> str:
@@ -113,12 +139,13 @@ def _once(job: Job, errand: Errand, worktree: Worktree) -> Ran:
         confined, words = hiding(shield, sealed), _words(job.target.params, names)
         exit_, why = _started(job, words, env, secrets, folder, errand.log, confined)
     found, foul = b"", sprung(wire, hidden=bool(abi())) or (tampered(watched) if watched else "")
+    lost = outage(Failure(exit_, missing=exit_.code == NOT_FOUND and _lacks(job.target.params, words, folder, env)))
     why = foul or why
     if errand.wants and not foul:
         found, lacking = collected(results)
         why = why or lacking
     _tidy(output, results)
-    return Ran(why, exit_.code, found, 0.0, 0, watched.shield if watched else None)
+    return Ran(why, exit_.code, found, 0.0, 0, watched.shield if watched else None, "" if foul else lost)
 
 
 def _names(job: Job, values: Mapping[str, str]) -> dict[str, Sequence[str]]:
@@ -157,6 +184,22 @@ def _is_inside(program: str, folder: str) -> bool:
     """Does it belong to the candidate?  If it does not, the candidate is not to blame."""
     path = os.path.realpath(os.path.join(folder, program))
     return "/" in program and path.startswith(f"{os.path.realpath(folder)}/")
+
+
+def _lacks(params: Mapping[str, Any], words: Sequence[str], folder: str, env: Mapping[str, str]) -> bool:
+    """Of a shell line that ends with "not found": is the program gone with which it begins?
+
+    What the candidate's own files ask for and do not find is the candidate's failure."""
+    if "argv" in params:
+        return False
+    try:
+        line = shlex.split(words[-1], comments=True)
+    except ValueError:  # the shell reads it otherwise
+        return False
+    program = next((word for word in line if "=" not in word), "")
+    if not _PROGRAM.fullmatch(program) or program in _SHELLS_OWN or _is_inside(program, folder):
+        return False
+    return shutil.which(os.path.join(folder, program) if "/" in program else program, path=env.get("PATH")) is None
 
 
 def collected(path: str) -> tuple[bytes, str]:

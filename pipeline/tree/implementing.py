@@ -15,7 +15,8 @@ from pipeline.edge.git.refs import pin
 from pipeline.edge.git.worktrees import Worktree
 from pipeline.edge.job import Job
 from pipeline.edge.roles.calls import answered, failed, told
-from pipeline.edge.roles.contract import Answer, Failed
+from pipeline.edge.roles.contract import Answer, Failed, Unavailable
+from pipeline.errors import clipped
 from pipeline.tree import dry
 from pipeline.tree.asking import Asking
 from pipeline.tree.bench import CANDIDATE, Bench
@@ -193,6 +194,9 @@ class _Work:
         coder = self.asking.roles["coder"]
         try:
             change = self._change(worktree)
+            if answer.trouble and change == before and not diff_in(answer.text):
+                lost = Unavailable(f"coder: {clipped(answer.trouble)}; build again", answer.usage, answer.seconds)
+                raise self.asking.unanswered(question, lost)
             self._check_keys(change)
         except CandidateProblem as problem:
             failure = Failed(str(problem), 1, answer.usage, answer.seconds)

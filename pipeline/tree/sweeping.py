@@ -14,7 +14,7 @@ from typing import Any
 
 from pipeline.edge.git.folders import delete
 from pipeline.edge.job import Job, Papers, StageFailed
-from pipeline.tree.commands import NOTHING_RAN, Errand, Ran, ran
+from pipeline.tree.commands import NOTHING_RAN, Errand, Ran, keep_printed, ran
 from pipeline.tree.gate import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.layout import Layout
 from pipeline.tree.positions import HOLDOUT, again, part_of, position
@@ -113,12 +113,6 @@ def _run(job: Job, what: str, values: Mapping[str, str], wants: bool) -> Ran:
     if not done.ok and not job.target.params.get("limits", {}).get("keep"):
         delete(output)
     return done
-
-
-def keep_printed(job: Job, log: str) -> None:
-    """Of the root, whose target fails, so that nothing else of it is kept."""
-    with open(job.log, "ab") as file:
-        file.write(read_bytes(log) if os.path.exists(log) else b"")
 
 
 def no_baseline(run: str, what: str, why: str) -> StageFailed:

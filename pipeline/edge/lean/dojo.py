@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Lock, Semaphore
 from typing import Any
 
+from pipeline.edge.ended import FROM_OUTSIDE, signal_of
 from pipeline.edge.lean import dojo_files, dojo_project, dojo_reading
 from pipeline.edge.lean.dojo_files import Checked
 from pipeline.edge.lean.dojo_process import DojoProcess, Ran, ran
@@ -19,6 +20,7 @@ from pipeline.edge.lean.dojo_session import DojoSession
 from pipeline.edge.lean.model import (
     Begun,
     LeanError,
+    LeanKilled,
     LeanStartError,
     NotElaborated,
     ProofFinished,
@@ -31,6 +33,7 @@ from pipeline.edge.lean.model import (
 )
 from pipeline.edge.lean.process import Ended, Overrun, Starter
 from pipeline.edge.lean.turns import LOOK, look
+from pipeline.edge.process import Exit
 
 START = 600.0  # seconds until the first goal is there: a large library is read before
 TRACE = 24 * 3600.0  # the same, where LeanDojo may have to trace the repository
@@ -136,6 +139,8 @@ class Dojos:
         done = self._lean(root, folder, file.text, stop)
         if done is None:
             return LeanError(f"not done after {CHECK:g} seconds; the process was killed", "timeout")
+        if (number := signal_of(Exit(done.code))) in FROM_OUTSIDE:
+            raise LeanKilled(f"Lean was killed by signal {number} from outside; is there memory enough?")
         return dojo_reading.verdict(file, done.code, dojo_reading.messages(done.out))
 
     def _lean(self, root: Path, folder: Path, text: str, stop: Stop | None) -> Ran | None:

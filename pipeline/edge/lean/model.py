@@ -100,6 +100,10 @@ class LeanCrash(Exception):
     """The process ended, and could not be brought back to where it was."""
 
 
+class LeanKilled(Exception):
+    """Somebody else ends its processes, as a machine does that has no memory left: what was asked is open."""
+
+
 class Interrupted(Exception):
     """What was asked for is not wanted any more: `stop` was set."""
 

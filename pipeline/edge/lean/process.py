@@ -17,7 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pipeline.edge.child import signal_group
+from pipeline.edge.child import has_ended, signal_group
+from pipeline.edge.ended import FROM_OUTSIDE
 from pipeline.edge.lean.model import Interrupted, Stop
 from pipeline.edge.lean.turns import LOOK
 
@@ -25,6 +26,7 @@ READY = b"ready"
 START = 300.0  # seconds that a process has until it is ready
 HURRY = 0.25  # seconds that the answer has when it is not wanted any more: often it is all but there
 PIECE = 1 << 16
+ENDING = 1.0  # seconds that it has to end when it has closed its output
 LAST_WORDS = 2000  # bytes
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _decode = json.JSONDecoder().decode
@@ -58,6 +60,10 @@ class Gone(Ended):
     """It had ended before it was asked."""
 
 
+class Killed(Gone):
+    """Somebody else ended it by a signal: what it was asked is not to blame, and may be asked again."""
+
+
 class Overrun(Exception):
     """It did not answer in time."""
 
@@ -88,6 +94,7 @@ class Repl:
         self._aside: deque[bytes] = deque(maxlen=20)  # lines that were no answers
         self._deadline = time.monotonic() + START
         self._is_ready = False
+        self._ours = False  # whether it was us who ended it
         self._seen = 0  # how much of what it printed was before it was ready, and says nothing of its end
 
     @property
@@ -157,8 +164,19 @@ class Repl:
 
     def kill(self) -> None:
         """At once; whoever waits for an answer gets Ended."""
+        self._ours = True
         if self._child.returncode is None:
             signal_group(self._child.pid, signal.SIGKILL)
+
+    def was_killed(self) -> int:
+        """The signal by which somebody else has ended it; 0 if it ended by itself, or by us.  It is over then."""
+        until = time.monotonic() + ENDING
+        while not self._ours and not has_ended(self._child) and time.monotonic() < until:
+            time.sleep(0.01)  # it closes its output a moment before
+        by_itself = not self._ours
+        self.end()
+        number = -self._child.returncode if by_itself else 0
+        return number if number in FROM_OUTSIDE else 0
 
     def end(self) -> None:
         self.kill()

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Any, TypeVar
 
-from pipeline.edge.lean.model import LeanCrash, LeanStartError, Stop
-from pipeline.edge.lean.process import START, Command, Ended, Gone, Overrun, Repl, Starter
+from pipeline.edge.lean.model import LeanCrash, LeanKilled, LeanStartError, Stop
+from pipeline.edge.lean.process import START, Command, Ended, Gone, Killed, Overrun, Repl, Starter
 from pipeline.edge.lean.turns import Turns
 from pipeline.edge.lean.warm import Warm
 from pipeline.edge.process import Stopping
@@ -46,15 +46,17 @@ class Slot:
     def use(self, do: Callable[[Warm], T], stop: Stop | None) -> T:
         """While it is done, nobody else asks the process anything.
 
-        One that had ended before it was asked is nobody's fault: it is done again in another one."""
-        why = ""
+        One that had ended before it was asked, or was killed from outside, is nobody's fault: another one is asked."""
+        last: Gone | None = None
         with self._turns.turn(stop):
             for _ in range(TRIES):
                 try:
                     return do(self._ready(stop))
                 except Gone as error:
-                    why = str(error)
-        raise LeanCrash(f"{TRIES} processes ended before they were asked: {why}")
+                    last = error
+        if isinstance(last, Killed):
+            raise LeanKilled(f"{TRIES} processes of {self._command.name} were killed one after another: {last}")
+        raise LeanCrash(f"{TRIES} processes ended before they were asked: {last}")
 
     def _ready(self, stop: Stop | None) -> Warm:
         if self._warm is not None and self._warm.has_grown():
@@ -66,6 +68,13 @@ class Slot:
         assert self._repl is not None
         try:
             return self._repl.ask(request, timeout, stop)
+        except Ended as error:
+            number = self._repl.was_killed()
+            self._lose()
+            if number:
+                what = f"signal {number} from outside; is there memory enough? `processes` says how many run at once"
+                raise Killed(what) from error
+            raise
         except BaseException:
             self._lose()
             raise

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from pipeline.edge.ended import NOT_NOW
 from pipeline.edge.files import append_all, sync
-from pipeline.edge.roles.contract import Answer, Failed, Question, Usage, amount
+from pipeline.edge.roles.contract import Answer, Failed, Question, Unavailable, Usage, amount
 
 NAME = "calls.jsonl"
 _TEXTS = ("key", "role", "backend", "model", "prompt_sha256", "prompt", "text", "patch", "error")
@@ -18,7 +19,9 @@ KINDS: dict[str, type] = {**dict.fromkeys(_TEXTS, str), "usage": dict, "exit": i
 
 
 class Call(NamedTuple):
-    """`patch` in base64: what a coder changed.  `exit` is 0 for an answer; otherwise `error` says why there is none."""
+    """`patch` in base64: what a coder changed.  `exit` is 0 for an answer; otherwise `error` says why there is none.
+
+    It is NOT_NOW where the service was at fault: what that cost counts, and it is nobody's failure."""
 
     key: str
     role: str
@@ -32,6 +35,10 @@ class Call(NamedTuple):
     seconds: float
     exit: int
     error: str
+
+    @property
+    def settled(self) -> bool:
+        return self.exit != NOT_NOW
 
 
 class Damaged(Exception):
@@ -49,10 +56,10 @@ def answered(backend: Mapping[str, Any], question: Question, answer: Answer, pat
     return _call(backend, question, answer.model, answer.text, written, answer.usage, answer.seconds)
 
 
-def failed(backend: Mapping[str, Any], question: Question, failure: Failed) -> Call:
+def failed(backend: Mapping[str, Any], question: Question, failure: Failed | Unavailable) -> Call:
     model = backend.get("model", "")
     call = _call(backend, question, model, "", "", failure.usage, failure.seconds)
-    return call._replace(exit=failure.exit, error=str(failure))
+    return call._replace(exit=failure.exit if isinstance(failure, Failed) else NOT_NOW, error=str(failure))
 
 
 def _call(

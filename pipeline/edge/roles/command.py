@@ -11,17 +11,15 @@ from tempfile import TemporaryDirectory
 from typing import IO, Any, NamedTuple
 
 from pipeline.edge.confine import Confined, abi
-from pipeline.edge.ended import NOT_EXECUTABLE, NOT_FOUND, verdict
+from pipeline.edge.ended import Failure, outage, verdict
 from pipeline.edge.files import write_all
 from pipeline.edge.process import Exit, Stopping
 from pipeline.edge.redact import copy_redacted, redacted, unnamed
 from pipeline.edge.roles.contract import Answer, Desk, Failed, Question, Unavailable, Usage, priced
-from pipeline.edge.roles.printed import documents, last_at, usage_in
+from pipeline.edge.roles.printed import complaint, documents, last_at, trouble, usage_in
 from pipeline.errors import clipped
 
 TIMEOUT = 3600.0
-# How a shell, `env` or a container says that the program behind it was not found, or is none.
-NOT_STARTED = (NOT_EXECUTABLE, NOT_FOUND)
 
 
 class Ended(NamedTuple):
@@ -50,8 +48,9 @@ def ask(backend: Mapping[str, Any], question: Question, desk: Desk) -> Answer:
     if said.lacking:
         with open(question.log, "ab") as log:
             log.write(f"no number at {', '.join(said.lacking)} in what it printed: counted as 0\n".encode())
-    _check(backend, ended, said)
-    return Answer(said.text or "", said.usage, ended.seconds, backend.get("model", ""))
+    _check(backend, ended, said, secrets)
+    what = redacted(trouble(ended.printed), secrets)
+    return Answer(said.text or "", said.usage, ended.seconds, backend.get("model", ""), trouble=what)
 
 
 def _ended(
@@ -118,15 +117,17 @@ def _said(backend: Mapping[str, Any], ended: Ended, secrets: Mapping[str, str]) 
     return Said(safe, priced(usage, backend.get("price")), lacking)
 
 
-def _check(backend: Mapping[str, Any], ended: Ended, said: Said) -> None:
-    """Failed, with what it cost all the same; or not to be used at all."""
-    code, program = ended.exit.code, os.path.basename(backend["run"][0])
+def _check(backend: Mapping[str, Any], ended: Ended, said: Said, secrets: Mapping[str, str]) -> None:
+    """Failed, with what it cost all the same; or nobody's failure."""
+    program = os.path.basename(backend["run"][0])
     why, status = verdict(ended.exit, backend.get("timeout", TIMEOUT))
-    if status in NOT_STARTED:
-        raise Unavailable(f"{program}: exit status {code}: what it was to start cannot be started")
+    found = complaint(ended.printed)
+    told = redacted(found.said, secrets)
+    words = (f": {clipped(told)}" if told else _last_words(said)) if status in (ended.exit.code, 0) else ""
+    if lost := outage(Failure(ended.exit, asked=True, status=found.status, said=found.said)):
+        raise Unavailable(f"{program}: {why or 'it ended well'}{words}: {lost}; build again", said.usage, ended.seconds)
     if why:
-        words = _last_words(said) if status == code else ""
-        raise Failed(f"{program}: {why}{words}", status, said.usage, ended.seconds)
+        raise Failed(f"{program}: {why}{_last_words(said) if words else ''}", status, said.usage, ended.seconds)
     if said.text is None:
         raise Failed(f"{program}: it ended well but gave no answer {_place(backend)}", 1, said.usage, ended.seconds)
 

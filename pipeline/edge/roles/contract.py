@@ -35,17 +35,26 @@ class Question(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """`patch`: what a recorded coder changed.  Only replay has it: the others change the folder itself, or say how."""
+    """`patch`: what a recorded coder changed.  Only replay has it: the others change the folder itself, or say how.
+
+    `trouble`: what a program that ended well says of its service; it counts where nothing else came of it."""
 
     text: str
     usage: Usage = FREE
     seconds: float = 0.0
     model: str = ""
     patch: bytes = b""
+    trouble: str = ""
 
 
 class Unavailable(Exception):
-    """The backend cannot be used: the environment is at fault, not the candidate; the next build asks again."""
+    """The backend cannot be used: the environment is at fault, not the candidate; the next build asks again.
+
+    It may have cost something all the same."""
+
+    def __init__(self, why: str, usage: Usage = FREE, seconds: float = 0.0) -> None:
+        super().__init__(why)
+        self.usage, self.seconds = usage, seconds
 
 
 class Failed(Exception):

@@ -8,9 +8,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.edge.ended import LATE
+from pipeline.edge.ended import Failure, outage
+from pipeline.edge.process import Exit
 from pipeline.edge.redact import redacted
-from pipeline.edge.roles.contract import Answer, Desk, Failed, Question, Unavailable, priced
+from pipeline.edge.roles.contract import FREE, Answer, Desk, Failed, Question, Unavailable, Usage, priced
 from pipeline.edge.roles.post import Late, Request, Unreached, answered
 from pipeline.edge.roles.printed import NO_JSON, at, usage_in
 from pipeline.errors import clipped
@@ -39,9 +40,9 @@ def ask(backend: Mapping[str, Any], question: Question, desk: Desk) -> Answer:
             said = clipped(_complaint(redacted(error.said, secrets)))
             raise Unavailable(f"{question.role}: {error}{said and f': {said}'}") from None
         except Late:
-            why = f"no answer within {request.timeout:g} s from {request.url}"
-            raise Failed(why, LATE, seconds=time.monotonic() - began) from None
-        answer = _answer(backend, redacted(reply.body, secrets), time.monotonic() - began)
+            what = f"{question.role}: no answer within {request.timeout:g} s from {request.url}"
+            raise _lost(what, Failure(Exit(0, timed_out=True), asked=True)) from None
+        answer = _answer(backend, question.role, redacted(reply.body, secrets), time.monotonic() - began)
         log(answer.text)
     return answer._replace(text=redacted(answer.text, secrets))
 
@@ -71,19 +72,26 @@ def _request(backend: Mapping[str, Any], prompt: str, key: str) -> Request:
     return Request(url, headers, body.encode(), backend.get("timeout", TIMEOUT))
 
 
-def _answer(backend: Mapping[str, Any], body: str, seconds: float) -> Answer:
+def _answer(backend: Mapping[str, Any], role: str, body: str, seconds: float) -> Answer:
     """What it cost is told even when there is no answer in it."""
     try:
         found: Any = json.loads(body)
     except NO_JSON:
-        raise Failed(f"what came back is not JSON: {_line(body)}", 1, seconds=seconds) from None
+        raise _lost(f"{role}: what came back is not JSON: {_line(body)}", Failure(asked=True, garbled=True)) from None
     usage = priced(usage_in([found], USAGE)[0], backend.get("price"))
+    if not isinstance(at("choices.0.message", found), dict):  # some gateways tell of an error with status 200
+        what = f"{role}: no message at choices[0].message: {_complaint(body)}"
+        raise _lost(what, Failure(asked=True, garbled=True), usage, seconds)
     text, model = at("choices.0.message.content", found), at("model", found)
     if not isinstance(text, str) or not text.strip():
         raise Failed(f"no text at choices[0].message.content: {_line(body)}", 1, usage, seconds)
     if at("choices.0.finish_reason", found) == "length":
         raise Failed("the answer was cut off: it is longer than max_tokens, or the model's limit", 1, usage, seconds)
     return Answer(text, usage, seconds, model if isinstance(model, str) else backend["model"])
+
+
+def _lost(what: str, failure: Failure, usage: Usage = FREE, seconds: float = 0.0) -> Unavailable:
+    return Unavailable(f"{what}: {outage(failure)}; build again", usage, seconds)
 
 
 def _complaint(body: str) -> str:

@@ -15,7 +15,7 @@ from pipeline.edge.process import Processes, Stopping
 
 # Busy or broken, which may pass; NO_REPLY stands for a connection that was refused or lost.
 NO_REPLY = 0
-PASSING = (NO_REPLY, 408, 429, 500, 502, 503, 504)
+PASSING = (NO_REPLY, 408, 429, 500, 502, 503, 504, 529)
 CONNECT = 30.0
 FIRST_WAIT, LONGEST_WAIT = 1.0, 120.0
 

@@ -14,7 +14,7 @@ from pipeline.edge.roles.contract import Answer, Desk, Question, Unavailable
 def ask(backend: Mapping[str, Any], question: Question, _desk: Desk) -> Answer:
     folder, key = backend["folder"], call_key(question.role, question.prompt, question.ground)
     try:
-        calls = [call for path in _files(folder) for call in calls_in(path, key)]
+        calls = [call for path in _files(folder) for call in calls_in(path, key) if call.settled]
     except (Damaged, OSError) as error:
         raise Unavailable(f"{question.role}: {error}") from error
     if not calls:

@@ -6,12 +6,14 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.edge.lean.model import (
     Lean,
     LeanError,
+    NotElaborated,
     ProofFinished,
     Session,
     TacticResult,
@@ -23,6 +25,7 @@ from pipeline.proof.model import Result
 from pipeline.proof.workers import search_script
 from pipeline.proof.workers.search import Answer, Options, Search
 
+NAME = "micro"
 CODE = "micro 3"  # raised when the same goal may end otherwise
 LEAST = 0.02  # seconds: with less left nothing is asked
 REPLAY = 30.0  # seconds for the whole proof once more, outside of the budget
@@ -51,8 +54,12 @@ def prove(
     """One attempt in the calling thread; Interrupted soon after `stop` is set, in the middle of a tactic if need be.
 
     The clock starts when the goal stands in a Lean, and ends when the search does: a proof that it found later than
-    `timeout` is none.  What it takes to do the whole proof once more is told apart."""
-    session, state = lean.open(Theorem(goal.id, goal.text, tuple(goal.context)), stop)
+    `timeout` is none.  What it takes to do the whole proof once more is told apart.  What Lean does not take for a goal
+    has failed."""
+    try:
+        session, state = lean.open(Theorem(goal.id, goal.text, tuple(goal.context)), stop)
+    except NotElaborated as wrong:
+        return Result(False, NAME, error=f"it does not elaborate: {wrong}")
     started = clock()
     try:
         search, spent = Search(state, state.goals, options), Spent()
@@ -115,15 +122,26 @@ def told(success: bool, script: tuple[str, ...], error: str, search: Search, spe
         "families": list(search.families) if success else [],
         "seconds_by_family": {name: round(one, 3) for name, one in sorted(spent.seconds.items()) if name},
     }
-    return Result(success, "micro", script if success else (), spent.search, error=error, metadata=found)
+    return Result(success, NAME, script if success else (), spent.search, error=error, metadata=found)
 
 
 def bound(lean: Lean, options: Options | None = None) -> Callable[[Goal, float], Awaitable[Result]]:
     """`run_micro(goal, timeout)` on this Lean."""
+
+    async def run(goal: Goal, timeout: float) -> Result:
+        return await run_micro(goal, timeout, lean, options)
+
+    return run
+
+
+async def run_micro(goal: Goal, timeout: float, lean: Lean | None = None, options: Options | None = None) -> Result:
+    """One attempt at a goal.  Without a Lean one that knows the core library is started, and ended with the attempt;
+    `pipeline.banks.leans.core` has one for many.
+
+    Raised is only what says nothing of the goal: that there is no Lean, or that somebody ends it."""
+    from pipeline.banks.leans import core
     from pipeline.proof.threaded import threaded
 
-    async def run_micro(goal: Goal, timeout: float) -> Result:
-        stop = threading.Event()
-        return await threaded(lambda: prove(goal, timeout, lean, options, stop), stop.set)
-
-    return run_micro
+    stop = threading.Event()
+    with nullcontext(lean) if lean else core() as own:
+        return await threaded(lambda: prove(goal, timeout, own, options, stop), stop.set)
