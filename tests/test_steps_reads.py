@@ -2,10 +2,13 @@
 
 import os
 import subprocess
+import time
 
 import pytest
 from building import built, ran, steps
 from conftest import Project
+
+from pipeline.edge.files import TICK_NS
 
 
 def noting(reads: str, more: str = "") -> str:
@@ -237,3 +240,117 @@ def test_files_that_come_and_go_below_a_folder_do_not_end_the_build(project: Pro
     assert "150 targets" in said.stdout
     (project.root / "src/.swp").unlink(missing_ok=True)
     built(project)
+
+
+# A file comes while a build runs: after `first` looked into the folder, and before `last` does, by other words.
+COMING = """
+first: {{run: 'echo first >> ran; cat {{in}} > {{out}} || : a folder', reads: '{first}', writes: first}}
+coming:
+  run: 'mkdir -p $(dirname {new}); echo new > {new}; cp {{in}} {{out}}; sleep 0.2'
+  reads: runs/x/first
+  writes: coming
+last: {{run: 'echo last >> ran; echo > {{out}}', reads: ['{last}', runs/x/coming], writes: last}}
+"""
+WORDS = [
+    ("data/", "data/*.txt", "data/new.txt"),
+    ("data/*.txt", "data/", "data/new.txt"),
+    ("data/*.txt", "data/**/*.txt", "data/new.txt"),
+    ("data/", "data/sub/*.txt", "data/sub/new.txt"),
+    ("data/**/*.txt", "data/sub/", "data/sub/deep/new.txt"),
+    ("data/*/*.txt", "data/sub/", "data/sub/new.txt"),
+    ("data/*/*.txt", "data/*.txt", "data/late/new.txt"),
+    ("data/", "linked/*.txt", "data/sub/new.txt"),
+]
+
+
+@pytest.mark.parametrize(("first", "last", "new"), WORDS)
+def test_a_file_that_comes_between_two_looks_at_a_folder_is_not_missed(
+    project: Project, first: str, last: str, new: str
+) -> None:
+    """The sleep is no race: a folder that changed just now is looked at again whatever was remembered of it."""
+    for name in ("data/a.txt", "data/sub/b.txt"):
+        project.write(name, "1")
+    (project.root / "linked").symlink_to("data/sub")
+    wait_a_tick(project)
+    project.spec("x", steps(COMING.format(first=first, last=last, new=new)))
+    built(project)
+    assert ran(project) == ["first", "last"]
+    built(project)
+    assert "first" in ran(project)
+    settled(project)
+
+
+@pytest.mark.parametrize(("first", "last", "new"), WORDS)
+def test_a_file_that_comes_is_not_missed_by_who_was_fresh_already(
+    project: Project, first: str, last: str, new: str
+) -> None:
+    """`first` is in no doubt when the build starts, and `last` looks into the folder after the file came."""
+    for name in ("data/a.txt", "data/sub/b.txt", "go"):
+        project.write(name, "1")
+    (project.root / "linked").symlink_to("data/sub")
+    wait_a_tick(project)
+    fresh = COMING.replace("runs/x/first\n", "go\n").replace("mkdir", "test $(cat go) = 1 || mkdir")
+    fresh = fresh.replace("echo new", "test $(cat go) = 1 || echo new")
+    project.spec("x", steps(fresh.format(first=first, last=last, new=new)))
+    built(project)
+    settled(project)
+    project.write("go", "2")
+    ran(project)
+    built(project)
+    assert "first" not in ran(project)
+    built(project)
+    assert ran(project) == ["first"]
+    settled(project)
+
+
+def test_what_a_link_leads_to_may_come_later(project: Project) -> None:
+    project.write("src/a", "1")
+    elsewhere = project.root.parent / "elsewhere"
+    for name in ("file", "folder"):
+        (project.root / f"src/{name}").symlink_to(elsewhere / name)
+    project.spec("x", noting("src"))
+    built(project)
+    settled(project)
+    (elsewhere / "folder").mkdir(parents=True)
+    (elsewhere / "folder/b").write_text("1")
+    built(project)
+    assert ran(project) == ["s"]
+    (elsewhere / "file").write_text("1")
+    built(project)
+    assert ran(project) == ["s"]
+    settled(project)
+
+
+def test_of_two_links_to_one_folder_each_counts(project: Project) -> None:
+    """Only one of them is looked into, until the other leads elsewhere."""
+    elsewhere = project.root.parent / "elsewhere"
+    for name in ("one", "two"):
+        (elsewhere / name).mkdir(parents=True)
+        (elsewhere / name / "file").write_text(name)
+    (elsewhere / "latest").symlink_to("one")
+    project.write("src/a", "1")
+    (project.root / "src/b").symlink_to(elsewhere / "one")
+    (project.root / "src/c").symlink_to(elsewhere / "latest")
+    project.spec("x", noting("src"))
+    built(project)
+    settled(project)
+    (elsewhere / "latest").unlink()
+    (elsewhere / "latest").symlink_to("two")
+    built(project)
+    assert ran(project) == ["s"]
+
+
+def settled(project: Project) -> None:
+    """After one more look there is nothing to do."""
+    ran(project)
+    wait_a_tick(project)
+    built(project)
+    assert "up to date" in built(project).out
+    assert ran(project) == []
+
+
+def wait_a_tick(project: Project) -> None:
+    """Until the clock of the file system tells what is written next from what was written before."""
+    before = max(path.lstat().st_ctime_ns for path in [project.root, *project.root.rglob("*")])
+    while time.time_ns() < before + 2 * TICK_NS:
+        time.sleep(0.01)
