@@ -1,12 +1,13 @@
 """What is read, and only that, makes a target stale; and its name and place count as documented."""
 
 import os
+import re
 import subprocess
 import time
 
 import pytest
 from building import built, ran, steps
-from conftest import Project
+from conftest import COPPICE, Project, environment
 
 from pipeline.edge.files import TICK_NS
 
@@ -338,6 +339,43 @@ def test_of_two_links_to_one_folder_each_counts(project: Project) -> None:
     (elsewhere / "latest").symlink_to("two")
     built(project)
     assert ran(project) == ["s"]
+
+
+# Of root, what lets it read everything; anybody else has no need of that.
+_AS_ANYBODY = ["--inh-caps=-dac_override,-dac_read_search", "--bounding-set=-dac_override,-dac_read_search"]
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o444, 0o111])
+@pytest.mark.parametrize("reads", ["data/", "data/**/*.txt", "data/sub/*.txt", "linked/"])
+def test_a_folder_that_may_not_be_read_is_not_taken_for_an_empty_one(project: Project, reads: str, mode: int) -> None:
+    for name in ("data/a.txt", "data/sub/b.txt", "linked/a.txt"):
+        project.write(name, "1")
+    (project.root / "linked/sub").symlink_to("../data/sub")
+    project.spec("x", noting(reads))
+    (project.root / "data/sub").chmod(mode)
+    try:
+        for words in ([], ["why", "x"], ["plan"]):
+            said = as_anybody(project, *words)
+            assert said.returncode == 1, said
+            assert re.match(r"coppice: (data|linked)/sub(/b.txt)?: Permission denied\n", said.stderr)
+    finally:
+        (project.root / "data/sub").chmod(0o755)
+    assert ran(project) == []
+    built(project)
+    settled(project)
+
+
+def as_anybody(project: Project, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command, run by who may not read what is not meant for him."""
+    prefix = []
+    if os.geteuid() == 0:
+        prefix = ["setpriv", *_AS_ANYBODY]
+        if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
+            pytest.skip("root may read everything, and setpriv cannot take that away here")
+    return subprocess.run(
+        [*prefix, *COPPICE, *words],
+        cwd=project.root, env=environment({}), capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
 
 
 def settled(project: Project) -> None:

@@ -24,7 +24,8 @@ TICK_NS = 50_000_000
 _SKIPPED = {".git", "__pycache__", ".coppice", ".lake"}
 _CHUNK = 1 << 20
 FOLDER = "folder"  # stands where a file has its sha256
-_NOWHERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}  # what is asked of a path that leads to nothing ends so
+# What is asked of a path that leads to nothing ends so.
+_NOWHERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
 _LAST_BUILD = ""  # stands for the folders and patterns of the last build, where a folder or pattern is named
 
 
@@ -71,7 +72,7 @@ class Files:
         """Read until it stays the same for as long as that takes."""
         while True:
             before, seen_at = signature(path), time.time_ns()
-            if before == NOTHING:
+            if before == NOTHING and _is_gone(path):
                 return None
             with suppress(FileNotFoundError):  # gone meanwhile, as an editor's own files go: look again
                 if not S_ISREG(os.stat(path).st_mode):  # a pipe would be waited for without end
@@ -276,6 +277,18 @@ def _looked_at(folder: str) -> tuple[Place | None, int]:
     if not S_ISDIR(stat.st_mode):
         return None, 0
     return (stat.st_dev, stat.st_ino), signed(stat) if stat.st_ctime_ns <= sure_before else 0
+
+
+def _is_gone(path: str) -> bool:
+    try:
+        os.stat(path)
+    except ValueError:  # a NUL in it
+        return True
+    except OSError as error:
+        if error.errno in _NOWHERE:
+            return True
+        raise
+    return False
 
 
 def sha_of(path: str) -> str:
