@@ -378,6 +378,20 @@ def as_anybody(project: Project, *words: str) -> subprocess.CompletedProcess[str
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("leads_to", ["..", "../runs"])
+def test_a_link_to_the_project_does_not_take_its_runs_in(project: Project, leads_to: str) -> None:
+    project.write("src/a", "1")
+    project.write(".git/index", "1")
+    (project.root / "src/round").symlink_to(leads_to)
+    (project.root / "src/git").symlink_to("../.git")
+    project.spec("x", steps("s: {run: 'echo s >> ../ran; : {in}; echo > {out}', reads: [src, '**/a'], writes: a}"))
+    for git in ("1", "2", "3"):
+        project.write(".git/index", git)
+        built(project)
+    assert (project.root.parent / "ran").read_text() == "s\n"
+    settled(project)
+
+
 def settled(project: Project) -> None:
     """After one more look there is nothing to do."""
     ran(project)

@@ -205,21 +205,22 @@ def _walk(path: str) -> Iterator[tuple[str, int | None]]:
 
     A signature is taken before what it stands for is looked at.  What may not be looked at is an error."""
     top, depth, meant = _searched(path)
-    seen: set[Place] = set()
-    todo = [(top, 0)]
+    runs, _ = _looked_at("runs")  # who reads what it is in does not mean it, by whatever way it is reached
+    seen = {runs}
+    todo = [(top, 0, False)]
     while todo:
-        folder, level = todo.pop()
+        folder, level, linked = todo.pop()
         place, before = _looked_at(folder or ".")
-        if place or level:
+        if (level and (place != runs or linked)) or (place and not level):
             yield folder or ".", before
-        if not place or place in seen:  # a link may lead round in a circle
-            continue
+        if not place or (level and (place in seen or (linked and _is_skipped(folder)))):
+            continue  # a link may lead round in a circle
         seen.add(place)
         with suppress(FileNotFoundError, NotADirectoryError):  # gone meanwhile, which changes what it is watched by
             files, links, inner = _inside(folder, meant, depth is None or level < depth)
             yield from ((file, None) for file in files)
             yield from links
-            todo += [(below, level + 1) for below in reversed(inner) if below != "runs"]  # not meant from above
+            todo += [(below, level + 1, is_link) for below, is_link in reversed(inner)]
 
 
 def _searched(path: str) -> tuple[str, int | None, Callable[[str], object]]:
@@ -235,8 +236,8 @@ def _searched(path: str) -> tuple[str, int | None, Callable[[str], object]]:
 
 def _inside(
     folder: str, meant: Callable[[str], object], deeper: bool
-) -> tuple[list[str], list[tuple[str, int]], list[str]]:
-    """As far as it matters: files; links to nothing, with their signatures; folders."""
+) -> tuple[list[str], list[tuple[str, int]], list[tuple[str, bool]]]:
+    """As far as it matters: files; links to nothing, with their signatures; folders, and whether they are links."""
     files, links, inner = [], [], []
     with os.scandir(folder or ".") as entries:
         for found in sorted(entries, key=attrgetter("name")):
@@ -248,7 +249,7 @@ def _inside(
                 if (nothing := _nothing_behind(found)) is not None:
                     links.append((path, nothing))
                 elif found.is_dir():
-                    inner += [path] if entered else []
+                    inner += [(path, found.is_symlink())] if entered else []
                 elif is_meant and found.is_file():
                     files.append(path)
     return files, links, inner
@@ -265,6 +266,10 @@ def _nothing_behind(found: os.DirEntry[str]) -> int | None:
             return NOTHING
         raise
     return None if S_ISREG(stat.st_mode) or S_ISDIR(stat.st_mode) else signed(stat)
+
+
+def _is_skipped(link: str) -> bool:
+    return os.path.basename(os.path.realpath(link)) in _SKIPPED
 
 
 def _looked_at(folder: str) -> tuple[Place | None, int]:
