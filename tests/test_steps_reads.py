@@ -4,12 +4,14 @@ import os
 import re
 import subprocess
 import time
+from contextlib import chdir
 
 import pytest
 from building import built, ran, steps
 from conftest import COPPICE, Project, environment
 
 from pipeline.edge.files import TICK_NS
+from pipeline.edge.noop import up_to_date
 
 
 def noting(reads: str, more: str = "") -> str:
@@ -301,6 +303,31 @@ def test_a_file_that_comes_is_not_missed_by_who_was_fresh_already(
     assert "first" not in ran(project)
     built(project)
     assert ran(project) == ["first"]
+    settled(project)
+
+
+def test_a_file_that_another_build_saw_first_is_not_missed(project: Project) -> None:
+    """Two runs read one folder. Between the look at the one and that at the other, a build of the other came and went,
+    as it may while a killed build is cleared up."""
+    for name in ("data/a.txt", "other"):
+        project.write(name, "1")
+    project.spec(
+        "a",
+        noting("data/").replace("echo s", "echo a") + "  t: {run: ': {in}; echo > {out}', reads: other, writes: t}\n",
+    )
+    project.spec("b", noting("data/*.txt").replace("echo s", "echo b"))
+    built(project)
+    settled(project)
+    project.write("other", "2")
+    with chdir(project.root):
+        assert up_to_date(["a"]) is None  # the look that leads to the build below
+    project.write("data/new.txt", "1")
+    wait_a_tick(project)
+    assert project.coppice("b").returncode == 0
+    assert ran(project) == ["b"]
+    built(project)
+    built(project)
+    assert ran(project) == ["a"]
     settled(project)
 
 
