@@ -1,11 +1,17 @@
 """What is read, and only that, makes a target stale; and its name and place count as documented."""
 
 import os
+import re
 import subprocess
+import time
+from contextlib import chdir
 
 import pytest
 from building import built, ran, steps
-from conftest import Project
+from conftest import COPPICE, Project, environment
+
+from pipeline.edge.files import TICK_NS
+from pipeline.edge.noop import up_to_date
 
 
 def noting(reads: str, more: str = "") -> str:
@@ -237,3 +243,193 @@ def test_files_that_come_and_go_below_a_folder_do_not_end_the_build(project: Pro
     assert "150 targets" in said.stdout
     (project.root / "src/.swp").unlink(missing_ok=True)
     built(project)
+
+
+# A file comes while a build runs: after `first` looked into the folder, and before `last` does, by other words.
+COMING = """
+first: {{run: 'echo first >> ran; cat {{in}} > {{out}} || : a folder', reads: '{first}', writes: first}}
+coming:
+  run: 'mkdir -p $(dirname {new}); echo new > {new}; cp {{in}} {{out}}; sleep 0.2'
+  reads: runs/x/first
+  writes: coming
+last: {{run: 'echo last >> ran; echo > {{out}}', reads: ['{last}', runs/x/coming], writes: last}}
+"""
+WORDS = [
+    ("data/", "data/*.txt", "data/new.txt"),
+    ("data/*.txt", "data/", "data/new.txt"),
+    ("data/*.txt", "data/**/*.txt", "data/new.txt"),
+    ("data/", "data/sub/*.txt", "data/sub/new.txt"),
+    ("data/**/*.txt", "data/sub/", "data/sub/deep/new.txt"),
+    ("data/*/*.txt", "data/sub/", "data/sub/new.txt"),
+    ("data/*/*.txt", "data/*.txt", "data/late/new.txt"),
+    ("data/", "linked/*.txt", "data/sub/new.txt"),
+]
+
+
+@pytest.mark.parametrize(("first", "last", "new"), WORDS)
+def test_a_file_that_comes_between_two_looks_at_a_folder_is_not_missed(
+    project: Project, first: str, last: str, new: str
+) -> None:
+    """The sleep is no race: a folder that changed just now is looked at again whatever was remembered of it."""
+    for name in ("data/a.txt", "data/sub/b.txt"):
+        project.write(name, "1")
+    (project.root / "linked").symlink_to("data/sub")
+    wait_a_tick(project)
+    project.spec("x", steps(COMING.format(first=first, last=last, new=new)))
+    built(project)
+    assert ran(project) == ["first", "last"]
+    built(project)
+    assert "first" in ran(project)
+    settled(project)
+
+
+@pytest.mark.parametrize(("first", "last", "new"), WORDS)
+def test_a_file_that_comes_is_not_missed_by_who_was_fresh_already(
+    project: Project, first: str, last: str, new: str
+) -> None:
+    """`first` is in no doubt when the build starts, and `last` looks into the folder after the file came."""
+    for name in ("data/a.txt", "data/sub/b.txt", "go"):
+        project.write(name, "1")
+    (project.root / "linked").symlink_to("data/sub")
+    wait_a_tick(project)
+    fresh = COMING.replace("runs/x/first\n", "go\n").replace("mkdir", "test $(cat go) = 1 || mkdir")
+    fresh = fresh.replace("echo new", "test $(cat go) = 1 || echo new")
+    project.spec("x", steps(fresh.format(first=first, last=last, new=new)))
+    built(project)
+    settled(project)
+    project.write("go", "2")
+    ran(project)
+    built(project)
+    assert "first" not in ran(project)
+    built(project)
+    assert ran(project) == ["first"]
+    settled(project)
+
+
+def test_a_file_that_another_build_saw_first_is_not_missed(project: Project) -> None:
+    """Two runs read one folder. Between the look at the one and that at the other, a build of the other came and went,
+    as it may while a killed build is cleared up."""
+    for name in ("data/a.txt", "other"):
+        project.write(name, "1")
+    project.spec(
+        "a",
+        noting("data/").replace("echo s", "echo a") + "  t: {run: ': {in}; echo > {out}', reads: other, writes: t}\n",
+    )
+    project.spec("b", noting("data/*.txt").replace("echo s", "echo b"))
+    built(project)
+    settled(project)
+    project.write("other", "2")
+    with chdir(project.root):
+        assert up_to_date(["a"]) is None  # the look that leads to the build below
+    project.write("data/new.txt", "1")
+    wait_a_tick(project)
+    assert project.coppice("b").returncode == 0
+    assert ran(project) == ["b"]
+    built(project)
+    built(project)
+    assert ran(project) == ["a"]
+    settled(project)
+
+
+def test_what_a_link_leads_to_may_come_later(project: Project) -> None:
+    project.write("src/a", "1")
+    elsewhere = project.root.parent / "elsewhere"
+    for name in ("file", "folder"):
+        (project.root / f"src/{name}").symlink_to(elsewhere / name)
+    project.spec("x", noting("src"))
+    built(project)
+    settled(project)
+    (elsewhere / "folder").mkdir(parents=True)
+    (elsewhere / "folder/b").write_text("1")
+    built(project)
+    assert ran(project) == ["s"]
+    (elsewhere / "file").write_text("1")
+    built(project)
+    assert ran(project) == ["s"]
+    settled(project)
+
+
+def test_of_two_links_to_one_folder_each_counts(project: Project) -> None:
+    """Only one of them is looked into, until the other leads elsewhere."""
+    elsewhere = project.root.parent / "elsewhere"
+    for name in ("one", "two"):
+        (elsewhere / name).mkdir(parents=True)
+        (elsewhere / name / "file").write_text(name)
+    (elsewhere / "latest").symlink_to("one")
+    project.write("src/a", "1")
+    (project.root / "src/b").symlink_to(elsewhere / "one")
+    (project.root / "src/c").symlink_to(elsewhere / "latest")
+    project.spec("x", noting("src"))
+    built(project)
+    settled(project)
+    (elsewhere / "latest").unlink()
+    (elsewhere / "latest").symlink_to("two")
+    built(project)
+    assert ran(project) == ["s"]
+
+
+# Of root, what lets it read everything; anybody else has no need of that.
+_AS_ANYBODY = ["--inh-caps=-dac_override,-dac_read_search", "--bounding-set=-dac_override,-dac_read_search"]
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o444, 0o111])
+@pytest.mark.parametrize("reads", ["data/", "data/**/*.txt", "data/sub/*.txt", "linked/"])
+def test_a_folder_that_may_not_be_read_is_not_taken_for_an_empty_one(project: Project, reads: str, mode: int) -> None:
+    for name in ("data/a.txt", "data/sub/b.txt", "linked/a.txt"):
+        project.write(name, "1")
+    (project.root / "linked/sub").symlink_to("../data/sub")
+    project.spec("x", noting(reads))
+    (project.root / "data/sub").chmod(mode)
+    try:
+        for words in ([], ["why", "x"], ["plan"]):
+            said = as_anybody(project, *words)
+            assert said.returncode == 1, said
+            assert re.match(r"coppice: (data|linked)/sub(/b.txt)?: Permission denied\n", said.stderr)
+    finally:
+        (project.root / "data/sub").chmod(0o755)
+    assert ran(project) == []
+    built(project)
+    settled(project)
+
+
+def as_anybody(project: Project, *words: str) -> subprocess.CompletedProcess[str]:
+    """The command, run by who may not read what is not meant for him."""
+    prefix = []
+    if os.geteuid() == 0:
+        prefix = ["setpriv", *_AS_ANYBODY]
+        if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
+            pytest.skip("root may read everything, and setpriv cannot take that away here")
+    return subprocess.run(
+        [*prefix, *COPPICE, *words],
+        cwd=project.root, env=environment({}), capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("leads_to", ["..", "../runs"])
+def test_a_link_to_the_project_does_not_take_its_runs_in(project: Project, leads_to: str) -> None:
+    project.write("src/a", "1")
+    project.write(".git/index", "1")
+    (project.root / "src/round").symlink_to(leads_to)
+    (project.root / "src/git").symlink_to("../.git")
+    project.spec("x", steps("s: {run: 'echo s >> ../ran; : {in}; echo > {out}', reads: [src, '**/a'], writes: a}"))
+    for git in ("1", "2", "3"):
+        project.write(".git/index", git)
+        built(project)
+    assert (project.root.parent / "ran").read_text() == "s\n"
+    settled(project)
+
+
+def settled(project: Project) -> None:
+    """After one more look there is nothing to do."""
+    ran(project)
+    wait_a_tick(project)
+    built(project)
+    assert "up to date" in built(project).out
+    assert ran(project) == []
+
+
+def wait_a_tick(project: Project) -> None:
+    """Until the clock of the file system tells what is written next from what was written before."""
+    before = max(path.lstat().st_ctime_ns for path in [project.root, *project.root.rglob("*")])
+    while time.time_ns() < before + 2 * TICK_NS:
+        time.sleep(0.01)

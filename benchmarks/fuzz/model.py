@@ -11,7 +11,8 @@ from typing import NamedTuple
 VALUES = (1, 2, 3)
 PORTS = ("a", "b", "c")
 SOURCES = ("src/1.txt", "src/2.txt", "src/3.txt", "src/a.txt", "src/b.txt")
-FOLDERS = ("data/", "data/**/*.txt", "data/*.txt")
+FOLDERS = ("data/", "data/**/*.txt", "data/*.txt", "data/sub/", "data/sub/*.txt", "data/*/*.txt")
+KEPT = ("data/keep.txt", "data/sub/keep.txt")  # no folder is ever without a file, and no pattern without a match
 CODE = "steps.py"
 
 
@@ -110,7 +111,7 @@ def _read(rng: Random, axes: tuple[str, ...], above: list[Step], others: list[Ru
     if others and kind < 0.65:
         number = rng.randrange(len(others))
         return Read(step=rng.choice(others[number].steps).name, run=number)
-    if kind < 0.75:
+    if kind < 0.8:
         return Read(rng.choice(FOLDERS))
     return Read(rng.choice((*SOURCES, *(f"src/{{{axis}}}.txt" for axis in axes))))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from hashlib import sha256
@@ -73,11 +72,16 @@ def behind(entry: str, files: Sources) -> list[str]:
         return sorted(path for path in files if path.startswith(entry))
     if "*" not in entry:
         return [entry]
-    deep = "**/" in entry
-    flat = re.sub(r"\*\*/", "", entry)
-    top, pattern = flat.rsplit("/", 1)
-    inside = [path for path in files if path.startswith(f"{top}/") and (deep or path.count("/") == entry.count("/"))]
-    return sorted(path for path in inside if fnmatchcase(path.rsplit("/", 1)[1], pattern))
+    return sorted(path for path in files if _matches(entry.split("/"), path.split("/")))
+
+
+def _matches(pattern: list[str], path: list[str]) -> bool:
+    """Part by part; `**` is any number of folders."""
+    if not pattern or not path:
+        return not pattern and not path
+    if pattern[0] == "**":
+        return any(_matches(pattern[1:], path[at:]) for at in range(len(path)))
+    return fnmatchcase(path[0], pattern[0]) and _matches(pattern[1:], path[1:])
 
 
 def sha(body: bytes) -> str:

@@ -6,14 +6,107 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
+from traceback import print_exc
+from typing import NoReturn
 
+import pipeline
 from benchmarks.fuzz.world import World, until
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 120.0
+_WARM = ("pipeline.build", "pipeline.core", "pipeline.edge", "pipeline.steps", "pipeline.views", "pipeline.spec")
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_COLD = 0.03  # the share of starts that are a Python of their own, as users have it
+
+
+class Forked:
+    """The tool in a fork of this process, which has it imported: a process like any other, without its start.
+
+    As much of `subprocess.Popen` as is asked for here."""
+
+    def __init__(self, words: list[str], root: Path, env: dict[str, str], log: Path) -> None:
+        _warm()
+        self.returncode: int | None = None
+        sys.stdout.flush()
+        sys.stderr.flush()
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # until they mean what they mean to the tool
+        self.pid = os.fork()
+        if not self.pid:
+            _as_the_tool(words, root, env, output)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        os.close(output)
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+    def wait(self, timeout: float) -> int:
+        if not until(lambda: self.poll() is not None, timeout):
+            raise subprocess.TimeoutExpired("a fork", timeout)
+        assert self.returncode is not None
+        return self.returncode
+
+    def kill(self) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+
+def _warm() -> None:
+    """Import what a build may, once."""
+    if "pipeline.build.doit_line" not in sys.modules:
+        for module in walk_packages(pipeline.__path__, "pipeline."):
+            if module.name.startswith(_WARM) and ".lean" not in module.name and not module.name.endswith(".worker"):
+                import_module(module.name)
+
+
+def _as_the_tool(words: list[str], root: Path, env: dict[str, str], output: int) -> NoReturn:
+    """From here on it is `python -m pipeline`; nothing of the fuzz is ever returned to."""
+    code = 1
+    try:
+        os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.close(output)
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - open to the end
+        sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
+        os.chdir(root)
+        os.environ.clear()
+        os.environ.update(env)
+        sys.argv = ["coppice", *words]
+        sys.path = [str(ROOT), *(path for path in sys.path if path not in ("", str(ROOT))), str(root)]
+        code = _ended()
+    finally:
+        os._exit(code)
+
+
+def _ended() -> int:
+    """As in `pipeline/__main__.py`."""
+    from pipeline.cli import main
+
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        code = main()
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else 1
+    except BaseException:  # noqa: BLE001 - it is in the log, and looked for there
+        print_exc()
+        return 1
+    return code
 
 
 class Start:
@@ -27,10 +120,18 @@ class Start:
         self.before = len(world.ran())
         self.log = world.outside / f"log{world.counts['starts']}"
         world.counts["starts"] += 1
+        self.process = self._forked() if world.tool.forks and world.rng.random() >= _COLD else self._opened()
+        world.started.append(self.process)
+
+    def _forked(self) -> Forked:
+        return Forked(self.words, self.world.root, _environment(self.world), self.log)
+
+    def _opened(self) -> subprocess.Popen[bytes]:
         with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(
-                world.tool.command(words), cwd=world.root, env=_environment(world), stdin=subprocess.DEVNULL,
-                stdout=log, stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_hears_signals,  # noqa: PLW1509 - no threads here
+            return subprocess.Popen(
+                self.world.tool.command(self.words), cwd=self.world.root, env=_environment(self.world),
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+                preexec_fn=_hears_signals,  # noqa: PLW1509 - no threads here
             )  # fmt: skip
 
     def ran(self) -> list[str]:
@@ -83,7 +184,7 @@ class Start:
         except subprocess.TimeoutExpired:
             self.world.find("hangs", f"{self.words} after {PATIENCE:g} s")
             self.world.end_all()
-            return self.process.wait()
+            return self.process.wait(PATIENCE)
 
     def _check_answer(self, code: int, codes: tuple[int, ...]) -> None:
         output = self.log.read_text(errors="replace")

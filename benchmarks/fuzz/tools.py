@@ -21,6 +21,7 @@ OF_A_STORE = ("results", "objects", "roots", "damaged", "lock")
 class Coppice:
     name = "coppice"
     answers = True
+    forks = True
 
     def __init__(self) -> None:
         self.memory = Memory()
@@ -86,6 +87,7 @@ class Doit:
 
     name = "doit"
     answers = False
+    forks = False
 
     def __init__(self) -> None:
         self._finished: dict[str, str] = {}

@@ -16,7 +16,7 @@ import psutil
 from benchmarks.fuzz import action, model
 from benchmarks.fuzz.oracle import Truth, snapshot, truths
 
-HANDED_DOWN = {"PWD", "OLDPWD"}
+HANDED_DOWN = (b"PWD=", b"OLDPWD=")
 
 
 class Wrong(NamedTuple):
@@ -24,11 +24,23 @@ class Wrong(NamedTuple):
     what: str
 
 
+class Process(Protocol):
+    """As much as is asked of one, be it a fork or a Python of its own."""
+
+    pid: int
+    returncode: int | None
+
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float) -> int: ...
+    def kill(self) -> None: ...
+
+
 class Tool(Protocol):
     """What is fuzzed: how it is spelled, started, and what it must never do again."""
 
     name: str
     answers: bool  # its exit codes and messages are looked at, too
+    forks: bool  # most starts may be forks of this process
 
     def spell(self, world: World) -> None: ...
     def command(self, words: list[str]) -> list[str]: ...
@@ -50,6 +62,9 @@ class World:
         self.counts: Counter[str] = Counter()
         self.wrong: list[Wrong] = []
         self.stragglers: set[str] = set()
+        self.started: list[Process] = []
+        self.others = {*psutil.pids()}  # there before anything of this project
+        self._known: tuple[model.Project, dict[str, bytes], dict[str, Truth]] | None = None
         self.slowest_end = 0.0
         self.outside.mkdir(parents=True)
         self.project = model.draw(rng, rng.choice(("runs/.store", str(folder / "store"))))
@@ -61,7 +76,7 @@ class World:
         (self.root / "specs").mkdir(parents=True)
         for name in ("action.py", model.CODE):
             shutil.copyfile(action.__file__, self.root / name)
-        for path in (*model.SOURCES, "data/keep.txt", "data/sub/one.txt"):
+        for path in (*model.SOURCES, *model.KEPT, "data/sub/one.txt"):
             self.write(path, f"first of {path}\n".encode())
         self.tool.spell(self)
 
@@ -77,9 +92,11 @@ class World:
         self.tool.spell(self)
 
     def truths(self) -> dict[str, Truth]:
-        now = truths(self.project, snapshot(self.root))
-        self.outputs.update(path for truth in now.values() for path in truth.outputs)
-        return now
+        sources = snapshot(self.root)
+        if self._known is None or self._known[:2] != (self.project, sources):
+            self._known = self.project, sources, truths(self.project, sources)
+            self.outputs.update(path for truth in self._known[2].values() for path in truth.outputs)
+        return self._known[2]
 
     def ran(self) -> list[str]:
         """The marks of all targets whose actions ran, in order."""
@@ -120,15 +137,9 @@ class World:
 
     def processes(self) -> list[psutil.Process]:
         """Those that carry this project's folder in their arguments or environment."""
-        own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
-        return [each for each in psutil.process_iter() if each.pid not in own and self._is_ours(each)]
-
-    def _is_ours(self, process: psutil.Process) -> bool:
-        try:
-            env = {name: value for name, value in process.environ().items() if name not in HANDED_DOWN}
-            return any(str(self.root.parent) in word for word in (*process.cmdline(), *env.values()))
-        except psutil.Error:
-            return False  # ended meanwhile, or another user's
+        folder = os.fsencode(self.root.parent)
+        found = {int(name) for name in os.listdir("/proc") if name.isdecimal()} - self.others
+        return [each for pid in found if any(folder in word for word in _words(pid)) and (each := _process(pid))]
 
     def all_gone(self, within: float = 5.0) -> None:
         started = time.monotonic()
@@ -140,8 +151,27 @@ class World:
         self.slowest_end = max(self.slowest_end, time.monotonic() - started)
 
     def end_all(self) -> None:
+        for start in self.started:
+            start.kill()
         for each in self.processes():
             each.kill()
+
+
+def _words(pid: int) -> list[bytes]:
+    """Its arguments and environment; none of one that ended meanwhile, or of another user's."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as arguments, open(f"/proc/{pid}/environ", "rb") as environment:
+            rest = environment.read().split(b"\0")
+            return [*arguments.read().split(b"\0"), *(word for word in rest if not word.startswith(HANDED_DOWN))]
+    except OSError:
+        return []
+
+
+def _process(pid: int) -> psutil.Process | None:
+    try:
+        return psutil.Process(pid)
+    except psutil.NoSuchProcess:
+        return None
 
 
 def _is_alive(process: psutil.Process) -> bool:
@@ -155,5 +185,5 @@ def _is_alive(process: psutil.Process) -> bool:
 def until(condition: Callable[[], bool], within: float) -> bool:
     deadline = time.monotonic() + within
     while not (met := condition()) and time.monotonic() < deadline:
-        time.sleep(0.002)
+        time.sleep(0.003)
     return met

@@ -86,7 +86,7 @@ def _inside(session: Session, run: str, reason: Reason) -> str:
     if sha256(b"".join(map(entry, old, old.values()))).hexdigest() != reason.old:
         return ""
     files = session.maker.files
-    now = {name: files.content(name) for name in files.watched[reason.where] if not os.path.isdir(name)}
+    now = {name: files.content(name) for name in files.watched[reason.where] if os.path.isfile(name)}
     changes = list(_changes(old, now))
     more = f" and {len(changes) - _SHOWN} more" if len(changes) > _SHOWN else ""
     return ", ".join(changes[:_SHOWN]) + more

@@ -56,6 +56,7 @@ class Session:
     def _files(self) -> Files:
         """What is known from the last builds, and which targets that leaves in doubt."""
         known: dict[str, tuple[int, str]] = {}
+        between: set[str] = set()  # changed after the look at one run, and before another was built and looked at
         for run, plan in self.plans.items():
             loaded = state.load(run)
             if loaded is None:
@@ -64,13 +65,17 @@ class Session:
             seen, more, written = loaded
             changed = {*state.changed(run, seen, written)}
             rows = zip(seen.files, seen.signatures, more.contents, strict=True)
-            known |= {path: (sign, content) for path, sign, content in rows if content and path not in changed}
+            fresh = {path: (sign, content) for path, sign, content in rows if content and path not in changed}
+            between |= {path for path in known.keys() & fresh.keys() if known[path][0] != fresh[path][0]}
+            known |= fresh
             self.watched |= more.watched
             if self._decided_alike(plan, seen):
                 self._doubt(changed, more)
                 self.listed[run] = seen.files[len(plan.sources) + 1 :]
             else:
                 self._doubt_run(run)
+        for path in reached(between, self.watched):
+            self.suspects.update(self.graph.touching(path))
         return Files(known)
 
     @staticmethod

@@ -6,10 +6,12 @@ import errno
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
-from stat import S_ISREG
+from operator import attrgetter
+from stat import S_ISDIR, S_ISREG
+from threading import Lock
 from typing import IO
 
 from pipeline.core.globs import PATTERN, regex
@@ -22,7 +24,13 @@ TICK_NS = 50_000_000
 _SKIPPED = {".git", "__pycache__", ".coppice", ".lake"}
 _CHUNK = 1 << 20
 FOLDER = "folder"  # stands where a file has its sha256
+# What is asked of a path that leads to nothing ends so.
+_NOWHERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
+_LAST_BUILD = ""  # stands for the folders and patterns of the last build, where a folder or pattern is named
 
+
+# The device and the number of a folder: the same by whatever name it is reached.
+Place = tuple[int, int]
 
 # What a rename leaves as it is, and a write does not: time of the last write, number, size.
 Version = tuple[int, int, int]
@@ -39,6 +47,8 @@ class Files:
         self._unsure: set[str] = set()
         self._own: dict[str, int] = {}
         self._groups: dict[str, str | None] = {}  # folders and patterns, as they were first found
+        self._listings: dict[str, dict[str, int]] = {}  # a folder -> its signature as each group found it
+        self._noting = Lock()  # what one thread found is held against what another did, and noted, in one go
         self.watched: dict[str, list[str]] = {}
         self.moved: set[str] = set()  # read twice and found different: what was judged by the first reading is in doubt
 
@@ -62,7 +72,7 @@ class Files:
         """Read until it stays the same for as long as that takes."""
         while True:
             before, seen_at = signature(path), time.time_ns()
-            if before == NOTHING:
+            if before == NOTHING and _is_gone(path):
                 return None
             with suppress(FileNotFoundError):  # gone meanwhile, as an editor's own files go: look again
                 if not S_ISREG(os.stat(path).st_mode):  # a pipe would be waited for without end
@@ -70,38 +80,49 @@ class Files:
                 content, written = sha_of(path), os.stat(path).st_ctime_ns
                 if signature(path) == before:
                     break
-        if self._known.get(path, (0, content))[1] != content:
-            self.moved.add(path)
-        if written > seen_at - TICK_NS:
-            self._unsure.add(path)  # before it is known: another thread must not take it for certain
-            self._known[path] = (before, content)
-        else:
-            self._known[path] = (before, content)
-            self._unsure.discard(path)
+        with self._noting:
+            if self._known.get(path, (0, content))[1] != content:
+                self.moved.add(path)
+            if written > seen_at - TICK_NS:
+                self._unsure.add(path)  # before it is known: another thread must not take it for certain
+                self._known[path] = (before, content)
+            else:
+                self._known[path] = (before, content)
+                self._unsure.discard(path)
         return content
 
     def _content_of_many(self, path: str) -> str | None:
         digest = sha256()
-        watched: list[str] = []
+        behind: dict[str, int | None] = {}
         found = not is_pattern(path)  # an empty folder is something; a pattern without a match is a typo
-        for name, is_file in _walk(path):
-            watched.append(name)
-            if is_file and (inside := self._unchanged(name) or self._read(name)):
+        for name, seen in _walk(path):
+            behind[name] = seen
+            if seen is None and (inside := self._unchanged(name) or self._read(name)):
                 found = True
                 digest.update(entry(name, inside))
-            elif not is_file:
-                self._watch(name)
-        self.watched[path] = watched
-        content = digest.hexdigest() if watched and found else None
-        if self._groups.setdefault(path, content) != content:
-            self.moved.add(path)
+        content = digest.hexdigest() if behind and found else None
+        with self._noting:  # all of one listing, or of a later one: never some of each
+            self.watched[path] = [*behind]
+            for name, seen in behind.items():
+                if seen is not None:
+                    self._watch(name, path, seen)
+            if self._groups.setdefault(path, content) != content:
+                self.moved.add(path)
         return content
 
-    def _watch(self, folder: str) -> None:
-        """A file that appears or goes changes the signature of its folder."""
-        self._known[folder] = (signature(folder), FOLDER)
-        young = os.stat(folder).st_ctime_ns > time.time_ns() - TICK_NS
-        (self._unsure.add if young else self._unsure.discard)(folder)
+    def _watch(self, folder: str, group: str, seen: int) -> None:
+        """A file that appears or goes changes the signature of its folder.  What was listed for one group says nothing
+        of what another found there earlier, so each has its own."""
+        before = self._known.get(folder)
+        if before is not None and before[1] != FOLDER:
+            self.moved.add(folder)  # it was a file
+            before = None
+        self._listings.setdefault(folder, {_LAST_BUILD: before[0]} if before else {})[group] = seen
+        self._known[folder] = (seen, FOLDER)
+
+    def _disputed(self) -> set[str]:
+        """Folders that changed between two looks: no signature of theirs is right for all that rests on them."""
+        return {folder for folder, found in self._listings.items() if len({*found.values()}) > 1}
 
     def marks(self, contents: Mapping[str, str | None]) -> dict[str, Mark]:
         """What to compare with later, of inputs whose contents were just asked for."""
@@ -141,7 +162,7 @@ class Files:
     def remembered(self, paths: Sequence[str]) -> tuple[list[int], list[str]]:
         """Signatures and contents; 0 never matches, so what is not certain is read again."""
         latest = time.time_ns() - TICK_NS
-        unsure = self._unsure | {path for path, written in self._own.items() if written >= latest}
+        unsure = self._unsure | {path for path, written in self._own.items() if written >= latest} | self._disputed()
         known, nothing = self._known, (0, "")
         rows = [known.get(path, nothing) for path in paths]
         signatures = [0 if path in unsure else row[0] for path, row in zip(paths, rows, strict=True)]
@@ -166,12 +187,12 @@ def matches(path: str) -> list[str]:
     """The files a pattern stands for; a file or a folder stands for itself."""
     if not is_pattern(path):
         return [path]
-    return [name for name, is_file in _walk(path) if is_file]
+    return [name for name, seen in _walk(path) if seen is None]
 
 
 def files_behind(path: str) -> list[str]:
     """The files in a folder, or that match a pattern; a file stands for itself."""
-    return [name for name, is_file in _walk(path) if is_file] if os.path.isdir(path) or is_pattern(path) else [path]
+    return [name for name, seen in _walk(path) if seen is None] if os.path.isdir(path) or is_pattern(path) else [path]
 
 
 def matched(ports: Ports) -> dict[str, list[str]]:
@@ -179,29 +200,100 @@ def matched(ports: Ports) -> dict[str, list[str]]:
     return {port: [match for path in group for match in matches(path)] for port, group in ports}
 
 
-def _walk(path: str) -> Iterator[tuple[str, bool]]:
-    """Folders (False) to watch and files (True) meant, in a fixed order."""
+def _walk(path: str) -> Iterator[tuple[str, int | None]]:
+    """In a fixed order: files meant (None); folders, and links to nothing, with the signatures to watch them by.
+
+    A signature is taken before what it stands for is looked at.  What may not be looked at is an error."""
+    top, depth, meant = _searched(path)
+    runs, _ = _looked_at("runs")  # who reads what it is in does not mean it, by whatever way it is reached
+    seen = {runs}
+    todo = [(top, 0, False)]
+    while todo:
+        folder, level, linked = todo.pop()
+        place, before = _looked_at(folder or ".")
+        if (level and (place != runs or linked)) or (place and not level):
+            yield folder or ".", before
+        if not place or (level and (place in seen or (linked and _is_skipped(folder)))):
+            continue  # a link may lead round in a circle
+        seen.add(place)
+        with suppress(FileNotFoundError, NotADirectoryError):  # gone meanwhile, which changes what it is watched by
+            files, links, inner = _inside(folder, meant, depth is None or level < depth)
+            yield from ((file, None) for file in files)
+            yield from links
+            todo += [(below, level + 1, is_link) for below, is_link in reversed(inner)]
+
+
+def _searched(path: str) -> tuple[str, int | None, Callable[[str], object]]:
+    """The folder to start from, how many levels below it to look into (None for all), and which files are meant."""
     match = PATTERN.search(path) if is_pattern(path) else None
-    top = os.path.dirname(path[: match.start()]) if match else path.rstrip("/") or "/"
+    top = os.path.normpath(os.path.dirname(path[: match.start()]) if match else path)
     top = "" if top == "." else top
-    wanted = re.compile(regex(path)) if match else None
-    depth = None if not match or "**" in path else path.count("/") - (top.count("/") + 1 if top else 0)
-    seen: set[str] = set()
-    for folder, inner, names in os.walk(top or ".", followlinks=True):
-        if (real := os.path.realpath(folder)) in seen:  # a link may lead round in a circle
-            inner.clear()
-            continue
-        seen.add(real)
-        here = os.path.relpath(folder, top or ".")
-        level = 0 if here == "." else here.count(os.sep) + 1
-        skipped = _SKIPPED if level or top else {*_SKIPPED, "runs"}  # a pattern above runs/ does not mean what is in it
-        inner[:] = sorted(n for n in inner if n not in skipped) if depth is None or level < depth else []
-        clean = os.path.normpath(folder) if top else ("" if here == "." else here)
-        yield clean or ".", False
-        for name in sorted(names):
-            file = f"{clean}/{name}" if clean else name
-            if (wanted is None or wanted.fullmatch(file)) and os.path.isfile(file):
-                yield file, True
+    if not match:
+        return top, None, bool  # every file has a name
+    depth = None if "**" in path else path.count("/") - (top.count("/") + 1 if top else 0)
+    return top, depth, re.compile(regex(path)).fullmatch
+
+
+def _inside(
+    folder: str, meant: Callable[[str], object], deeper: bool
+) -> tuple[list[str], list[tuple[str, int]], list[tuple[str, bool]]]:
+    """As far as it matters: files; links to nothing, with their signatures; folders, and whether they are links."""
+    files, links, inner = [], [], []
+    with os.scandir(folder or ".") as entries:
+        for found in sorted(entries, key=attrgetter("name")):
+            path = os.path.join(folder, found.name)
+            entered = deeper and found.name not in _SKIPPED
+            if not (is_meant := meant(path)) and not entered:
+                continue
+            with suppress(FileNotFoundError):
+                if (nothing := _nothing_behind(found)) is not None:
+                    links.append((path, nothing))
+                elif found.is_dir():
+                    inner += [(path, found.is_symlink())] if entered else []
+                elif is_meant and found.is_file():
+                    files.append(path)
+    return files, links, inner
+
+
+def _nothing_behind(found: os.DirEntry[str]) -> int | None:
+    """The signature of a link to neither file nor folder: one may come there, and leave no trace where the link is."""
+    if not found.is_symlink():
+        return None
+    try:
+        stat = found.stat()
+    except OSError as error:
+        if error.errno in _NOWHERE:
+            return NOTHING
+        raise
+    return None if S_ISREG(stat.st_mode) or S_ISDIR(stat.st_mode) else signed(stat)
+
+
+def _is_skipped(link: str) -> bool:
+    return os.path.basename(os.path.realpath(link)) in _SKIPPED
+
+
+def _looked_at(folder: str) -> tuple[Place | None, int]:
+    """Where it is, by whatever name, and its signature: 0, which never matches, where it may change and keep it."""
+    sure_before = time.time_ns() - TICK_NS
+    try:
+        stat = os.stat(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return None, 0
+    if not S_ISDIR(stat.st_mode):
+        return None, 0
+    return (stat.st_dev, stat.st_ino), signed(stat) if stat.st_ctime_ns <= sure_before else 0
+
+
+def _is_gone(path: str) -> bool:
+    try:
+        os.stat(path)
+    except ValueError:  # a NUL in it
+        return True
+    except OSError as error:
+        if error.errno in _NOWHERE:
+            return True
+        raise
+    return False
 
 
 def sha_of(path: str) -> str:
