@@ -20,8 +20,8 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from pipeline.edge.lean import process
-from pipeline.edge.lean.model import (
+from pipeline.goals.bank import Goal, read_bank
+from pipeline.lean.model import (
     HEARTBEATS,
     Lean,
     LeanStartError,
@@ -32,13 +32,12 @@ from pipeline.edge.lean.model import (
     TacticState,
     Theorem,
 )
-from pipeline.edge.lean.pool import Pool
-from pipeline.edge.lean.toolchain import ready
-from pipeline.edge.process import Processes
-from pipeline.goals.bank import read_bank
-from pipeline.goals.model import Goal
+from pipeline.lean.repl import process
+from pipeline.lean.repl.pool import Pool
+from pipeline.lean.toolchain.wasm import ready_toolchain
+from pipeline.machine.process import Processes
 from pipeline.proof.workers import micro
-from pipeline.proof.workers.search import Options
+from pipeline.proof.workers.best_first import SearchOptions
 from pipeline.tactics import moves
 
 PORTFOLIO = ("rfl", "omega", "simp_all", "grind", "decide")
@@ -139,9 +138,9 @@ def portfolio(goal: Goal, lean: Lean) -> str:
     return ""
 
 
-def searched(goal: Goal, lean: Lean, meter: Metered, seconds: float, options: Options, first: str) -> Row:
+def searched(goal: Goal, lean: Lean, meter: Metered, seconds: float, options: SearchOptions, first: str) -> Row:
     begun = time.monotonic()
-    result = micro.prove(goal, seconds, lean, options, clock=meter.seconds)
+    result = micro.prove_goal(goal, seconds, lean, options, clock=meter.seconds)
     wall = time.monotonic() - begun
     wrong = lean.check(theorem(goal), result.tactics) if result.success else None
     error = f"{wrong.kind}: {wrong.error}" if wrong else result.error
@@ -166,7 +165,7 @@ def theorem(goal: Goal) -> Theorem:
 def work(asked: argparse.Namespace, goals: Any, rows: Any) -> None:
     """One Lean, for goal after goal."""
     meter = Metered()
-    pool = Pool(ready().command(Path(process.__file__).with_name("Repl.lean")), meter)
+    pool = Pool(ready_toolchain().command(Path(process.__file__).with_name("Repl.lean")), meter)
     try:
         for goal in iter(goals.get, None):
             rows.put(measured(goal, Patient(pool, meter), meter, asked))
@@ -220,7 +219,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="ids, or parts of them")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
-    asked.options = Options(frozenset(asked.families.split(",")))
+    asked.options = SearchOptions(frozenset(asked.families.split(",")))
     return asked
 
 

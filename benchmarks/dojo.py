@@ -23,9 +23,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from pipeline.edge.lean.model import ProofFinished, TacticState, Theorem
-from pipeline.edge.lean.pool import Pool
-from pipeline.edge.process import Processes
+from pipeline.lean.model import ProofFinished, TacticState, Theorem
+from pipeline.lean.repl.pool import Pool
+from pipeline.machine.process import Processes
 from tests import lake_stand_in, lean_repositories, lean_traces, leaning
 
 STATEMENT = "∀ a b c : Nat, ∀ p q : Prop, p ∧ q → a < b → b < c → (q ∧ p) ∧ a + 0 + 1 < c + 0"

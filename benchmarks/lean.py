@@ -23,12 +23,12 @@ import psutil
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.report import machine
-from pipeline.edge.lean import process
-from pipeline.edge.lean.model import LeanError, Session, TacticState, Theorem
-from pipeline.edge.lean.pool import Pool
-from pipeline.edge.lean.process import Command
-from pipeline.edge.lean.toolchain import ready
-from pipeline.edge.process import Processes
+from pipeline.lean.model import LeanError, Session, TacticState, Theorem
+from pipeline.lean.repl import process
+from pipeline.lean.repl.pool import Pool
+from pipeline.lean.repl.process import LeanCommand
+from pipeline.lean.toolchain.wasm import ready_toolchain
+from pipeline.machine.process import Processes
 
 REPL = Path(process.__file__).with_name("Repl.lean")
 SWAP = Theorem("swap", "∀ p q : Prop, p ∧ q → q ∧ p")
@@ -45,12 +45,12 @@ TARGETS = {"session_per_second": 1500.0, "ratio_to_raw": 0.9, "two_processes": 1
 LIMITS = {"start_s": 6.0, "rss_mb": 1024.0}
 
 
-def command(processes: Processes) -> Command:
-    found = ready().command(REPL)
+def command(processes: Processes) -> LeanCommand:
+    found = ready_toolchain().command(REPL)
     return replace(found, env=processes.environment("benchmark", found.env, ())[0])
 
 
-def started(how: Command, processes: Processes) -> dict[str, float]:
+def started(how: LeanCommand, processes: Processes) -> dict[str, float]:
     """From nothing to the first answer of a tactic."""
     with closing(Pool(how, processes)) as pool:
         begun = time.perf_counter()
@@ -197,7 +197,7 @@ def main() -> None:
         found["target"] = {**TARGETS, **LIMITS}
         found["reached"] = {name: found[name] >= least for name, least in TARGETS.items()}
         found["reached"] |= {name: found[name] <= most for name, most in LIMITS.items()}
-        about = machine({"lean": ready().version}, Path(folder), 0.0)
+        about = machine({"lean": ready_toolchain().version}, Path(folder), 0.0)
     print(table(found), file=sys.stderr)
     print(json.dumps({"machine": about, "command": sys.argv[1:], **found}, indent=1))
 

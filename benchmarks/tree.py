@@ -60,9 +60,9 @@ done
 """
 BARE = """
 import sys
-from pipeline.edge.git.repository import root_of
-from pipeline.edge.git.worktrees import Worktrees
-from pipeline.edge.process import Processes
+from pipeline.git.repository import root_of
+from pipeline.git.worktrees import Worktrees
+from pipeline.machine.process import Processes
 root = root_of("repo", "bare")
 trees = Worktrees(root.repo, "runs/bare/cand")
 processes = Processes(["bare"])

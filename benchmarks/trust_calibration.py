@@ -16,8 +16,8 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np
 
-from pipeline.trust.calibration import Cell, Rule, Share, measured, powered
-from pipeline.trust.surrogates import Noise, fit
+from pipeline.trust.calibration import Cell, Rule, Share, measure_promotions, with_power
+from pipeline.trust.surrogates import Noise, fit_noise
 
 ALPHA, IDEAS, SEEDS, EVALUATIONS = 0.05, 7, 6, 7
 EFFECT = 3.0  # true standard errors
@@ -68,14 +68,14 @@ class Told(NamedTuple):
 
 
 def calibrated(noises: list[Noise], rule: Rule, blocks: int, effect: float, depths: int) -> Told:
-    cells = [measured(noise, rule, IDEAS, blocks, depths, i) for i, noise in enumerate(noises)]
+    cells = [measure_promotions(noise, rule, IDEAS, blocks, depths, i) for i, noise in enumerate(noises)]
     power = [powered_at(*pair, rule, effect, depths // 4, i) for i, pair in enumerate(zip(cells, noises, strict=True))]
     broken = sum(cell.passed.interval[0] > ALPHA for cell in cells)
     return Told([cell.passed.rate for cell in cells], power, Share(broken, len(cells)))
 
 
 def powered_at(cell: Cell, noise: Noise, rule: Rule, effect: float, depths: int, seed: int) -> float:
-    return powered(cell, noise, rule, [effect], depths, seed).power[0].passed.rate
+    return with_power(cell, noise, rule, [effect], depths, seed).power[0].passed.rate
 
 
 def row(name: str, source: str, blocks: int, baselines: int, depths: int) -> tuple[list[str], float]:
@@ -89,7 +89,7 @@ def row(name: str, source: str, blocks: int, baselines: int, depths: int) -> tup
         drawn = process.states(rng, baselines, SEEDS, blocks)
     else:
         drawn = process.deltas(rng, baselines, EVALUATIONS, blocks)
-    noises = [noise for rows in drawn if (noise := fit(rows, states=source == "seeds"))]
+    noises = [noise for rows in drawn if (noise := fit_noise(rows, states=source == "seeds"))]
     told = calibrated(noises, rule, blocks, effect, depths)
     cells = [name, source, str(blocks), shown(true[0]), average(told.false), f"{100 * true[1].rate:.0f}"]
     off = 100 * abs(float(np.mean(told.false)) - true[0].rate)

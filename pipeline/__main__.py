@@ -1,4 +1,4 @@
-"""`python -m pipeline` is `coppice`."""
+"""`python -m pipeline`, which is `coppice`."""
 
 import os
 import sys

@@ -1,4 +1,6 @@
-"""The console command.  Decides "nothing to do" before anything is imported that is not built in."""
+"""The console command: decides "nothing to do" before anything is imported that is not built in.
+
+bin/coppice calls `noop` first, without site-packages; the rest of the package is imported by `main` alone."""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import sys
 
 def noop(words: list[str]) -> bool:
     """True when this was a plain build of whole runs and all is up to date, which is then said."""
-    from pipeline.edge.noop import up_to_date
+    from pipeline.store.noop import up_to_date
 
     words = words[1:] if words[:1] == ["run"] else words
     if "-n" in words[:-1]:  # how many at once makes no difference when there is nothing to do
@@ -30,6 +32,6 @@ def main() -> int:
     words = sys.argv[1:]
     if noop(words):
         return 0
-    from pipeline.build.main import main as full
+    from pipeline.commands.main import main as full
 
     return full(words)

@@ -1,4 +1,4 @@
-"""All that a project's dodo.py needs: `from pipeline.dodo import DOIT_CONFIG, task_runs`."""
+"""What a project's dodo.py imports: `from pipeline.dodo import DOIT_CONFIG, task_runs`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def task_runs() -> NoReturn:
     )
 
 
-def unseen(namespace: Mapping[str, object]) -> list[str]:
+def foreign_tasks(namespace: Mapping[str, object]) -> list[str]:
     """Tasks that a dodo.py has beside ours: our commands build what is in specs/, and nothing else."""
     from doit import task_params
 

@@ -1,4 +1,4 @@
-"""How a mistake in the input is put into words.  Light: every command imports it."""
+"""Exceptions for wrong input, and the words of their messages.  Light: every command imports it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class SpecError(Exception):
     """The input is wrong, not the tool: shown as one line, exit code 2."""
 
 
-class Locked(Exception):
+class RunLocked(Exception):
     """Another process builds the run; the message says which."""
 
 
@@ -30,11 +30,11 @@ def writing(path: str) -> Iterator[None]:
         raise
 
 
-def clipped(text: str) -> str:
+def cut_text(text: str) -> str:
     return text if len(text) <= 120 else f"{text[:117]}…"
 
 
-def instead(name: str, allowed: Iterable[str], listed: Iterable[str] | None = None) -> str:
+def did_you_mean(name: str, allowed: Iterable[str], listed: Iterable[str] | None = None) -> str:
     """What would be right, for a message: the closest, or if none is close, all of them, or what is to be `listed`."""
     from difflib import get_close_matches
 

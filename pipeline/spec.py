@@ -1,4 +1,7 @@
-"""YAML with positions: every mistake is one message that says file:line, what is wrong and what would be right."""
+"""YAML with positions: every mistake is one message that says file:line, what is wrong and what would be right.
+
+Does no I/O: `parse` gets the text.  An Item is a place in the document: it reads the value there, or says what is
+wrong with it."""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from pipeline.errors import SpecError, clipped, instead
+from pipeline.errors import SpecError, cut_text, did_you_mean
 
 _PLAIN = yaml.SafeLoader("")
 _STR, _INT, _NULL, _MERGE = (f"tag:yaml.org,2002:{name}" for name in ("str", "int", "null", "merge"))
@@ -86,7 +89,7 @@ class Item:
             if key.tag == _MERGE:
                 Item(self.file, key).wrong(f"{what}: merge keys (<<) are not supported; write the keys out")
             if key.value in seen:
-                Item(self.file, key).wrong(f"{what}: '{clipped(key.value)}' is given twice")
+                Item(self.file, key).wrong(f"{what}: '{cut_text(key.value)}' is given twice")
             seen.add(key.value)
             yield key.value, Item(self.file, value)
 
@@ -97,7 +100,7 @@ class Item:
         for name, value in self.pairs(what):
             if name not in allowed:
                 key = next(k for k, _ in self.node.value if k.value == name)
-                Item(self.file, key).wrong(f"{what}: unknown key '{clipped(name)}'{instead(name, allowed)}")
+                Item(self.file, key).wrong(f"{what}: unknown key '{cut_text(name)}'{did_you_mean(name, allowed)}")
             found[name] = value
         for name in required:
             if name not in found:
@@ -142,7 +145,7 @@ class Item:
             written = self.node.value
             return f'; if the word is meant: "{written}"' if written else '; an empty text is ""'
         if self.is_bare_name:
-            return f'; in quotes it is text: "{{{clipped(self.node.value[0][0].value)}}}"'
+            return f'; in quotes it is text: "{{{cut_text(self.node.value[0][0].value)}}}"'
         flow = isinstance(self.node, yaml.CollectionNode) and self.node.flow_style
         return "; text that starts with { or [ must be in quotes" if flow else ""
 
@@ -189,7 +192,7 @@ class Item:
             return "a mapping"
         if self.is_list:
             return "a list"
-        return "nothing" if self.is_null else f"'{clipped(self.node.value)}'"
+        return "nothing" if self.is_null else f"'{cut_text(self.node.value)}'"
 
 
 def parse(text: bytes, file: str) -> Item:
@@ -267,7 +270,7 @@ def _check_nodes(node: yaml.Node, file: str) -> None:
         if id(node) in open_nodes:
             item.wrong("an alias inside what it stands for; it has no end")
         if not node.tag.startswith("tag:yaml.org,2002:") or node.tag.startswith("tag:yaml.org,2002:python"):
-            item.wrong(f"tag '{clipped(node.tag)}' is not known here; leave it out")
+            item.wrong(f"tag '{cut_text(node.tag)}' is not known here; leave it out")
         if isinstance(node, yaml.ScalarNode):
             return 1
         open_nodes.add(id(node))

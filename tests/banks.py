@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from conftest import ROOT
 
-from pipeline.goals.bank import read_bank
-from pipeline.goals.model import Goal
+from pipeline.goals.bank import Goal, read_bank
 
 BANK = read_bank((ROOT / "bench/bank.jsonl").read_bytes())
 PROOFS = (ROOT / "tests/bank_proofs.lean").read_text(encoding="utf-8")

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import pytest
 from hypothesis import settings
 
-from pipeline.build.main import main
-from pipeline.edge.process import Processes
+from pipeline.commands.main import main
+from pipeline.machine.process import Processes
 
 ROOT = Path(__file__).parent.parent
 settings.register_profile("laws", deadline=None)  # a busy machine breaks none

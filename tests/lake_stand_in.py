@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from pipeline.edge.lean.model import Lean, LeanError, LeanStartError, ProofFinished, TacticState, Theorem
-from pipeline.edge.lean.pool import Pool
+from pipeline.lean.model import Lean, LeanError, LeanStartError, ProofFinished, TacticState, Theorem
+from pipeline.lean.repl.pool import Pool
 from tests import leaning
 
 FURTHER = "LAKE_STAND_IN_AXIOMS"  # names that it says every theorem rests on, too

@@ -9,32 +9,33 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pipeline.edge.lean import native, process
-from pipeline.edge.lean.process import Command, Repl
-from pipeline.edge.lean.toolchain import ready
-from pipeline.edge.process import Processes
+from pipeline.lean.repl import process
+from pipeline.lean.repl.process import LeanCommand, Repl
+from pipeline.lean.toolchain import native
+from pipeline.lean.toolchain.wasm import ready_toolchain
+from pipeline.machine.process import Processes
 
 REPL = Path(process.__file__).with_name("Repl.lean")
 
 
-def command() -> Command:
-    return ready().command(REPL)
+def command() -> LeanCommand:
+    return ready_toolchain().command(REPL)
 
 
-def importing(folder: Path, modules: Mapping[str, str]) -> Command:
+def importing(folder: Path, modules: Mapping[str, str]) -> LeanCommand:
     """One that has imported these modules: their texts are compiled in the folder."""
-    toolchain = ready()
+    toolchain = ready_toolchain()
     for name, text in modules.items():
         (folder / f"{name}.lean").write_text(text)
         argv = [*toolchain.lean, f"--root={folder}", "-o", str(folder / f"{name}.olean"), str(folder / f"{name}.lean")]
         subprocess.run(argv, env=toolchain.environment, cwd=folder, check=True, capture_output=True)
-    (folder / "Main.lean").write_text(native.importing(REPL.read_text(), modules))
+    (folder / "Main.lean").write_text(native.with_imports(REPL.read_text(), modules))
     placed = toolchain.command(folder / "Main.lean")
     return replace(placed, env={"LEAN_PATH": f"{placed.env['LEAN_PATH']}:{folder}"})
 
 
 @contextmanager
-def started(how: Command | None = None) -> Iterator[Repl]:
+def started(how: LeanCommand | None = None) -> Iterator[Repl]:
     """A process of it, to which one speaks the protocol itself."""
     with closing(Processes(["lean"])) as processes:
         repl = Repl(how or command(), processes)
@@ -47,7 +48,7 @@ def started(how: Command | None = None) -> Iterator[Repl]:
 
 def says(file: Path) -> str:
     """Of a whole file: its messages, and how Lean ended."""
-    toolchain = ready()
+    toolchain = ready_toolchain()
     how: dict[str, Any] = {"env": toolchain.environment, "cwd": file.parent, "capture_output": True, "text": True}
     done = subprocess.run([*toolchain.lean, file.name], check=False, **how)
     return "\n".join(line for line in [*done.stdout.splitlines(), f"exit {done.returncode}"] if "DEBUG" not in line)

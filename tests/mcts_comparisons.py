@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from pipeline.mcts.comparison.comparing import Run
+from pipeline.mcts.report.compare import ComparedRun
 
 Record = dict[str, Any]
 
@@ -21,7 +21,7 @@ SCENARIOS: dict[str, Record] = {
 BUDGET = {"iterations": 200, "calls": 400}
 SHARED = {"selection": "puct", "explore": 1.5, "priors": "moves"}
 LEAN = {"backend": "wasm", "version": "4.28.0"}
-RUN = Run(BUDGET, SHARED, LEAN, "bench/bank.jsonl")
+RUN = ComparedRun(BUDGET, SHARED, LEAN, "bench/bank.jsonl")
 GOALS = [f"goal_{number}" for number in range(12)]
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from mcts_worlds import World
 
-from pipeline.edge.lean.model import (
+from pipeline.lean.model import (
     HEARTBEATS,
     Interrupted,
     LeanCrash,
@@ -22,9 +22,9 @@ from pipeline.edge.lean.model import (
     TacticState,
     Theorem,
 )
-from pipeline.mcts.priors import Proposal
-from pipeline.mcts.trying import Guide
-from pipeline.tactics.goal import PrintedGoal
+from pipeline.mcts.search.evaluator import Guide
+from pipeline.mcts.search.guides import Proposal
+from pipeline.tactics.text.goal import PrintedGoal
 
 BOUND = 30.0  # seconds after which a test that hangs fails
 GOAL = Theorem("t", "that")

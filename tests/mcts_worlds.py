@@ -7,28 +7,27 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from pipeline.mcts.distributed import Team
-from pipeline.mcts.expanding import carried_out
-from pipeline.mcts.interventions import Interventions
-from pipeline.mcts.journal import REAL_TIME, VIRTUAL_TIME, Journalled, first_line
-from pipeline.mcts.model import (
+from pipeline.mcts.search.agents import UNOBSERVED, VIRTUAL_LOSS, Interventions, Steering
+from pipeline.mcts.search.distributed import Team
+from pipeline.mcts.search.evaluator import carry_out
+from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME, SearchJournal, first_line
+from pipeline.mcts.search.records import (
     EXPLORE,
     MINIMUM,
     PRODUCT,
     PUCT,
     UCT,
-    Attempt,
     Budget,
     Expand,
+    ExpandOutcome,
     Expansion,
     Maths,
-    Move,
-    Outcome,
-    Rules,
+    SearchRules,
     Subgoal,
+    TacticAttempt,
+    WeightedMove,
 )
-from pipeline.mcts.steering import UNOBSERVED, VIRTUAL_LOSS, Steering
-from pipeline.mcts.tree import Tree
+from pipeline.mcts.search.tree import SearchTree
 
 ENOUGH = 600
 
@@ -43,8 +42,8 @@ class World(NamedTuple):
     priors: Mapping[str, float] = {}
     told: frozenset[str] = frozenset()
 
-    def moves(self, goal: str) -> tuple[Move, ...]:
-        return tuple(Move(tactic, self.priors.get(tactic, 1.0)) for tactic in self.table[goal])
+    def moves(self, goal: str) -> tuple[WeightedMove, ...]:
+        return tuple(WeightedMove(tactic, self.priors.get(tactic, 1.0)) for tactic in self.table[goal])
 
     def subgoal(self, goal: str) -> Subgoal:
         return Subgoal(goal, "", self.values.get(goal, 0.5), self.moves(goal) if goal in self.told else None)
@@ -53,16 +52,16 @@ class World(NamedTuple):
     def root(self) -> Subgoal:
         return self.subgoal(next(iter(self.table)))
 
-    def answer(self, tree: Tree, expand: Expand, units: float = 1.0) -> Outcome:
+    def answer(self, tree: SearchTree, expand: Expand, units: float = 1.0) -> ExpandOutcome:
         goal = tree.nodes[expand.node].key
-        outcome = carried_out(expand, lambda asked: self.moves(goal), lambda asked, tactic: self.attempt(goal, tactic))
+        outcome = carry_out(expand, lambda asked: self.moves(goal), lambda asked, tactic: self.attempt(goal, tactic))
         return outcome._replace(units=units)
 
-    def attempt(self, goal: str, tactic: str) -> Attempt:
+    def attempt(self, goal: str, tactic: str) -> TacticAttempt:
         left = self.table[goal][tactic]
         if left is None:
-            return Attempt(tactic, error="tactic")
-        return Attempt(tactic, tuple(self.subgoal(each) for each in left))
+            return TacticAttempt(tactic, error="tactic")
+        return TacticAttempt(tactic, tuple(self.subgoal(each) for each in left))
 
     def provable(self) -> set[str]:
         """By going through the table until nothing is new."""
@@ -77,7 +76,7 @@ class World(NamedTuple):
         return any(left is not None and set(left) <= known for left in self.table[goal].values())
 
 
-def known(world: World, tree: Tree) -> World:
+def known(world: World, tree: SearchTree) -> World:
     """What of a world a search has found out."""
     opened = {node.key: node for node in tree.nodes}
     tried = {
@@ -113,8 +112,8 @@ def maths(draw: st.DrawFn) -> Maths:
 expansions = st.builds(Expansion, st.sampled_from(["first-success", "all-successes"]), st.integers(1, 3))
 
 
-def rules(iterations: int = ENOUGH, calls: int | None = None, **how: Any) -> Rules:
-    return Rules(Budget(iterations, calls), **how)
+def rules(iterations: int = ENOUGH, calls: int | None = None, **how: Any) -> SearchRules:
+    return SearchRules(Budget(iterations, calls), **how)
 
 
 def teams(iterations: int = ENOUGH) -> st.SearchStrategy[Team]:
@@ -128,29 +127,29 @@ def teams(iterations: int = ENOUGH) -> st.SearchStrategy[Team]:
         path_bias=st.sampled_from([0.0, 0.2]),
         refresh=st.sampled_from([1, 3]),
     )
-    by = st.builds(Rules, st.just(Budget(iterations)), maths(), expansions)
+    by = st.builds(SearchRules, st.just(Budget(iterations)), maths(), expansions)
     return st.builds(Team, by, steerings, st.just(Interventions()))
 
 
 class Played(NamedTuple):
-    journalled: Journalled
+    journalled: SearchJournal
     lines: list[str]
     trace: list[dict[str, Any]]
 
     @property
-    def tree(self) -> Tree:
+    def tree(self) -> SearchTree:
         return self.journalled.policy.tree
 
 
-def begun(world: World, by: Rules | Team, time: str = VIRTUAL_TIME) -> Played:
+def begun(world: World, by: SearchRules | Team, time: str = VIRTUAL_TIME) -> Played:
     lines: list[str] = []
     trace: list[dict[str, Any]] = []
-    journalled = Journalled(first_line(by, world.root, time), lines.append, lambda told: trace.append(dict(told)))
+    journalled = SearchJournal(first_line(by, world.root, time), lines.append, lambda told: trace.append(dict(told)))
     return Played(journalled, lines, trace)
 
 
 def played(
-    world: World, by: Rules | Team, rng: Random | None = None, time: str = VIRTUAL_TIME, units: int | None = None
+    world: World, by: SearchRules | Team, rng: Random | None = None, time: str = VIRTUAL_TIME, units: int | None = None
 ) -> Played:
     """To its end.  Answers come in an order that `rng` draws; how long each took, `units` and the iteration decide."""
     run = begun(world, by, time)
@@ -158,7 +157,9 @@ def played(
     return run
 
 
-def carry_on(world: World, journalled: Journalled, asked: list[Expand], rng: Random, units: int | None = None) -> None:
+def carry_on(
+    world: World, journalled: SearchJournal, asked: list[Expand], rng: Random, units: int | None = None
+) -> None:
     for _ in range(100_000):
         while expand := journalled.ask():
             asked.append(expand)
@@ -176,7 +177,7 @@ def took(expand: Expand, units: int | None) -> float:
     return 1.0 if units is None else 1.0 + (expand.iteration * 7919) % units
 
 
-def team(world_rules: Rules, agents: int = 1, inflight: int = 4, **how: Any) -> Team:
+def team(world_rules: SearchRules, agents: int = 1, inflight: int = 4, **how: Any) -> Team:
     between = how.pop("interventions", Interventions())
     return Team(world_rules, Steering(agents, inflight, **how), between)
 

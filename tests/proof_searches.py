@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from pipeline.goals.model import Goal
-from pipeline.proof.bandits import BANDITS
-from pipeline.proof.journal import Journalled
-from pipeline.proof.trials import CANCELLED, FAILED, PROVED, Outcome, Rules, Strategy, Trial
+from pipeline.goals.bank import Goal
+from pipeline.proof.schedule.bandits import BANDITS
+from pipeline.proof.schedule.journal import ScheduleJournal
+from pipeline.proof.schedule.records import CANCELLED, FAILED, PROVED, ScheduleRules, Strategy, Trial, TrialOutcome
 
 STRATEGIES = ("a", "b", "c", "d")
 TEXTS = ("∀ n : Nat, n + 0 = n", "∀ p q : Prop, p ∧ q → q ∧ p", "∃ x : Int, x * x = 4")
@@ -20,7 +20,7 @@ class Case(NamedTuple):
     """`can` says at which level, if at any, a strategy proves a goal; `cached` how well the cache did; `known` of which
     attempts, by goal, strategy and level, it is recalled how they end."""
 
-    rules: Rules
+    rules: ScheduleRules
     goals: tuple[Goal, ...]
     cached: dict[str, float]
     known: list[tuple[str, str, int]]
@@ -31,10 +31,10 @@ class Case(NamedTuple):
 
 
 class Played(NamedTuple):
-    journalled: Journalled
+    journalled: ScheduleJournal
     lines: list[str]
     started: list[Trial]
-    ended: list[Outcome]
+    ended: list[TrialOutcome]
 
 
 Check = Callable[[Played, dict[int, Trial]], None]
@@ -44,8 +44,8 @@ def goal(number: int, priority: float = 0.5, difficulty: float = 0.2) -> Goal:
     return Goal(f"g{number}", TEXTS[number % len(TEXTS)], difficulty, priority)
 
 
-def rules(*names: str, **how: object) -> Rules:
-    return Rules(tuple(Strategy(name, 8.0) for name in names or STRATEGIES), **how)  # type: ignore[arg-type]
+def rules(*names: str, **how: object) -> ScheduleRules:
+    return ScheduleRules(tuple(Strategy(name, 8.0) for name in names or STRATEGIES), **how)  # type: ignore[arg-type]
 
 
 few = st.sampled_from([0.0, 0.2, 0.5, 0.6, 0.9, 1.0])
@@ -77,7 +77,7 @@ def proves(case: Case, trial: Trial) -> bool:
 
 def begun(case: Case) -> Played:
     lines: list[str] = []
-    journalled = Journalled(case.rules, lines.append)
+    journalled = ScheduleJournal(case.rules, lines.append)
     for each in case.goals:
         known = [(name, level) for goal_id, name, level in case.known if goal_id == each.id]
         journalled.add(each, case.cached.get(each.id), known)
@@ -108,7 +108,7 @@ def _end_one(case: Case, played: Played, running: dict[int, Trial], unwanted: se
     trial = running.pop(rng.choice(sorted(running)))
     cancelled = trial.number in unwanted and rng.random() < 0.7
     status = CANCELLED if cancelled else PROVED if proves(case, trial) else FAILED
-    outcome = Outcome(trial.number, status, rng.choice([0.1, 1.0, 5.0]))
+    outcome = TrialOutcome(trial.number, status, rng.choice([0.1, 1.0, 5.0]))
     played.ended.append(outcome)
     return played.journalled.tell(outcome)
 

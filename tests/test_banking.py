@@ -7,12 +7,11 @@ from contextlib import closing
 import pytest
 from leaning import command
 
-from pipeline.banks.banking import checked
-from pipeline.edge.lean.model import LeanCrash, LeanStartError, Session, Stop, TacticState, Theorem
-from pipeline.edge.lean.pool import Pool
-from pipeline.edge.process import Processes
-from pipeline.goals.bank import read_bank
-from pipeline.goals.model import Bank
+from pipeline.banks.check import check_bank
+from pipeline.goals.bank import Bank, read_bank
+from pipeline.lean.model import LeanCrash, LeanStartError, Session, Stop, TacticState, Theorem
+from pipeline.lean.repl.pool import Pool
+from pipeline.machine.process import Processes
 
 TRUE = {
     "zero": "∀ n : Nat, 0 + n = n",
@@ -51,7 +50,7 @@ def lean() -> Iterator[Pool]:
 
 
 def test_what_is_true_counts_with_a_key_of_its_own(lean: Pool) -> None:
-    found = checked(bank(TRUE), lean)
+    found = check_bank(bank(TRUE), lean)
     assert found.refused == ()
     assert [goal.id for goal in found.goals] == [*TRUE]
     assert len({goal.key for goal in found.goals}) == len(TRUE)
@@ -59,7 +58,7 @@ def test_what_is_true_counts_with_a_key_of_its_own(lean: Pool) -> None:
 
 
 def test_what_is_false_at_a_small_point_is_told(lean: Pool) -> None:
-    found = checked(bank({**FALSE, "zero": TRUE["zero"]}), lean)
+    found = check_bank(bank({**FALSE, "zero": TRUE["zero"]}), lean)
     assert [goal.id for goal in found.goals] == ["zero"]
     assert [(row.line, row.id) for row in found.refused] == [*enumerate(FALSE, 1)]
     assert all(row.why.startswith("it is false, ") for row in found.refused)
@@ -69,7 +68,7 @@ def test_what_is_false_at_a_small_point_is_told(lean: Pool) -> None:
 
 
 def test_what_says_the_same_in_other_words_is_told_and_the_first_counts(lean: Pool) -> None:
-    found = checked(bank({"zero": TRUE["zero"], "order": TRUE["order"], **SAME}), lean)
+    found = check_bank(bank({"zero": TRUE["zero"], "order": TRUE["order"], **SAME}), lean)
     assert [goal.id for goal in found.goals] == ["zero", "order"]
     assert [row.why for row in found.refused] == [
         "it is the statement of line 1 (zero); drop one of them",
@@ -78,7 +77,7 @@ def test_what_says_the_same_in_other_words_is_told_and_the_first_counts(lean: Po
 
 
 def test_what_is_no_proposition_is_told(lean: Pool) -> None:
-    found = checked(bank(NOTHING), lean)
+    found = check_bank(bank(NOTHING), lean)
     assert found.goals == ()
     assert [row.id for row in found.refused] == [name.replace(" ", "-") for name in NOTHING]
     assert all(row.why.startswith("it does not elaborate: ") for row in found.refused)
@@ -89,7 +88,7 @@ def test_what_is_no_proposition_is_told(lean: Pool) -> None:
     "context", ["axiom odd : False", "theorem odd : False := sorry", "def f : Nat := sorry", "example := 1 +"]
 )
 def test_a_context_that_assumes_or_does_not_elaborate_is_told(lean: Pool, context: str) -> None:
-    found = checked(bank({"one": "1 = 1"}, context=[context]), lean)
+    found = check_bank(bank({"one": "1 = 1"}, context=[context]), lean)
     assert [row.why.partition(":")[0] for row in found.refused] == ["it does not elaborate"]
 
 
@@ -116,7 +115,7 @@ class Fragile:
 
 
 def test_a_row_that_ends_the_lean_is_one_row(lean: Pool) -> None:
-    found = checked(bank({"large": "13 = 13", "zero": TRUE["zero"]}), Fragile(lean, "13 = 13"))
+    found = check_bank(bank({"large": "13 = 13", "zero": TRUE["zero"]}), Fragile(lean, "13 = 13"))
     assert [goal.id for goal in found.goals] == ["zero"]
     why = "it ends the Lean that reads it: no key for ⊢ 13 = 13: killed by signal 9; write it smaller"
     assert [row.why for row in found.refused] == [why]
@@ -124,11 +123,11 @@ def test_a_row_that_ends_the_lean_is_one_row(lean: Pool) -> None:
 
 def test_a_context_that_redefines_not_makes_nothing_false(lean: Pool) -> None:
     notation = 'notation:max (priority := 10000) "¬" p:40 => p'
-    assert checked(bank({"zero": TRUE["zero"]}, context=[notation]), lean).refused == ()
+    assert check_bank(bank({"zero": TRUE["zero"]}, context=[notation]), lean).refused == ()
 
 
 def test_a_letter_of_mathlib_is_named_where_it_is_what_lean_does_not_understand(lean: Pool) -> None:
-    (row,) = checked(bank({"zero": "∀ n : ℕ, n + 0 = n"}), lean).refused
+    (row,) = check_bank(bank({"zero": "∀ n : ℕ, n + 0 = n"}), lean).refused
     assert row.why.startswith("it does not elaborate: ")
     assert row.why.endswith(
         "; `ℕ` is no notation without Mathlib, and is taken for a variable that may be any type; write Nat"
@@ -146,4 +145,4 @@ class NoMore(Fragile):
 
 def test_a_lean_that_does_not_start_refuses_no_row(lean: Pool) -> None:
     with pytest.raises(LeanStartError):
-        checked(bank({"zero": TRUE["zero"], "one": "1 = 1"}), NoMore(lean, "1 = 1"))
+        check_bank(bank({"zero": TRUE["zero"], "one": "1 = 1"}), NoMore(lean, "1 = 1"))

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline.trust.calibration import Rule, Share, measured, powered
-from pipeline.trust.many import p_values
+from pipeline.trust.batch import p_values
+from pipeline.trust.calibration import Rule, Share, measure_promotions, with_power
 from pipeline.trust.rule import weigh
-from pipeline.trust.surrogates import fit
+from pipeline.trust.surrogates import fit_noise
 
 IDEAS_AT_ONCE, BLOCKS, LEVEL = 7, 50, 0.05
 
@@ -34,9 +34,9 @@ def test_false_promotions_are_as_many_as_are_told(kind: str, off: float) -> None
     rule = Rule(LEVEL)
     true = Share(int(rule.passes(truth, 1).any(axis=1).sum()), len(truth)).rate
     told_ = [
-        measured(noise, rule, IDEAS_AT_ONCE, BLOCKS, 100, i).passed.rate
+        measure_promotions(noise, rule, IDEAS_AT_ONCE, BLOCKS, 100, i).passed.rate
         for i, s in enumerate(states)
-        if (noise := fit(s, states=True))
+        if (noise := fit_noise(s, states=True))
     ]
     assert abs(np.mean(told_) - true) < off
     assert (true > 0.15) == (kind == "alike")
@@ -45,10 +45,10 @@ def test_false_promotions_are_as_many_as_are_told(kind: str, off: float) -> None
 def test_a_rule_that_is_broken_is_not_certified() -> None:
     """Blocks in time order, taken for unordered: signs that are flipped block by block would say 5 %."""
     states, _ = states_and_truth("alike", 1, 2)
-    noise = fit(states[0], states=True)
+    noise = fit_noise(states[0], states=True)
     assert noise is not None
-    assert measured(noise, Rule(LEVEL), 7, BLOCKS, 500, 1).passed.interval[0] > LEVEL
-    assert measured(noise, Rule(LEVEL, ordered=True), 7, BLOCKS, 500, 1).passed.interval[0] < LEVEL
+    assert measure_promotions(noise, Rule(LEVEL), 7, BLOCKS, 500, 1).passed.interval[0] > LEVEL
+    assert measure_promotions(noise, Rule(LEVEL, ordered=True), 7, BLOCKS, 500, 1).passed.interval[0] < LEVEL
 
 
 @pytest.mark.parametrize(("ideas", "blocks", "rho"), [(1, 10, None), (7, 20, None), (7, 20, 0.4), (3, 5, None)])
@@ -63,26 +63,26 @@ def test_many_depths_are_judged_as_each_of_them_is(ideas: int, blocks: int, rho:
 
 
 def test_power_grows_with_the_effect_and_with_blocks() -> None:
-    noise = fit(np.random.default_rng(2).standard_normal((6, 20)), states=True)
+    noise = fit_noise(np.random.default_rng(2).standard_normal((6, 20)), states=True)
     assert noise is not None
     rule, found = Rule(LEVEL), {}
     for blocks in (20, 80):
-        cell = measured(noise, rule, 4, blocks, 400, 1)
-        found[blocks] = powered(cell, noise, rule, [0.2, 0.5, 1.0], 400, 1)
+        cell = measure_promotions(noise, rule, 4, blocks, 400, 1)
+        found[blocks] = with_power(cell, noise, rule, [0.2, 0.5, 1.0], 400, 1)
     rates = [[each.promoted.rate for each in cell.power] for cell in found.values()]
     assert rates[0] == sorted(rates[0])
     assert all(few <= many for few, many in zip(*rates, strict=True))
     few, many = (cell.detectable or 0.0 for cell in found.values())
     assert 1.6 < few / many < 2.4  # the square root of 4
-    at = powered(found[20], noise, rule, [few], 400, 1).power[0]
+    at = with_power(found[20], noise, rule, [few], 400, 1).power[0]
     assert 0.75 <= at.passed.rate <= 0.85
 
 
 def test_an_effect_must_also_be_worth_having() -> None:
-    noise = fit(np.random.default_rng(2).standard_normal((6, 20)), states=True)
+    noise = fit_noise(np.random.default_rng(2).standard_normal((6, 20)), states=True)
     assert noise is not None
     rule = Rule(LEVEL, smallest_effect=2.0)
-    cell = powered(measured(noise, rule, 4, 20, 400, 1), noise, rule, [2.0], 400, 1)
+    cell = with_power(measure_promotions(noise, rule, 4, 20, 400, 1), noise, rule, [2.0], 400, 1)
     assert cell.promoted.hits == 0 < cell.passed.hits
     assert cell.power[0].passed.rate == 1
     assert 0.4 < cell.power[0].promoted.rate < 0.6
@@ -90,7 +90,7 @@ def test_an_effect_must_also_be_worth_having() -> None:
 
 def test_the_same_content_gives_the_same_answer() -> None:
     rows = np.random.default_rng(4).standard_normal((5, 15))
-    one, other = fit(rows, states=False), fit(rows.copy(), states=False)
+    one, other = fit_noise(rows, states=False), fit_noise(rows.copy(), states=False)
     assert one is not None
     assert one == other
     assert (one.depths(1, 5, 3, 9) == one.depths(1, 5, 3, 9)).all()
@@ -99,8 +99,8 @@ def test_the_same_content_gives_the_same_answer() -> None:
 
 def test_an_effect_of_an_evaluation_is_no_noise() -> None:
     rows = np.random.default_rng(4).standard_normal((5, 15))
-    assert fit(rows + 100, states=False).size == pytest.approx(fit(rows, states=False).size)  # type: ignore[union-attr]
-    assert fit(np.ones((3, 9)), states=False) is None
+    assert fit_noise(rows + 100, states=False).size == pytest.approx(fit_noise(rows, states=False).size)  # type: ignore[union-attr]
+    assert fit_noise(np.ones((3, 9)), states=False) is None
 
 
 def test_the_interval_is_wilsons() -> None:

@@ -8,7 +8,7 @@ import pytest
 from conftest import Project
 from searches import Search, by_config, command
 
-from pipeline.tree.cascading import picked
+from pipeline.tree.run.verdicts import pick_best
 
 # Asked for blocks, writes a row for each config and each of them, and notes what it was asked for.
 SWEEP = """\
@@ -198,7 +198,7 @@ PARAMS: dict[str, Any] = {
 
 
 def test_the_best_by_t_go_on_and_ties_go_to_the_earlier_slot() -> None:
-    found = picked(PARAMS, pairs(("a", [1, 2, 3]), ("b", [4, 5, 7]), ("c", [1, 2, 3]), ("d", [-1, -2, 3])))
+    found = pick_best(PARAMS, pairs(("a", [1, 2, 3]), ("b", [4, 5, 7]), ("c", [1, 2, 3]), ("d", [-1, -2, 3])))
     assert [slot for slot, each in found["ideas"].items() if each["goes_on"]] == ["d0.n0.i1", "d0.n0.i0"]
 
 
@@ -212,12 +212,12 @@ def test_a_guard_is_looked_at_for_what_was_stopped_too(project: Project) -> None
 
 
 def test_two_ideas_with_the_same_files_take_one_place() -> None:
-    found = picked(PARAMS, pairs(("a", [4, 5, 7]), ("a", [4, 5, 7]), ("b", [1, 2, 3]), ("c", [0, 1, 3])))
+    found = pick_best(PARAMS, pairs(("a", [4, 5, 7]), ("a", [4, 5, 7]), ("b", [1, 2, 3]), ("c", [0, 1, 3])))
     assert [slot for slot, each in found["ideas"].items() if each["goes_on"]] == ["d0.n0.i0", "d0.n0.i1", "d0.n0.i2"]
 
 
 def test_the_same_gain_in_every_block_comes_first_and_the_same_loss_last() -> None:
-    found = picked(PARAMS, pairs(("a", [4, 5, 7]), ("b", [-1, -1, -1]), ("c", [1, 1, 1])))
+    found = pick_best(PARAMS, pairs(("a", [4, 5, 7]), ("b", [-1, -1, -1]), ("c", [1, 1, 1])))
     assert [*found["ideas"]] == ["d0.n0.i2", "d0.n0.i0", "d0.n0.i1"]
 
 

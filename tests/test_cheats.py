@@ -13,7 +13,7 @@ import pytest
 import yaml
 from conftest import Project, Said
 
-from pipeline.edge.confine import shields
+from pipeline.machine.confine import shield_name
 
 PYTHON = [sys.executable, "-B", "-S"]  # quick: without site-packages
 HARNESS = """\
@@ -228,7 +228,7 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Searched:
     return searched(tmp_path_factory.mktemp("outside"), {name: at_run_time(code) for name, code in OUTSIDE.items()})
 
 
-@pytest.mark.skipif(not shields("."), reason="nothing here keeps a command from writing to the project")
+@pytest.mark.skipif(not shield_name("."), reason="nothing here keeps a command from writing to the project")
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_it_cannot_write_to(outside: Searched, name: str) -> None:
     assert outside.said.code == 0, outside.said
@@ -236,10 +236,10 @@ def test_it_cannot_write_to(outside: Searched, name: str) -> None:
     assert outside.why(name) != "d1.n0"
     assert outside.why("is honest") == "d1.n0"
     shield = outside.record(f"eval/{outside.slots[name]}/sweep.cost.json")["shield"]
-    assert shield == shields(".")
+    assert shield == shield_name(".")
 
 
-@pytest.mark.skipif(not shields("."), reason="nothing here keeps a command from writing elsewhere")
+@pytest.mark.skipif(not shield_name("."), reason="nothing here keeps a command from writing elsewhere")
 def test_a_store_apart_from_the_project_is_kept_from_it_too(tmp_path: Path) -> None:
     code = "open(f'{PROJECT}/../store/forged', 'w')"
     found = searched(tmp_path, {"forges": at_run_time(code)}, store="../store")

@@ -15,11 +15,11 @@ from conftest import COPPICE, Project, Said, environment
 from doit.plugin import PluginEntry
 from searches import Search
 
-from pipeline.build import exits
-from pipeline.build.command import MEANINGLESS
-from pipeline.build.exits import UNREAD
 from pipeline.build.names import COMMANDS as PLACES
 from pipeline.cli import noop
+from pipeline.commands import exits
+from pipeline.commands.command import MEANINGLESS_OPTIONS
+from pipeline.commands.exits import OUTPUT_CLOSED
 
 COMMANDS = ["run", "list", "info", "clean", "forget", "ignore", "why", "plan", "graph"]
 
@@ -292,7 +292,7 @@ def test_help_on_a_command_has_each_of_its_options(tree: Project, command: str) 
     assert said.startswith(f"usage: coppice {command} ")
     class_ = PluginEntry("COMMAND", command, PLACES[command]).get()
     for option in class_.cmd_options:
-        assert (f"--{option['long']}" in said) == (option["name"] not in MEANINGLESS), option
+        assert (f"--{option['long']}" in said) == (option["name"] not in MEANINGLESS_OPTIONS), option
 
 
 def test_help_on_something_else_is_refused(tree: Project) -> None:
@@ -313,7 +313,7 @@ def test_when_nobody_reads_any_more_it_ends_without_a_word(finished: Project, wo
         stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
     )  # fmt: skip
     os.close(writer)
-    assert (ended.returncode, ended.stderr) == (UNREAD, "")
+    assert (ended.returncode, ended.stderr) == (OUTPUT_CLOSED, "")
 
 
 def test_modules_of_the_project_do_not_stand_in_for_those_of_python(tree: Project) -> None:
@@ -580,7 +580,7 @@ def test_one_target_is_counted_as_one(project: Project) -> None:
 
 
 def test_a_mistake_of_ours_is_told_as_such_with_all_that_helps_to_find_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert exits.told(lambda: [].index(0)) == exits.BROKEN
+    assert exits.exit_code_of(lambda: [].index(0)) == exits.BROKEN
     said = capsys.readouterr().err.splitlines()
     assert said[0].startswith("Traceback")
     assert said[-1] == "coppice: this is a mistake in Coppice itself, please report it"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.edge.confine import Confined, abi, shields
-from pipeline.edge.process import Processes
+from pipeline.machine.confine import Confinement, landlock_version, shield_name
+from pipeline.machine.process import Processes
 
-pytestmark = pytest.mark.skipif(not abi(), reason="this kernel has no Landlock")
+pytestmark = pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
 
 
 class Place:
@@ -26,9 +26,9 @@ class Place:
             file = self.project / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
-        self.shut = Confined((str(self.project / "checkout"), str(self.project / "out")), str(self.project))
+        self.shut = Confinement((str(self.project / "checkout"), str(self.project / "out")), str(self.project))
 
-    def run(self, line: str, confined: Confined | None = None) -> int:
+    def run(self, line: str, confined: Confinement | None = None) -> int:
         log = str(self.top / "log")
         env = {"PATH": os.environ["PATH"], "TMPDIR": str(self.project / "out")}
         how = confined or self.shut
@@ -106,7 +106,7 @@ def test_a_link_to_the_project_is_no_way_in(tmp_path: Path, processes: Processes
     place = Place(tmp_path, processes)
     (tmp_path / "beside/link").symlink_to(place.project)
     (tmp_path / "link").symlink_to(place.project)
-    linked = Confined((str(tmp_path / "link/checkout"),), str(tmp_path / "link"))
+    linked = Confinement((str(tmp_path / "link/checkout"),), str(tmp_path / "link"))
     for confined in (place.shut, linked):
         assert place.run("echo x > ../../link/data/prices", confined)
         assert place.run("echo x > ../../beside/link/data/prices", confined)
@@ -122,7 +122,7 @@ def test_what_is_apart_from_the_project_is_as_little_to_be_written_to(place: Pla
     assert place.run("cat ../../beside/x && echo x > own && echo x > ../out/x", shut) == 0
 
 
-@pytest.mark.skipif(abi() < 6, reason="this kernel cannot tell whose processes they are")
+@pytest.mark.skipif(landlock_version() < 6, reason="this kernel cannot tell whose processes they are")
 def test_it_ends_its_own_processes_and_nobody_elses(place: Place) -> None:
     with subprocess.Popen(["sleep", "60"]) as other:
         assert place.run(f"kill -9 {other.pid}") != 0
@@ -146,7 +146,7 @@ def test_what_is_sealed_cannot_be_read_by_any_name(place: Place) -> None:
 
 
 def test_what_is_sealed_can_be_a_folder_and_all_else_writable(place: Place) -> None:
-    only = Confined(unreadable=(str(place.project / "data"),))
+    only = Confinement(unreadable=(str(place.project / "data"),))
     assert place.run("cat ../data/prices", only)
     assert place.run("cat own && echo x > ../out/new && echo x > ../../new", only) == 0, place.read("log")
 
@@ -162,8 +162,8 @@ def test_git_reads_in_a_confined_checkout(place: Place) -> None:
 
 
 def test_the_root_of_the_file_system_cannot_be_shielded() -> None:
-    assert shields("/") == ""
-    assert shields(".") == f"landlock {abi()}"
+    assert shield_name("/") == ""
+    assert shield_name(".") == f"landlock {landlock_version()}"
 
 
 def test_a_program_that_is_not_there_is_told_as_ever(place: Place) -> None:

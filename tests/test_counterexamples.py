@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.banks.counterexamples import instances, values
-from pipeline.tactics.goal import Hypothesis
+from pipeline.goals.counterexamples import instances, values_of_type
+from pipeline.tactics.text.goal import Hypothesis
 
 TYPES = ["Nat", "Int", "Bool", "Prop", "List Nat", "Option Bool", "Fin 3", "Nat → Nat", "Bool → Bool → Prop", "Group"]
 
@@ -29,7 +29,7 @@ def variables(*types: str) -> list[Hypothesis]:
     ],
 )
 def test_values_of_a_type_begin_with_the_simplest(type_: str, first: tuple[str, ...]) -> None:
-    assert values(type_)[: len(first)] == first
+    assert values_of_type(type_)[: len(first)] == first
 
 
 def test_points_begin_with_the_simplest_of_all_their_values() -> None:

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from conftest import COPPICE, ROOT, Project, environment
 
-from pipeline.edge.files import Files
-from pipeline.edge.receipts import DONE, FAILED, parsed
+from pipeline.store.files import Files
+from pipeline.store.receipts import DONE, FAILED, parse_line
 
 PATIENCE = 20.0
 
@@ -87,7 +87,7 @@ def ran(project: Project) -> list[str]:
 
 
 def receipts(project: Project, run: str, event: str) -> dict[str, dict[str, Any]]:
-    lines = map(parsed, (project.root / f"runs/{run}/.coppice/receipts").read_bytes().split(b"\n"))
+    lines = map(parse_line, (project.root / f"runs/{run}/.coppice/receipts").read_bytes().split(b"\n"))
     return {line.target: line.fields for line in lines if line and line.event == event}
 
 
@@ -515,7 +515,7 @@ def test_a_thread_that_cannot_go_on_ends_the_build(project: Project) -> None:
         "x", "kind: steps\nsteps:\n  s: {for: {n: {range: 3}}, run: 'echo > {out}', timeout: 9, writes: '{n}'}\n"
     )
     refusing = (
-        "import sys, threading\nfrom pipeline.build.main import main\n"
+        "import sys, threading\nfrom pipeline.commands.main import main\n"
         "def refuse(self):\n    raise RuntimeError('no more threads')\n"
         "threading.Timer.start = refuse\nsys.exit(main([]))\n"
     )

@@ -13,42 +13,41 @@ from doit.plugin import PluginEntry
 from mcts_comparisons import RUN, SCENARIOS, TEAM, made_up
 
 from pipeline.banks.read import LEAN_KEYS
-from pipeline.build.command import MEANINGLESS
-from pipeline.build.exits import BAD_INPUT, BROKEN, FAILED, LOCKED, UNREAD
 from pipeline.build.names import COMMANDS
+from pipeline.commands.command import MEANINGLESS_OPTIONS
+from pipeline.commands.exits import BAD_INPUT, BROKEN, FAILED, LOCKED, OUTPUT_CLOSED
 from pipeline.core.outcome import FRESH, Outcome
-from pipeline.edge.job import Job
-from pipeline.edge.kept import Kept
-from pipeline.edge.lean.model import ERRORS, Theorem
-from pipeline.edge.ledger.rows import ATTEMPT, GOAL
-from pipeline.edge.process import ALLOWED, MARK, Processes
-from pipeline.edge.workers import Workers
-from pipeline.mcts import journal, options, scenarios
-from pipeline.mcts import keys as of_scenario
+from pipeline.lean.model import ERRORS, Theorem
+from pipeline.ledger.model import ATTEMPT_COLUMNS, GOAL_COLUMNS
+from pipeline.machine.job import Job, SharedResources, Workers
+from pipeline.machine.process import ALLOWED, MARK, Processes
 from pipeline.mcts import read as mcts_read
-from pipeline.mcts.comparison.comparing import compared
-from pipeline.mcts.comparison.searches import COLUMNS as MCTS_COLUMNS
 from pipeline.mcts.flags import FLAGS as MCTS_FLAGS
-from pipeline.mcts.flags import OF_SCENARIO
-from pipeline.mcts.outcomes import conclude
-from pipeline.mcts.plan import OF_COMPARE, OF_SEARCH, TRACE, plan
-from pipeline.mcts.proving import Found
-from pipeline.mcts.settings import MctsSpec
-from pipeline.mcts.tally import Tally
+from pipeline.mcts.flags import SCENARIO_FLAGS
+from pipeline.mcts.plan import COMPARE_FILES, SEARCH_FILES, TRACE, plan
+from pipeline.mcts.report.compare import comparison_record
+from pipeline.mcts.report.figures import COLUMNS as MCTS_COLUMNS
+from pipeline.mcts.run.engine import TheoremResult
+from pipeline.mcts.search import agents as of_scenario
+from pipeline.mcts.search import journal
+from pipeline.mcts.search.trace import TraceTally
+from pipeline.mcts.search_stage import write_outputs
+from pipeline.mcts.spec import scenario
+from pipeline.mcts.spec.model import MctsSpec
+from pipeline.proof import read
 from pipeline.proof import read as proof_read
-from pipeline.proof import read_strategies
 from pipeline.proof.flags import VARIABLES
 from pipeline.proof.plan import FILES
-from pipeline.proof.results import COLUMNS, results
+from pipeline.proof.report import COLUMNS, results_record
 from pipeline.spec import parse
 from pipeline.steps.read import KEYS, MAX_TARGETS, STEP_KEYS
 from pipeline.tactics.moves import FAMILIES
 from pipeline.tree import read as tree_read
-from pipeline.tree import read_blocks, read_cascade, read_checks, read_holdout, read_score, read_sweep
-from pipeline.tree.beam import EMPTY_FRONTIER, MAX_DEPTH, STRICT_FAILURE
-from pipeline.tree.budget import REACHED
-from pipeline.tree.scoring import Constants, Paired
-from pipeline.views.json_report import described
+from pipeline.tree.rules.beam import EMPTY_FRONTIER, MAX_DEPTH, STRICT_FAILURE
+from pipeline.tree.rules.budget import BUDGET_STOPS
+from pipeline.tree.rules.scoring import Constants, PairedConstants
+from pipeline.tree.spec import score, sweep
+from pipeline.views.reporters import task_record
 
 STEPS = (ROOT / "docs/steps.md").read_text()
 WORDS = (ROOT / "docs/commands.md").read_text()
@@ -87,7 +86,7 @@ def test_every_option_of_a_command_is_documented_and_no_other(name: str) -> None
     command = PluginEntry("COMMAND", name, COMMANDS[name]).get()
     expected: set[str] = set()
     for option in command.cmd_options:
-        if option["name"] not in MEANINGLESS:
+        if option["name"] not in MEANINGLESS_OPTIONS:
             inverse = [f"--{option['inverse']}"] if option.get("inverse") else []
             short = [f"-{option['short']}"] if option.get("short") else []
             expected |= {f"--{option['long']}", *inverse, *short}
@@ -102,14 +101,14 @@ def test_every_command_is_documented_and_no_other() -> None:
 def test_every_field_of_the_json_report_is_documented() -> None:
     text = section(WORDS, "### The document of `--reporter json`")
     documented = set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
-    assert documented == {*described("x:a", Outcome(FRESH)), "tasks", "stopped"}
+    assert documented == {*task_record("x:a", Outcome(FRESH)), "tasks", "stopped"}
 
 
 def test_every_exit_code_is_documented() -> None:
     table = section(WORDS, "## Exit codes")
     assert not [
         code
-        for code in (0, FAILED, BAD_INPUT, BROKEN, LOCKED, UNREAD, 130, 143)
+        for code in (0, FAILED, BAD_INPUT, BROKEN, LOCKED, OUTPUT_CLOSED, 130, 143)
         if not re.search(rf"^\| .*\b{code}\b.* \|", table, re.M)
     ]
 
@@ -184,13 +183,13 @@ TREE = (ROOT / "docs/tree.md").read_text()
     ("title", "expected"),
     [
         ("## Keys of the spec", tree_read.KEYS),
-        ("## Keys of `tests` and `sweep`", read_sweep.SWEEP_KEYS),
-        ("## Keys of `blocks`", read_blocks.BLOCKS_KEYS),
-        ("## Keys of `cascade`", read_cascade.CASCADE_KEYS),
-        ("## Keys of `holdout`", read_holdout.HOLDOUT_KEYS),
-        ("## Keys of a check", read_checks.CANARY_KEYS),
-        ("## Keys of a metric", read_score.METRIC_KEYS),
-        ("## Keys of `score`", ("method", *Paired._fields, *Constants._fields)),
+        ("## Keys of `tests` and `sweep`", sweep.SWEEP_KEYS),
+        ("## Keys of `blocks`", sweep.BLOCKS_KEYS),
+        ("## Keys of `cascade`", sweep.CASCADE_KEYS),
+        ("## Keys of `holdout`", sweep.HOLDOUT_KEYS),
+        ("## Keys of a check", sweep.CANARY_KEYS),
+        ("## Keys of a metric", score.METRIC_KEYS),
+        ("## Keys of `score`", ("method", *PairedConstants._fields, *Constants._fields)),
         ("## Keys of `budget`", (*tree_read.AMOUNTS, "per_eval")),
     ],
 )
@@ -206,9 +205,9 @@ SEARCH = dict.fromkeys(("timestamp", "strategies", "config", "seconds", "stopped
     ("title", "expected"),
     [
         ("## Keys of the spec", proof_read.KEYS),
-        ("## Keys of a strategy", read_strategies.STRATEGY_KEYS),
+        ("## Keys of a strategy", read.STRATEGY_KEYS),
         ("## Keys of `lean`", LEAN_KEYS),
-        ("### results.json", results({"refused": []}, SEARCH, [], ())),
+        ("### results.json", results_record({"refused": []}, SEARCH, [], ())),
     ],
 )
 def test_every_key_of_a_proof_spec_is_documented_and_no_other(title: str, expected: Iterable[str]) -> None:
@@ -219,7 +218,9 @@ def test_every_file_of_a_proof_run_and_every_column_is_documented() -> None:
     written = {name for _, names in FILES.values() for name in names}
     assert set(re.findall(r"^\| `(\w+\.\w+)` \| `", section(PROOF, "## Files of a run"), re.MULTILINE)) == written
     assert not [name for name in COLUMNS if f"`{name}`" not in section(PROOF, "### results.csv")]
-    assert not [name for name in (*ATTEMPT, *GOAL) if f"`{name}`" not in section(PROOF, "## The ledger")]
+    assert not [
+        name for name in (*ATTEMPT_COLUMNS, *GOAL_COLUMNS) if f"`{name}`" not in section(PROOF, "## The ledger")
+    ]
 
 
 def test_every_variable_of_bank_is_documented_with_its_default() -> None:
@@ -240,7 +241,7 @@ def test_the_examples_of_proof_specs_can_be_planned(project: Project) -> None:
 
 
 def test_every_stop_reason_is_documented() -> None:
-    reasons = {*REACHED.values(), MAX_DEPTH, EMPTY_FRONTIER, STRICT_FAILURE}
+    reasons = {*BUDGET_STOPS.values(), MAX_DEPTH, EMPTY_FRONTIER, STRICT_FAILURE}
     assert not [reason for reason in reasons if f"`{reason}`" not in TREE]
 
 
@@ -255,7 +256,7 @@ def test_the_example_of_a_tree_spec_can_be_planned(project: Project) -> None:
 MCTS = (ROOT / "docs/mcts-keys.md").read_text()
 SCHEMA = json.loads((ROOT / "pipeline/mcts/trace.schema.json").read_text())
 IN_TRACE = SCHEMA["properties"]
-COMPARED = compared(SCENARIOS, made_up(), RUN)
+COMPARED = comparison_record(SCENARIOS, made_up(), RUN)
 
 
 def first_cells(text: str, title: str) -> list[str]:
@@ -267,18 +268,18 @@ def first_cells(text: str, title: str) -> list[str]:
 @pytest.mark.parametrize(
     ("title", "expected"),
     [
-        ("## Keys of the spec", [key for key in mcts_read.KEYS if key not in options.KEYS]),
-        ("## Keys of a scenario", options.KEYS),
-        *((f"### Keys of `{group}`", options.keys_of(group)) for group in options.GROUPS),
+        ("## Keys of the spec", [key for key in mcts_read.KEYS if key not in scenario.SCENARIO_KEYS]),
+        ("## Keys of a scenario", scenario.SCENARIO_KEYS),
+        *((f"### Keys of `{group}`", scenario.group_keys(group)) for group in scenario.GROUPS),
         ("## The trace", [*IN_TRACE, *IN_TRACE["reason"]["enum"]]),
         ("### Fields of `node`", IN_TRACE["node"]["properties"]),
         ("### Fields of `attempts`", IN_TRACE["attempts"]["items"]["properties"]),
         ("### Fields of `tree`", IN_TRACE["tree"]["properties"]),
         (
             "### Fields of `block`, `delay` and `reroute`",
-            {field for group in options.GROUPS for field in IN_TRACE[group]["properties"]},
+            {field for group in scenario.GROUPS for field in IN_TRACE[group]["properties"]},
         ),
-        ("## The journal", {"begin", *journal.AGAIN}),
+        ("## The journal", {"begin", *journal.REPLAY_STEPS}),
         ("### comparison.json", COMPARED),
         ("### Fields of `scenarios`", COMPARED["scenarios"]["baseline"]),
         ("### Fields of `paired`", COMPARED["paired"]["baseline"]),
@@ -292,26 +293,30 @@ def test_every_key_of_an_mcts_spec_and_every_field_is_documented_and_no_other(
 
 def test_what_a_key_of_a_scenario_is_without_being_given_is_documented() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| `?([^`|]+)`? \|", section(MCTS, "## Keys of a scenario"), re.MULTILINE))
-    found = scenarios.scenario("x", TEAM, scenarios.Words(pytest.fail, str)).steering
+    found = scenario.make_scenario("x", TEAM, scenario.Wording(pytest.fail, str)).steering
     assert found is not None
-    told = {key: getattr(found, field) for key, field in of_scenario.STEERING.items() if key not in of_scenario.NEEDED}
+    told = {
+        key: getattr(found, field)
+        for key, field in of_scenario.STEERING_FIELDS.items()
+        if key not in of_scenario.NEEDED_KEYS
+    }
     assert {key: rows[key] for key in told} == {
         key: f"{value:g}" if isinstance(value, float) else str(value) for key, value in told.items()
     }
-    assert all(rows[key] == "needed" for key in ("mode", *of_scenario.NEEDED))
+    assert all(rows[key] == "needed" for key in ("mode", *of_scenario.NEEDED_KEYS))
 
 
 def test_every_flag_of_mcts_is_documented_by_the_key_that_it_stands_for() -> None:
     rows = re.findall(r"^\| `--(mcts-[\w-]+).*?\| (.*) \|$", section(WORDS, "### `coppice mcts"), re.MULTILINE)
     assert [name for name, _ in rows] == [flag.key.replace("_", "-") for flag in MCTS_FLAGS]
-    for key, flag in OF_SCENARIO.items():
-        assert dict(rows)[flag.key.replace("_", "-")].startswith(f"`{options.spoken(key)}`")
+    for key, flag in SCENARIO_FLAGS.items():
+        assert dict(rows)[flag.key.replace("_", "-")].startswith(f"`{scenario.spec_word(key)}`")
 
 
 def test_every_word_for_an_error_of_a_tactic_is_documented() -> None:
     [row] = [line for line in MCTS.splitlines() if line.startswith("| `error` | if it did not")]
-    ours = re.findall(r'Refused\("(.+?)"\)', (ROOT / "pipeline/mcts/splitting.py").read_text())
-    ours += re.findall(r'error="(\w+)"', (ROOT / "pipeline/mcts/trying.py").read_text())
+    ours = re.findall(r'Refused\("(.+?)"\)', (ROOT / "pipeline/mcts/search/evaluator.py").read_text())
+    ours += re.findall(r'error="(\w+)"', (ROOT / "pipeline/mcts/search/evaluator.py").read_text())
     expected = {"error", *ERRORS, *ours} - {"elab"}  # of statements
     assert set(re.findall(r"`([^`]+)`", row)) == expected
 
@@ -330,8 +335,8 @@ def test_every_file_of_an_mcts_run_and_every_column_is_documented(planned: MctsS
     own = {re.sub(r"^(goals|rows)/.*", r"\1/GOAL.json", path) for path in written if not path.startswith("searches/")}
     assert {*re.findall(r"^\| `([\w./]+)` \| `", text, re.MULTILINE)} == own
     of_search = re.findall(r"^\| `([\w.]+)` \| [^`]", text, re.MULTILINE)
-    assert of_search == [f"GOAL_{TRACE}", *(name for name in OF_SEARCH if name != TRACE)]
-    assert {*OF_COMPARE} <= own
+    assert of_search == [f"GOAL_{TRACE}", *(name for name in SEARCH_FILES if name != TRACE)]
+    assert {*COMPARE_FILES} <= own
     [place] = {str(Path(path).parent) for path in written if path.startswith("searches/")}
     for said, name in (("centralized", "SCENARIO"), ("/0/", "/SEED/"), ("swap_exists_forall", "GOAL")):
         place = place.replace(said, name)
@@ -343,8 +348,10 @@ def test_every_field_of_what_a_search_leaves_is_documented(planned: MctsSpec, tm
     [target] = [target for target in plan(planned) if target.stage == "search"]
     writes = {port: [str(tmp_path / port)] for port, _ in target.writes}
     lean = {"backend": "wasm", "version": "1"}
-    job = Job(target, {}, writes, "", Processes("x"), Workers(Processes("x")), Kept())
-    conclude(job, Theorem("goal", "True"), lean, Found("open", (), False, "", 1, {"tactics": 1}), Tally(), 1.0)
+    job = Job(target, {}, writes, "", Processes("x"), Workers(Processes("x")), SharedResources())
+    write_outputs(
+        job, Theorem("goal", "True"), lean, TheoremResult("open", (), False, "", 1, {"tactics": 1}), TraceTally(), 1.0
+    )
     for name in ("run_config.json", "run_status.json", "summary.json"):
         left: dict[str, Any] = json.loads((tmp_path / name).read_text())
         assert sorted(first_cells(MCTS, f"### {name}")) == sorted(left)

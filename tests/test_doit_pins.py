@@ -19,10 +19,10 @@ from doit.plugin import PluginDict, PluginEntry
 from doit.runner import FAILURE, SUCCESS, Runner
 from doit.task import Task
 
-from pipeline.build.command import MEANINGLESS
 from pipeline.build.names import COMMANDS
 from pipeline.build.names import MEANINGLESS as MEANINGLESS_COMMANDS
-from pipeline.build.tasks import Records
+from pipeline.build.runner import ReceiptDatabase
+from pipeline.commands.command import MEANINGLESS_OPTIONS
 
 DEFINITION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
@@ -174,7 +174,7 @@ def test_stock_commands_ask_no_more_of_a_database_than_our_records_offer() -> No
     asked = set()
     for module in (cmd_list, cmd_info, cmd_clean, cmd_forget, cmd_ignore):
         asked |= {word.split("(")[0] for word in inspect.getsource(module).split("self.dep_manager.")[1:]}
-    assert {word.split()[0] for word in asked} <= OFFERED <= set(dir(Records))
+    assert {word.split()[0] for word in asked} <= OFFERED <= set(dir(ReceiptDatabase))
 
 
 # -- commands
@@ -201,7 +201,7 @@ def test_what_a_stock_command_executes_is_called_with_its_options_by_name(name: 
 
 def test_the_options_without_meaning_here_are_options_of_doit() -> None:
     every = {option["name"] for command in (*STOCK.values(), cmd_run.Run) for option in command.cmd_options}
-    assert every >= MEANINGLESS
+    assert every >= MEANINGLESS_OPTIONS
 
 
 def test_commands_print_to_this_stream_and_read_these_attributes() -> None:

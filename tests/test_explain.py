@@ -11,12 +11,18 @@ from searches import TESTED, Search, adding, agent, idea
 from test_tree_beam import FAULTS, GOOD, RULES, SLOTS, depth, good
 from test_tree_paired import search as search_by_blocks
 
-from pipeline.tree.beam import promote
-from pipeline.tree.explaining import Told, among, gate_told
-from pipeline.tree.gate import CHECKS, Evaluation, gate
-from pipeline.tree.measures import MEASURES
-from pipeline.tree.measures_paired import UNTESTED
-from pipeline.tree.scoring import Comparison, Constants, Detail, Metric, Rules, Score, judged, weight
+from pipeline.tree.rules.beam import GATE_CHECKS, Evaluation, gate, promote
+from pipeline.tree.rules.explain import CHECK_NUMBERS, UNTESTED_NEEDS, CheckExplanation, explain_gate, explain_ranking
+from pipeline.tree.rules.scoring import (
+    Comparison,
+    Constants,
+    Detail,
+    Metric,
+    Score,
+    ScoringRules,
+    judge_details,
+    metric_weight,
+)
 
 IDEAS = {
     "a-best": "gain=14",
@@ -202,7 +208,7 @@ def test_what_could_not_be_tested_is_told_with_what_it_lacks(project: Project, i
     found = search_by_blocks(project, {"a": idea})
     found.build()
     refused = failed(explained(found, "d0.n0.i0"))
-    assert (refused["chance"]["what"], refused["chance"]["needs"]) == (f"not tested: {what}", UNTESTED[what])
+    assert (refused["chance"]["what"], refused["chance"]["needs"]) == (f"not tested: {what}", UNTESTED_NEEDS[what])
     assert ("effect" in refused) == (what == "identical")
 
 
@@ -221,26 +227,26 @@ def test_too_few_blocks_and_too_small_an_effect_are_told(project: Project) -> No
 
 @pytest.mark.parametrize(("faulty", "check"), [fault[:2] for fault in FAULTS])
 def test_each_check_of_the_gate_is_told_as_the_gate_has_it(faulty: Evaluation, check: str) -> None:
-    told = [each for each in gate_told(faulty, RULES) if each.passed is False]
+    told = [each for each in explain_gate(faulty, RULES) if each.passed is False]
     assert told[0].check == check
-    assert {*MEASURES} == {name for name, _ in CHECKS}
-    assert all(each.passed for each in gate_told(GOOD, RULES))
+    assert {*CHECK_NUMBERS} == {name for name, _ in GATE_CHECKS}
+    assert all(each.passed for each in explain_gate(GOOD, RULES))
 
 
 METRICS = (Metric("gain"), Metric("loss", "lower", guard=True), Metric("time", "lower"))
-PLAIN = Rules("gain", METRICS)
+PLAIN = ScoringRules("gain", METRICS)
 NUMBERS = st.integers(-40, 40).map(lambda n: n / 100)
 
 
-def told_of(found: Comparison) -> dict[str, Told]:
+def told_of(found: Comparison) -> dict[str, CheckExplanation]:
     e = GOOD._replace(score=Score(found, found), rows_used=found.rows_used, rows_expected=found.rows_used)
-    return {each.check: each for each in gate_told(e, Rules("gain", METRICS))}
+    return {each.check: each for each in explain_gate(e, ScoringRules("gain", METRICS))}
 
 
-def compared(relatives: list[float], rules: Rules = PLAIN) -> Comparison:
+def compared(relatives: list[float], rules: ScoringRules = PLAIN) -> Comparison:
     rows = zip(METRICS, relatives, strict=True)
-    details = [Detail(m.name, m.better, weight(rules, m), m.guard, 10.0, 10 + r, 10 * r, r) for m, r in rows]
-    return judged(rules, tuple(details), 3)
+    details = [Detail(m.name, m.better, metric_weight(rules, m), m.guard, 10.0, 10 + r, 10 * r, r) for m, r in rows]
+    return judge_details(rules, tuple(details), 3)
 
 
 @given(st.lists(NUMBERS, min_size=3, max_size=3))
@@ -264,11 +270,11 @@ def test_the_score_that_is_told_is_the_least_that_is_recommended(relatives: list
     assume(not told_of(before)["recommended"].passed and change is not None)
     assert change is not None
     for part, passes in ((1 + 1e-9, True), (0.99, False)):
-        rules, total = Rules("gain", METRICS), round((before.score or 0) + part * change, 12)
+        rules, total = ScoringRules("gain", METRICS), round((before.score or 0) + part * change, 12)
         blocked = any(reason.startswith("risk") for reason in before.reasons)
         grade = "mixed" if -0.02 <= total < 0.03 else "promising" if total >= 0.03 else "weak"
         moved = before._replace(score=total, grade=grade, should_explore=total >= 0.03 and not blocked)
-        told = {each.check: each for each in gate_told(GOOD._replace(score=Score(moved, moved)), rules)}
+        told = {each.check: each for each in explain_gate(GOOD._replace(score=Score(moved, moved)), rules)}
         assert told["recommended"].passed == passes
 
 
@@ -282,9 +288,9 @@ def test_the_score_that_is_told_is_the_least_that_is_recommended(relatives: list
 )
 def test_what_is_worth_exploring_only_from_higher_on(relatives: list[float], needs: str, change: float | None) -> None:
     """Above `promising` it is not mixed any more."""
-    rules = Rules("gain", METRICS, Constants(explore=0.5))
+    rules = ScoringRules("gain", METRICS, Constants(explore=0.5))
     found = compared(relatives, rules)
-    told = {each.check: each for each in gate_told(GOOD._replace(score=Score(found, found)), rules)}
+    told = {each.check: each for each in explain_gate(GOOD._replace(score=Score(found, found)), rules)}
     assert (told["recommended"].needs, told["recommended"].change) == (needs, change and pytest.approx(change))
 
 
@@ -293,7 +299,7 @@ def test_ranks_are_told_as_they_were_decided(roots: list[float], width: int) -> 
     evaluations = [good(slot, root) for slot, root in zip(SLOTS, roots, strict=True)]
     promotion = promote(evaluations, width, SLOTS)
     for e, decision in zip(evaluations, promotion.decisions, strict=True):
-        told = {each.check: each for each in among(e, evaluations, width)}
+        told = {each.check: each for each in explain_ranking(e, evaluations, width)}
         assert told["rank"].passed == (decision.promoted_to is not None)
         if not told["rank"].passed:
             assert told["rank"].change is not None
@@ -308,14 +314,14 @@ def test_where_scores_are_alike_the_primary_metric_is_told(place: int, tie: str)
     better, worse = good(SLOTS[1 - place], 0.1), good(SLOTS[place], 0.1)
     assert worse.score
     worse = worse._replace(score=worse.score._replace(root=worse.score.root._replace(primary_delta=0.04)))
-    told = {each.check: each for each in among(worse, [better, worse], 1)}["rank"]
+    told = {each.check: each for each in explain_ranking(worse, [better, worse], 1)}["rank"]
     assert told.change == 0
     assert told.needs == f"{tie} 0.06 more of the primary metric against the root, as {better.slot} has"
 
 
 def test_of_one_that_failed_the_gate_it_is_told_where_it_would_have_come() -> None:
     wrong = GOOD._replace(approved=False)
-    told = {each.check: each for each in among(wrong, depth(wrong, good(SLOTS[1], 0.01)), 1)}
+    told = {each.check: each for each in explain_ranking(wrong, depth(wrong, good(SLOTS[1], 0.01)), 1)}
     assert gate(wrong)
     assert told["rank"].passed
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, Project
 
-from pipeline.edge.gc import sweep
-from pipeline.edge.store import Store, written
+from pipeline.store.gc import sweep
+from pipeline.store.results import Store, read_output
 
 DEMO = """
 kind: steps
@@ -272,8 +272,8 @@ def in_demo(demo: Project, monkeypatch: pytest.MonkeyPatch) -> Store:
 ROUNDS = 150
 SWEEPER = """
 import select, sys
-from pipeline.edge.gc import sweep
-from pipeline.edge.store import Store
+from pipeline.store.gc import sweep
+from pipeline.store.results import Store
 store = Store(sys.argv[1])
 print(flush=True)
 while not select.select([sys.stdin], [], [], 0)[0]:
@@ -306,7 +306,7 @@ def test_what_was_put_or_taken_stays_while_another_checkout_collects(
             key, output = f"{n:064x}", here / "output"
             output.write_bytes(b"x" * 3000 + str(n).encode())
             with output.open("rb") as file:
-                found = written(file.fileno())
+                found = read_output(file.fileno())
             store.put(key, [str(output)], [found], 0.1, "demo:a")
             unrefer(store, key)
             store.rest()

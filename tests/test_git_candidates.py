@@ -16,13 +16,12 @@ from test_git_worktrees import (
     its_git_file_is_a_repository,
 )
 
-from pipeline.edge.git.command import CandidateProblem, GitProblem
-from pipeline.edge.git.commits import Candidate, apply, commit_of, patch, restore
-from pipeline.edge.git.diff import FileStat, diff_stat
-from pipeline.edge.git.objects import has, tree_hash
-from pipeline.edge.git.refs import pin, pinned, unpin
-from pipeline.edge.git.repository import Root, root_of
-from pipeline.edge.git.worktrees import Worktree, Worktrees
+from pipeline.git.command import CandidateProblem, GitProblem
+from pipeline.git.commits import Candidate, apply_patch, commit_of, patch_between, restore_commit
+from pipeline.git.objects import FileStat, diff_stat, has_commit, tree_hash
+from pipeline.git.refs import pin, pinned_commits, unpin
+from pipeline.git.repository import RootCommit, root_of
+from pipeline.git.worktrees import Worktree, Worktrees
 
 FILES = {
     "main.py": "".join(f"{number}\n" for number in range(30)),
@@ -37,7 +36,7 @@ FILES = {
 
 
 class Search(NamedTuple):
-    root: Root
+    root: RootCommit
     trees: Worktrees
 
     def add(self, name: str = "c") -> Worktree:
@@ -175,15 +174,15 @@ def test_a_candidate_is_what_was_left_and_is_made_again_elsewhere(
     assert made.files == len(diff_stat(search.root.repo, search.root.commit, made.commit).files) > 0
     assert search.add() == tree
     assert files(search.trees.add("again", made.commit).path) == left
-    text = patch(search.root.repo, search.root.commit, made.commit)
-    apply(tree, text)
+    text = patch_between(search.root.repo, search.root.commit, made.commit)
+    apply_patch(tree, text)
     assert files(tree.path) == left
     assert search.commit() == made
     run_git(tmp_path, "clone", "--quiet", "--template=", "user", "clone")
     other = search_in(tmp_path / "elsewhere", tmp_path / "clone")
-    assert not has(other.root.repo, made.commit)
-    restore(other.root.repo, other.root.commit, text, made)
-    assert has(other.root.repo, made.commit)
+    assert not has_commit(other.root.repo, made.commit)
+    restore_commit(other.root.repo, other.root.commit, text, made)
+    assert has_commit(other.root.repo, made.commit)
     assert files(other.trees.add("c", made.commit).path) == left
 
 
@@ -192,7 +191,7 @@ def test_thousands_of_files_are_one_candidate(search: Search) -> None:
     write(at, {f"many/{number % 40}/file {number}": f"{number}\n" for number in range(2000)})
     made, repo = search.commit(), search.root.repo
     assert (made.files, made.insertions, made.deletions) == (2000, 2000, 0)
-    restore(repo, search.root.commit, patch(repo, search.root.commit, made.commit), made)
+    restore_commit(repo, search.root.commit, patch_between(repo, search.root.commit, made.commit), made)
     assert files(search.trees.add("c", made.commit).path).keys() == {*FILES, "link"} | {
         f"many/{number % 40}/file {number}" for number in range(2000)
     }
@@ -219,7 +218,9 @@ def test_any_text_of_an_idea_is_a_message(search: Search, message: str) -> None:
     write(search.add().path, {"main.py": "one\n"})
     made = search.commit(message)
     assert made == search.commit(message)
-    restore(search.root.repo, search.root.commit, patch(search.root.repo, search.root.commit, made.commit), made)
+    restore_commit(
+        search.root.repo, search.root.commit, patch_between(search.root.repo, search.root.commit, made.commit), made
+    )
     run_git("/", "fsck", "--strict", GIT_DIR=search.root.repo)
 
 
@@ -228,8 +229,8 @@ def test_a_coder_that_changed_nothing_is_told_apart(search: Search) -> None:
     made = search.commit()
     assert made.empty
     assert (made.tree, made.files, made.insertions, made.deletions) == (search.root.tree, 0, 0, 0)
-    assert patch(search.root.repo, search.root.commit, made.commit) == b""
-    restore(search.root.repo, search.root.commit, b"", made)
+    assert patch_between(search.root.repo, search.root.commit, made.commit) == b""
+    restore_commit(search.root.repo, search.root.commit, b"", made)
     (Path(tree.path) / "main.py").chmod(0o755)
     assert not search.commit().empty
 
@@ -328,10 +329,10 @@ def test_nothing_that_a_candidate_puts_anywhere_is_run(search: Search) -> None:
     sprung(repo).write_text("")  # what the preparations themselves set off
     made = search.commit()
     assert made.files == 4
-    text = patch(search.root.repo, search.root.commit, made.commit)
-    apply(search.add(), text)
-    restore(search.root.repo, search.root.commit, text, made)
-    assert not has(search.root.repo, "1" * 40)
+    text = patch_between(search.root.repo, search.root.commit, made.commit)
+    apply_patch(search.add(), text)
+    restore_commit(search.root.repo, search.root.commit, text, made)
+    assert not has_commit(search.root.repo, "1" * 40)
     with pytest.raises(GitProblem):
         tree_hash(search.root.repo, "1" * 40)
     pin(search.root.repo, "x", "c", made.commit)
@@ -353,7 +354,7 @@ def test_a_patch_that_does_not_fit_is_told_in_a_line_and_changes_nothing(search:
     tree = search.add()
     before = contents(Path(tree.path))
     with pytest.raises(CandidateProblem, match=r"^the patch does not apply: git apply: error: [^\n]+$"):
-        apply(tree, text.encode())
+        apply_patch(tree, text.encode())
     assert contents(Path(tree.path)) == before
     assert search.commit().empty
 
@@ -364,21 +365,21 @@ def test_a_patch_through_a_link_of_its_own_stays_inside(search: Search, tmp_path
     out = f"diff --git a/way b/way\nnew file mode 120000\n--- /dev/null\n+++ b/way\n@@ -0,0 +1 @@\n+{tmp_path}/target\n"
     out += "\\ No newline at end of file\n--- /dev/null\n+++ b/way/out\n@@ -0,0 +1 @@\n+b\n"
     with pytest.raises(CandidateProblem, match="the patch does not apply"):
-        apply(tree, out.encode())
+        apply_patch(tree, out.encode())
     assert os.listdir(tmp_path / "target") == []
 
 
 def test_a_patch_or_record_that_was_changed_is_found_out(search: Search) -> None:
     write(search.add().path, {"main.py": "one\n"})
     made, repo = search.commit(), search.root.repo
-    text = patch(repo, search.root.commit, made.commit)
+    text = patch_between(repo, search.root.commit, made.commit)
     for candidate, changed in [
         (made, text.replace(b"\n+one", b"\n+two")),
         (made._replace(message="other"), text),
         (made, b""),
     ]:
         with pytest.raises(GitProblem, match=r"one of them was changed|git apply: error: "):
-            restore(repo, search.root.commit, changed, candidate)
+            restore_commit(repo, search.root.commit, changed, candidate)
 
 
 def test_a_diff_tells_each_file(search: Search) -> None:
@@ -405,15 +406,15 @@ def test_refs_keep_commits_by_run_and_slot(search: Search) -> None:
     for slot in odd:
         pin(repo, "x", slot, made)
         pin(repo, slot, "d0", root)
-    assert pinned(repo, "x") == {**dict.fromkeys(sorted(odd), made), "root": root}
-    assert all(pinned(repo, run) == {"d0": root} for run in odd)
+    assert pinned_commits(repo, "x") == {**dict.fromkeys(sorted(odd), made), "root": root}
+    assert all(pinned_commits(repo, run) == {"d0": root} for run in odd)
     pin(repo, "x", "a.lock", root)
     for slot in odd[:3] * 2:
         unpin(repo, "x", slot)
     run_git("/", "pack-refs", "--all", GIT_DIR=repo)
-    assert pinned(repo, "x") == {**dict.fromkeys(sorted(odd[3:]), made), "a.lock": root, "root": root}
-    assert pinned(repo, "never") == {}
+    assert pinned_commits(repo, "x") == {**dict.fromkeys(sorted(odd[3:]), made), "a.lock": root, "root": root}
+    assert pinned_commits(repo, "never") == {}
     with pytest.raises(GitProblem):
         pin(repo, "x", "new", "1" * 40)
     run_git("/", "gc", "--quiet", "--prune=now", GIT_DIR=repo)
-    assert has(repo, made)
+    assert has_commit(repo, made)

@@ -7,7 +7,7 @@ import pytest
 from building import ends
 from gitting import OWN
 
-from pipeline.edge.git.command import GitProblem, git, names, sha
+from pipeline.git.command import GitProblem, checked_sha, git, split_names
 
 
 def instead_of_git(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
@@ -52,8 +52,8 @@ def test_its_message_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_names_and_commits_are_what_they_must_be() -> None:
-    assert names(b"a\0b\nc\0\xff\0") == ["a", "b\nc", os.fsdecode(b"\xff")]
-    assert names(b"") == []
-    assert sha("0" * 40) == "0" * 40
+    assert split_names(b"a\0b\nc\0\xff\0") == ["a", "b\nc", os.fsdecode(b"\xff")]
+    assert split_names(b"") == []
+    assert checked_sha("0" * 40) == "0" * 40
     with pytest.raises(GitProblem, match="40 hexadecimal digits"):
-        sha("--upload-pack=x")
+        checked_sha("--upload-pack=x")

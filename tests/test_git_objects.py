@@ -13,18 +13,18 @@ import pytest
 from conftest import ROOT
 from gitting import OWN, repository, run_git, write
 
-from pipeline.edge.git.command import GitProblem
-from pipeline.edge.git.commits import commit_of, commit_patch
-from pipeline.edge.git.objects import has, parent_of_next, tree_hash, write_commit, write_object
-from pipeline.edge.git.refs import pin, pinned, unpin
-from pipeline.edge.git.repository import Root, root_of
-from pipeline.edge.git.worktrees import Worktrees
+from pipeline.git.command import GitProblem
+from pipeline.git.commits import commit_of, commit_patch
+from pipeline.git.objects import has_commit, parent_commit, tree_hash, write_commit, write_object
+from pipeline.git.refs import pin, pinned_commits, unpin
+from pipeline.git.repository import RootCommit, root_of
+from pipeline.git.worktrees import Worktrees
 
 FILES = {f"lib{number % 3}/file{number}.py": f"{number}\n" * 20 for number in range(30)}
 PATCH = b"--- /dev/null\n+++ b/lib0/new\n@@ -0,0 +1 @@\n+%d\n"
 PIN = """
 import sys
-from pipeline.edge.git.refs import pin
+from pipeline.git.refs import pin
 repo, slot, *commits = sys.argv[1:]
 for commit in commits * 40:
     pin(repo, "x", slot, commit)
@@ -32,7 +32,7 @@ for commit in commits * 40:
 
 
 class Search(NamedTuple):
-    root: Root
+    root: RootCommit
     trees: Worktrees
 
     def commits(self, number: int) -> list[str]:
@@ -63,7 +63,7 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_an_evaluation_of_a_patch_starts_git_twice(search: Search, calls: Path) -> None:
     def evaluate(number: int) -> None:
-        assert has(search.root.repo, search.root.commit)
+        assert has_commit(search.root.repo, search.root.commit)
         made = commit_patch(search.root.repo, search.root.commit, PATCH % number, "idea")
         pin(search.root.repo, "x", f"n{number}", made.commit)
         search.trees.add(f"n{number}", made.commit)
@@ -108,15 +108,15 @@ def test_a_commit_that_is_damaged_is_written_again(search: Search) -> None:
         file.unlink()
         file.write_bytes(damage)
         with pytest.raises(GitProblem):
-            parent_of_next(repo, name)
+            parent_commit(repo, name)
         assert write_commit(repo, root.tree, (root.commit,), 5, "idea") == name
-        assert parent_of_next(repo, name) == (root.tree, 5)
+        assert parent_commit(repo, name) == (root.tree, 5)
 
 
 def test_only_a_commit_is_one(search: Search) -> None:
     blob = write_object(search.root.repo, b"blob", b"text")
     for name in (blob, search.root.tree, "1" * 40):
-        assert not has(search.root.repo, name)
+        assert not has_commit(search.root.repo, name)
         with pytest.raises(GitProblem, match=f"has no commit {name}"):
             tree_hash(search.root.repo, name)
 
@@ -131,10 +131,10 @@ def test_git_sees_what_is_pinned(search: Search) -> None:
         run_git("/", "pack-refs", "--all", GIT_DIR=repo)
     pin(repo, "x", "d0", first)
     run_git("/", "gc", "--quiet", "--prune=now", GIT_DIR=repo)
-    assert (has(repo, first), has(repo, second)) == (True, False)
+    assert (has_commit(repo, first), has_commit(repo, second)) == (True, False)
     pin(repo, "x", "d1", first)  # out of a pack, now
     unpin(repo, "x", "d0")
-    assert pinned(repo, "x") == {"d1": first, "root": search.root.commit}
+    assert pinned_commits(repo, "x") == {"d1": first, "root": search.root.commit}
 
 
 def test_the_lock_of_a_process_that_was_killed_is_taken_back(search: Search) -> None:
@@ -150,7 +150,7 @@ def test_the_lock_of_a_process_that_was_killed_is_taken_back(search: Search) -> 
     unpin(repo, "x", "d0")
     subprocess.run(words, env={"PATH": OWN["PATH"], "PYTHONPATH": str(ROOT)}, check=False)
     pin(repo, "x", "d0", first)
-    assert pinned(repo, "x")["d0"] == first
+    assert pinned_commits(repo, "x")["d0"] == first
     assert sorted(os.listdir(os.path.dirname(path))) == ["d0", "root"]
     pin(repo, "x", "d0", second)
     assert Path(path).read_text() == f"{second}\n"
@@ -167,10 +167,10 @@ def test_the_lock_of_a_git_at_work_is_waited_for(search: Search) -> None:
     waiting.start()
     waiting.join(0.2)
     assert waiting.is_alive()
-    assert pinned(repo, "x")["d0"] == first
+    assert pinned_commits(repo, "x")["d0"] == first
     lock.unlink()
     waiting.join(20)
-    assert pinned(repo, "x")["d0"] == second
+    assert pinned_commits(repo, "x")["d0"] == second
     assert not list(Path(repo, "coppice").glob("*.ref"))
 
 
@@ -190,7 +190,7 @@ def test_threads_processes_and_git_pin_side_by_side(search: Search) -> None:
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(one, range(100)))
     assert [process.communicate(timeout=60)[1] for process in processes] == [b""] * 3
-    found = pinned(repo, "x")
+    found = pinned_commits(repo, "x")
     assert found.keys() == {"root", "same", "own", *(f"n{number}" for number in range(10))}
     assert found["own"] == commits[-1]
     assert not list(Path(repo, "refs").rglob("*.lock"))

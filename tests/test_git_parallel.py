@@ -16,20 +16,19 @@ import pytest
 from conftest import ROOT
 from gitting import OWN, contents, repository, run_git, write
 
-from pipeline.edge.git.commits import commit_of
-from pipeline.edge.git.refs import pin, pinned
-from pipeline.edge.git.registry import digest
-from pipeline.edge.git.repository import Root, root_of
-from pipeline.edge.git.worktrees import Worktrees
+from pipeline.git.commits import commit_of
+from pipeline.git.refs import pin, pinned_commits
+from pipeline.git.repository import RootCommit, root_of
+from pipeline.git.worktrees import Worktrees, path_digest
 
 FILES = {f"lib{number % 7}/file{number}.py": f"{number}\n" * 20 for number in range(60)}
 # A process of its own: adds, commits in, and removes worktrees N, N + 1, ...
 WORK = """
 import sys
 from pathlib import Path
-from pipeline.edge.git.commits import commit_of
-from pipeline.edge.git.refs import pin, unpin
-from pipeline.edge.git.worktrees import Worktrees
+from pipeline.git.commits import commit_of
+from pipeline.git.refs import pin, unpin
+from pipeline.git.worktrees import Worktrees
 repo, folder, commit, first, last = sys.argv[1:]
 for number in range(int(first), int(last)):
     trees = Worktrees(repo, folder)
@@ -46,7 +45,7 @@ for number in range(int(first), int(last)):
 
 
 class Search(NamedTuple):
-    root: Root
+    root: RootCommit
     trees: Worktrees
 
     def work(self, first: int, last: int, path: str = OWN["PATH"]) -> subprocess.Popen[str]:
@@ -101,7 +100,7 @@ def test_threads_and_processes_add_commit_and_remove_side_by_side(search: Search
         assert {str(path.relative_to(tree.path)) for path in Path(tree.path).rglob("*.py")} == FILES.keys()
         write(tree.path, {"idea": str(number)})
         pin(search.root.repo, "x", f"n{number}", commit_of(tree, search.root.commit, f"idea {number}").commit)
-        pinned(search.root.repo, "x")
+        pinned_commits(search.root.repo, "x")
         search.trees.remove(f"n{number}")
 
     with ThreadPoolExecutor(10) as pool:
@@ -111,7 +110,7 @@ def test_threads_and_processes_add_commit_and_remove_side_by_side(search: Search
     assert os.listdir(search.trees.folder) == []
     assert search.admins() == []
     kept = {f"n{number}" for number in range(40) if number % 2 == 0 or number >= 20}
-    assert pinned(search.root.repo, "x").keys() == {"root", *kept}
+    assert pinned_commits(search.root.repo, "x").keys() == {"root", *kept}
     run_git(search.root.repo, "fsck", "--strict", GIT_DIR=search.root.repo)
 
 
@@ -188,7 +187,7 @@ def test_a_git_that_outlives_its_killed_process_is_waited_for(search: Search, tm
         slow.with_name("git.at").read_text()
         child.kill()
         child.communicate(timeout=60)
-        kept = f"{search.root.repo}/coppice/{digest(f'{search.trees.folder}/n0')}.lock"
+        kept = f"{search.root.repo}/coppice/{path_digest(f'{search.trees.folder}/n0')}.lock"
         with open(kept) as lock, pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:

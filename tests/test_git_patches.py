@@ -13,11 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_git_candidates import BAD, EDITS, FILES, Search, search, search_in
 
-from pipeline.edge.git.command import CandidateProblem, GitProblem
-from pipeline.edge.git.commits import Candidate, apply, commit_of, commit_patch, patch
-from pipeline.edge.git.index import write_tree
-from pipeline.edge.git.objects import has
-from pipeline.edge.git.worktrees import Worktree
+from pipeline.git.command import CandidateProblem, GitProblem
+from pipeline.git.commits import Candidate, apply_patch, commit_of, commit_patch, patch_between, write_tree
+from pipeline.git.objects import has_commit
+from pipeline.git.worktrees import Worktree
 
 __all__ = ["search"]
 
@@ -28,7 +27,7 @@ def of_patch(search: Search, text: bytes, parent: str = "") -> Candidate:
 
 def by_hand(search: Search, text: bytes) -> Candidate:
     """The long way round."""
-    apply(search.add(), text)
+    apply_patch(search.add(), text)
     return search.commit()
 
 
@@ -37,7 +36,7 @@ def test_the_patch_of_a_candidate_is_that_candidate(search: Search, edit: Callab
     tree = search.add()
     edit(Path(tree.path))
     made = search.commit()
-    text = patch(search.root.repo, search.root.commit, made.commit)
+    text = patch_between(search.root.repo, search.root.commit, made.commit)
     search.trees.remove("c")
     for _ in range(2):
         assert of_patch(search, text) == made
@@ -191,7 +190,7 @@ def test_from_any_files_to_any_others(
     parent = plain.commit().commit
     fill(tree, after)
     made = commit_of(tree, parent, "idea")
-    text = patch(plain.root.repo, parent, made.commit)
+    text = patch_between(plain.root.repo, parent, made.commit)
     if made.empty:
         assert text == b""
     else:
@@ -261,5 +260,5 @@ def test_what_is_amid_a_merge_has_no_tree(search: Search) -> None:
 
 def test_the_commit_is_there_for_git(search: Search) -> None:
     made = of_patch(search, TWICE.encode())
-    assert has(search.root.repo, made.commit)
+    assert has_commit(search.root.repo, made.commit)
     assert run_git("/", "cat-file", "-t", made.commit, GIT_DIR=search.root.repo) == "commit\n"

@@ -10,11 +10,10 @@ import pytest
 from gitdb import GitDB
 from gitting import contents, hostile_user, repository, run_git, tree_of, write
 
-from pipeline.edge.git.command import GitProblem
-from pipeline.edge.git.home import lender
-from pipeline.edge.git.objects import has, tree_hash
-from pipeline.edge.git.refs import pinned
-from pipeline.edge.git.repository import Root, reopened, root_of
+from pipeline.git.command import GitProblem
+from pipeline.git.objects import has_commit, tree_hash
+from pipeline.git.refs import pinned_commits
+from pipeline.git.repository import RootCommit, borrowed_objects, reopen_repository, root_of
 
 FILES = {"main.py": "print(1)\n", "data/a b.txt": "x\r\n", "-rf": "dash\n", "new\nline": "n", "é/ü.txt": b"\xff\0"}
 
@@ -46,7 +45,7 @@ def test_a_repository_starts_at_its_head(machine: Path) -> None:
         name: ("100644", text if isinstance(text, bytes) else text.encode()) for name, text in FILES.items()
     }
     assert root_of("../user", "x") == root
-    assert pinned(root.repo, "x") == {"root": root.commit}
+    assert pinned_commits(root.repo, "x") == {"root": root.commit}
 
 
 def test_of_the_users_repository_nothing_changes_but_one_ref(machine: Path) -> None:
@@ -70,7 +69,7 @@ def test_what_the_search_starts_from_outlives_a_rewritten_branch_and_gc(machine:
     run_git(user, "commit", "--quiet", "--amend", "--message=other", GIT_COMMITTER_DATE="1800000000 +0000")
     run_git(user, "reflog", "expire", "--expire=now", "--all")
     run_git(user, "gc", "--quiet", "--prune=now")
-    assert has(root.repo, root.commit)
+    assert has_commit(root.repo, root.commit)
     assert root_of(str(user), "y").commit != root.commit
 
 
@@ -83,7 +82,7 @@ def test_a_linked_worktree_of_the_user_is_a_repository_too(machine: Path) -> Non
     assert root_of("../side", "x").commit == run_git(machine / "side", "rev-parse", "HEAD").strip()
 
 
-def folders(machine: Path) -> list[Root]:
+def folders(machine: Path) -> list[RootCommit]:
     """One folder as two machines have it, plain and within two clones."""
     user = repository(machine / "user", {f"lib/{name}": text for name, text in FILES.items()} | {"top": "1"})
     subprocess.run(["chmod", "755", user / "lib/main.py"], check=True)
@@ -256,12 +255,12 @@ def test_git_that_is_not_there_is_told(machine: Path, monkeypatch: pytest.Monkey
 
 def test_whose_objects_are_borrowed_can_be_told_whatever_its_name(machine: Path) -> None:
     user = repository(machine / 'a "b" \\n\nü', FILES)
-    assert lender(root_of(str(user), "x").repo) == str(user / ".git/objects")
+    assert borrowed_objects(root_of(str(user), "x").repo) == str(user / ".git/objects")
     write(machine / "folder", FILES)
-    assert lender(root_of(str(machine / "folder"), "y").repo) == ""
+    assert borrowed_objects(root_of(str(machine / "folder"), "y").repo) == ""
 
 
-def seen_by_gitdb(root: Root) -> str:
+def seen_by_gitdb(root: RootCommit) -> str:
     """What a tool on GitPython's own reading of objects, as aider is, finds the commit's tree to be."""
     commit = GitDB(f"{root.repo}/objects").stream(bytes.fromhex(root.commit)).read()
     return str(commit.split()[1].decode())
@@ -279,6 +278,6 @@ def test_a_repository_of_an_older_version_becomes_readable_when_it_is_opened(mac
     alternates = Path(f"{root.repo}/objects/info/alternates")
     quoted = str(user).replace('"', '\\"')
     alternates.write_text(f'"{quoted}/.git/objects"\n')
-    assert reopened(str(user), "x", root.commit) == root.repo
+    assert reopen_repository(str(user), "x", root.commit) == root.repo
     assert alternates.read_text() == f"{user}/.git/objects\n"
     assert seen_by_gitdb(root) == root.tree

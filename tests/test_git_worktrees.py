@@ -10,10 +10,10 @@ from typing import NamedTuple
 import pytest
 from gitting import contents, hostile_user, repository, run_git, trap, write
 
-from pipeline.edge.git.command import GitProblem
-from pipeline.edge.git.commits import commit_of
-from pipeline.edge.git.repository import Root, root_of
-from pipeline.edge.git.worktrees import Worktree, Worktrees
+from pipeline.git.command import GitProblem
+from pipeline.git.commits import commit_of
+from pipeline.git.repository import RootCommit, root_of
+from pipeline.git.worktrees import Worktree, Worktrees
 
 FILES = {
     "main.py": "print(1)\n",
@@ -28,7 +28,7 @@ FILES = {
 class Search(NamedTuple):
     """A run whose root has FILES, and its worktrees."""
 
-    root: Root
+    root: RootCommit
     trees: Worktrees
     user: Path
 

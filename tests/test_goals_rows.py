@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.goals.bank import doubts, read_bank, told
-from pipeline.goals.model import Goal
-from pipeline.goals.rows import LONGEST_ROW, LONGEST_TEXT
+from pipeline.goals.bank import LONGEST_ROW, LONGEST_TEXT, Goal, doubts, read_bank, refusal_line
 
 ROW = {"id": "a", "goal": "1 + 1 = 2"}
 
@@ -20,7 +18,7 @@ def row(**fields: Any) -> bytes:
 
 def why(text: bytes) -> str:
     (refusal,) = read_bank(text).refused
-    return told("bank.jsonl", refusal)
+    return refusal_line("bank.jsonl", refusal)
 
 
 def test_a_row_is_a_goal_with_its_line() -> None:
@@ -113,7 +111,9 @@ def test_any_bytes_give_goals_and_refusals_for_each_line(text: bytes) -> None:
         assert 0 <= goal.difficulty <= 1
         assert goal.text.strip()
         (goal.text + "".join(goal.context)).encode()
-    assert all("; " in told("b", refusal) and "\n" not in told("b", refusal) for refusal in bank.refused)
+    assert all(
+        "; " in refusal_line("b", refusal) and "\n" not in refusal_line("b", refusal) for refusal in bank.refused
+    )
 
 
 @given(st.lists(ROWS, max_size=5))
@@ -139,7 +139,9 @@ REDEFINED = {
 @pytest.mark.parametrize("context", REDEFINED)
 def test_a_context_that_gives_a_known_sign_another_meaning_is_doubted(context: str) -> None:
     (doubt,) = doubts(Goal("a", "True", context=("open Nat", context), line=7), has_library=True)
-    assert told("bank.jsonl", doubt).startswith(f"bank.jsonl:7: a: its context redefines `{REDEFINED[context]}`: ")
+    assert refusal_line("bank.jsonl", doubt).startswith(
+        f"bank.jsonl:7: a: its context redefines `{REDEFINED[context]}`: "
+    )
 
 
 @pytest.mark.parametrize(

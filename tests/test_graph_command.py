@@ -8,7 +8,7 @@ from conftest import Project
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.layout import Spacing, layout, spaced
+from pipeline.views.layout import Spacing, layout, space_out
 
 SVG = "{http://www.w3.org/2000/svg}"
 DEMO = """
@@ -245,7 +245,7 @@ def test_places_keep_their_order_and_distances_and_move_no_further_than_needed(
         [float(g) for _, g, _ in drawn][1:],
         [float(p) for *_, p in drawn],
     )
-    found = spaced(wanted, gaps, pull)
+    found = space_out(wanted, gaps, pull)
     assert all(b - a >= gap - 1e-9 for (a, b), gap in zip(pairwise(found), gaps, strict=True))
     cost = sum(p * (f - w) ** 2 for f, w, p in zip(found, wanted, pull, strict=True))
     for i in range(len(found)):

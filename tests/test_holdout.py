@@ -11,8 +11,8 @@ from conftest import Project, Said
 from searches import Search, agent, by_config, command
 from test_cascade import IDEAS, SWEEP, until
 
-from pipeline.edge.confine import abi
-from pipeline.tree.sealed import armed, sprung
+from pipeline.machine.confine import landlock_version
+from pipeline.tree.run.seal import arm_tripwire, tripwire_reason
 
 HELD = [str(n) for n in range(6, 14)]
 SEARCHED = "0,1,2,3,4,5"
@@ -281,7 +281,7 @@ def with_sealed_data(project: Project, ideas: dict[str, str], **keys: Any) -> Se
 THIEF = 'gain=2 noise=1.5; . "$(dirname "$LIST")/sealed.txt"'
 
 
-@pytest.mark.skipif(not abi(), reason="this kernel has no Landlock")
+@pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
 @pytest.mark.parametrize("tests", [None, command(". ./plus/a; : {in}", "row.sh")], ids=["sweep", "tests"])
 def test_a_candidate_cannot_open_what_is_sealed(project: Project, tests: Any) -> None:
     found = with_sealed_data(project, {"a": THIEF, "b": "gain=2 noise=1.5"}, tests=tests)
@@ -296,7 +296,7 @@ def test_a_candidate_cannot_open_what_is_sealed(project: Project, tests: Any) ->
     assert told(found)["result"]["comparison"]["evidence"]["verdict"] == "promoted"
 
 
-@pytest.mark.skipif(not abi(), reason="this kernel has no Landlock")
+@pytest.mark.skipif(not landlock_version(), reason="this kernel has no Landlock")
 def test_an_agent_cannot_open_what_is_sealed(project: Project) -> None:
     found = with_sealed_data(project, {"a": "gain=2 noise=1.5"})
     project.write(
@@ -316,7 +316,7 @@ def test_whoever_touches_what_is_sealed_is_void(project: Project) -> None:
     found.build()
     assert (
         found.why("d0.n0.i0")
-        == f"failed: void: the sealed holdout was {'touched' if abi() else 'read'} while it ran (sealed.txt)"
+        == f"failed: void: the sealed holdout was {'touched' if landlock_version() else 'read'} while it ran (sealed.txt)"
     )
     assert found.why("d0.n0.i1") == "d1.n0"
 
@@ -334,11 +334,13 @@ def read_and_hide(path: Path) -> None:
 def test_the_tripwire_sees_who_reads_though_nothing_hides_the_file(tmp_path: Path, how: Callable[[Path], None]) -> None:
     path = tmp_path / "sealed.txt"
     path.write_text("secret\n")
-    wire = armed([str(path)], hidden=False)
-    assert sprung(wire, hidden=False) == ""
-    assert sprung(armed([str(path)], hidden=False), hidden=False) == "", "it is not tripped by being set"
+    wire = arm_tripwire([str(path)], hidden=False)
+    assert tripwire_reason(wire, hidden=False) == ""
+    assert tripwire_reason(arm_tripwire([str(path)], hidden=False), hidden=False) == "", (
+        "it is not tripped by being set"
+    )
     how(path)
-    assert sprung(wire, hidden=False).startswith("void: the sealed holdout was read")
+    assert tripwire_reason(wire, hidden=False).startswith("void: the sealed holdout was read")
 
 
 WHOLE = command("sh {in} {results} {limit}", "blocks.sh", configs=4)

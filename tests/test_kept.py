@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pipeline.edge.kept import Kept
+from pipeline.machine.job import SharedResources
 
 
 class Part:
@@ -14,14 +14,14 @@ class Part:
 
 
 def test_what_is_asked_for_again_is_the_same() -> None:
-    kept = Kept()
+    kept = SharedResources()
     one = kept.get("one", lambda: Part(bool))
     assert kept.get("one", lambda: Part(bool)) is one
     assert kept.get("two", lambda: Part(bool)) is not one
 
 
 def test_it_is_made_once_however_many_ask_at_the_same_time() -> None:
-    kept, found, ready = Kept(), [], threading.Barrier(8)
+    kept, found, ready = SharedResources(), [], threading.Barrier(8)
 
     def ask() -> None:
         ready.wait()
@@ -42,7 +42,7 @@ def test_one_that_cannot_be_closed_keeps_no_other_open() -> None:
         closed.append("fails")
         raise OSError("closing")
 
-    kept = Kept()
+    kept = SharedResources()
     kept.get("first", lambda: Part(lambda: closed.append("first")))
     kept.get("fails", lambda: Part(fails))
     with pytest.raises(OSError, match="closing"):

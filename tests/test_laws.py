@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from benchmarks.fuzz.model import draw as draw_project
 from benchmarks.fuzz.spelling import specs
 from pipeline import kinds
-from pipeline.core.freshness import Receipt, reasons
+from pipeline.core.freshness import Receipt, stale_reasons
 from pipeline.core.graph import CycleError, Graph, Target
-from pipeline.core.recipe import compact
+from pipeline.core.recipe import compact_json
 from pipeline.spec import parse
 
 # -- plans
@@ -156,26 +156,26 @@ def recorded(recipe: object, inputs: object, outputs: object, unsettled: tuple[s
 def test_a_target_is_fresh_if_and_only_if_nothing_differs(r1, i1, o1, r2, i2, o2) -> None:  # type: ignore[no-untyped-def]
     """Contents of inputs count in their order, not the names they have."""
     same = (
-        compact(r1) == compact(r2)
+        compact_json(r1) == compact_json(r2)
         and list(i1.values()) == list(i2.values())
         and all(o1.get(path) == now for path, now in o2.items())
     )
-    found = [*reasons(recorded(r1, i1, o1), r2, i2, o2)]
+    found = [*stale_reasons(recorded(r1, i1, o1), r2, i2, o2)]
     assert (not found) == same
     assert len({*found}) == len(found), "each is told once, and alike ones can be told together"
 
 
 @given(recipes, files, files)
 def test_what_was_never_built_or_read_an_input_while_it_changed_is_stale(recipe, inputs, outputs) -> None:  # type: ignore[no-untyped-def]
-    assert [*reasons(None, recipe, inputs, outputs)]
-    assert [*reasons(recorded(recipe, inputs, outputs, ("x",)), recipe, inputs, outputs)]
+    assert [*stale_reasons(None, recipe, inputs, outputs)]
+    assert [*stale_reasons(recorded(recipe, inputs, outputs, ("x",)), recipe, inputs, outputs)]
 
 
 @given(recipes, files, files, st.sampled_from(["x", "y", "z"]))
 def test_what_is_missing_is_never_fresh(recipe, inputs, outputs, path) -> None:  # type: ignore[no-untyped-def]
     receipt = recorded(recipe, {**inputs, path: "aa"}, {**outputs, path: "aa"})
-    assert [*reasons(receipt, recipe, {**inputs, path: None}, {**outputs, path: "aa"})]
-    assert [*reasons(receipt, recipe, {**inputs, path: "aa"}, {**outputs, path: None})]
+    assert [*stale_reasons(receipt, recipe, {**inputs, path: None}, {**outputs, path: "aa"})]
+    assert [*stale_reasons(receipt, recipe, {**inputs, path: "aa"}, {**outputs, path: None})]
 
 
 # -- whole builds

@@ -199,8 +199,8 @@ def test_every_layer_and_every_kind_has_a_rule() -> None:
 
 
 def test_the_rules_see_imports_inside_functions_and_of_submodules() -> None:
-    text = "def f():\n    from pipeline.edge import state\n    import yaml\nfrom pipeline.core.graph import Target\n"
-    assert set(imported(ast.parse(text))) == {"pipeline.edge.state", "yaml", "pipeline.core.graph"}
+    text = "def f():\n    from pipeline.store import state\n    import yaml\nfrom pipeline.core.graph import Target\n"
+    assert set(imported(ast.parse(text))) == {"pipeline.store.state", "yaml", "pipeline.core.graph"}
 
 
 def in_python(project: Project, program: str) -> set[str]:
@@ -221,7 +221,7 @@ def test_saying_that_nothing_is_to_be_done_imports_only_what_is_built_in(project
     for _ in range(2):
         assert project.coppice().returncode == 0
     loaded = in_python(project, "from pipeline.cli import noop; assert noop([])")
-    assert loaded == {"pipeline", "pipeline.cli", "pipeline.edge", "pipeline.edge.noop"}
+    assert loaded == {"pipeline", "pipeline.cli", "pipeline.edge", "pipeline.store.noop"}
 
 
 def test_loading_a_plan_again_imports_no_yaml(project: Project) -> None:
@@ -234,16 +234,16 @@ def test_loading_a_plan_again_imports_no_yaml(project: Project) -> None:
 
 def test_counting_targets_imports_no_doit_and_nothing_to_start_processes_with(project: Project) -> None:
     project.spec("x", "kind: steps\nsteps: {s: {for: {n: [1, 2]}, run: 'echo > {out}', writes: '{n}'}}\n")
-    count = "import site; site.main(); from pipeline.build.main import main; main(['plan', '--graph-only', 'x'])"
+    count = "import site; site.main(); from pipeline.commands.main import main; main(['plan', '--graph-only', 'x'])"
     loaded = in_python(project, count)
     assert {"yaml", "pipeline.steps.plan"} <= loaded
-    assert not {"doit", "subprocess", "inspect", "pipeline.edge.job"} & loaded
+    assert not {"doit", "subprocess", "inspect", "pipeline.machine.job"} & loaded
 
 
 def test_what_is_going_to_be_done_in_a_search_by_blocks_is_told_without_numpy(project: Project) -> None:
     sweep = command("sh {in} {results} {blocks}", "sweep.sh", blocks=8)
     Search(project, {"a": ":"}, sweep=sweep, metrics={"gain": {"primary": True}})
-    ask = "import site; site.main(); from pipeline.build.main import main; main(['plan', 'x'])"
+    ask = "import site; site.main(); from pipeline.commands.main import main; main(['plan', 'x'])"
     loaded = in_python(project, ask)
     assert "pipeline.trust.rule" in loaded
     assert not {"numpy", "httpx", "ctypes"} & loaded

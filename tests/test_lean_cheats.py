@@ -10,8 +10,8 @@ import leaning
 import pytest
 import yaml
 
-from pipeline.edge.lean.model import TRUSTED
-from pipeline.edge.lean.process import Repl
+from pipeline.lean.model import TRUSTED
+from pipeline.lean.repl.process import Repl
 
 HERE = Path(__file__).parent
 CHEATS = yaml.safe_load((HERE / "lean_cheats.yaml").read_text(encoding="utf-8"))

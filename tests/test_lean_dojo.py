@@ -14,10 +14,11 @@ from typing import NamedTuple
 import psutil
 import pytest
 
-from pipeline.edge.lean import dojo, dojo_project, kept
-from pipeline.edge.lean.dojo import Dojos
-from pipeline.edge.lean.dojo_session import DojoSession
-from pipeline.edge.lean.model import (
+from pipeline.lean.dojo import backend
+from pipeline.lean.dojo import project as dojo_project
+from pipeline.lean.dojo.backend import Dojos
+from pipeline.lean.dojo.process import DojoSession
+from pipeline.lean.model import (
     Interrupted,
     LeanError,
     LeanStartError,
@@ -27,7 +28,8 @@ from pipeline.edge.lean.model import (
     TacticState,
     Theorem,
 )
-from pipeline.edge.process import Processes
+from pipeline.lean.toolchain import cache
+from pipeline.machine.process import Processes
 from tests import lake_stand_in, lean_repositories, lean_traces
 
 pytestmark = pytest.mark.skipif(
@@ -48,7 +50,7 @@ class Place(NamedTuple):
     processes: Processes
 
     def dojos(self) -> Dojos:
-        return dojo.opened(self.project, self.processes, self.env, 1)
+        return backend.open_dojos(self.project, self.processes, self.env, 1)
 
     def running(self) -> list[psutil.Process]:
         """Everything that was started here and has not ended."""
@@ -160,7 +162,7 @@ def test_what_is_not_wanted_any_more_is_interrupted_and_leaves_nothing_behind(se
     assert not place.running()
     with pytest.raises(ValueError, match="closed"):
         session.run_tac(first, "skip", 20)
-    copy = next(kept.cache().glob("leandojo-*/cache/gitpython-*/demo"))
+    copy = next(cache.cache_folder().glob("leandojo-*/cache/gitpython-*/demo"))
     assert not [*copy.glob("Goal*.lean")]
 
 
@@ -228,7 +230,7 @@ def test_a_folder_that_leandojo_cannot_prove_in_is_refused_with_what_is_wrong(tm
     if text:
         (project / file).write_text(text)
     with pytest.raises(LeanStartError, match=message):
-        dojo_project.project(str(project))
+        dojo_project.open_project(str(project))
 
 
 def test_a_folder_without_a_repository_of_its_own_is_refused(tmp_path):
@@ -239,11 +241,11 @@ def test_a_folder_without_a_repository_of_its_own_is_refused(tmp_path):
     inner.mkdir()
     (inner / "lakefile.toml").touch()
     with pytest.raises(LeanStartError, match="no git repository of its own"):
-        dojo_project.project(str(inner))
+        dojo_project.open_project(str(inner))
 
 
 def test_the_version_changes_with_the_commit_and_the_toolchain(place):
-    found = dojo_project.project(place.project)
+    found = dojo_project.open_project(place.project)
     assert found.commit in found.version
     assert "leanprover/lean4:v4.28.0" in found.version
     assert "lean_dojo 4.20.0" in found.version
@@ -251,12 +253,10 @@ def test_the_version_changes_with_the_commit_and_the_toolchain(place):
 
 def test_without_the_package_the_message_says_how_to_install_it(tmp_path):
     """In a Python that has nothing installed."""
-    code = (
-        "from pipeline.edge.lean.dojo_project import package\ntry: package()\nexcept Exception as error: print(error)"
-    )
+    code = "from pipeline.lean.dojo.project import package_folder as package\ntry: package()\nexcept Exception as error: print(error)"
     done = subprocess.run(
         [sys.executable, "-S", "-c", code],
-        env={"PYTHONPATH": f"{Path(dojo.__file__).parents[3]}:{_psutil(tmp_path)}"},
+        env={"PYTHONPATH": f"{Path(backend.__file__).parents[3]}:{_psutil(tmp_path)}"},
         capture_output=True,
         text=True,
         check=True,

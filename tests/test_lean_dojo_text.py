@@ -4,12 +4,11 @@ import json
 
 import pytest
 
-from pipeline.edge.lean import dojo_files, dojo_reading
-from pipeline.edge.lean.dojo import CHECK
-from pipeline.edge.lean.dojo_files import Checked
-from pipeline.edge.lean.dojo_refusing import refused_before, refused_statement, refused_tactic, refused_text
-from pipeline.edge.lean.dojo_session import allowed
-from pipeline.edge.lean.model import A_SECOND, HEARTBEATS, LeanError, Theorem
+from pipeline.lean.dojo import text
+from pipeline.lean.dojo.backend import CHECK
+from pipeline.lean.dojo.process import seconds_allowed
+from pipeline.lean.dojo.text import WholeProofFile, preamble_refusal, statement_refusal, tactic_refusal, text_refusal
+from pipeline.lean.model import A_SECOND, HEARTBEATS, LeanError, Theorem
 
 RUN_CODE = [
     'run_tac (IO.println "REPL> {}")',
@@ -57,23 +56,23 @@ HARMLESS = [
 
 @pytest.mark.parametrize("tactic", RUN_CODE)
 def test_what_runs_code_is_refused_in_a_proof_and_before_a_statement(tactic):
-    assert refused_tactic(tactic)
-    assert refused_text(tactic)
+    assert tactic_refusal(tactic)
+    assert text_refusal(tactic)
 
 
 @pytest.mark.parametrize("tactic", LEAVE)
 def test_a_proof_that_wants_out_of_its_theorem_is_refused(tactic):
-    assert refused_tactic(tactic)
+    assert tactic_refusal(tactic)
 
 
 @pytest.mark.parametrize("option", ["pp.all", "warn.sorry", "autoImplicit", "Elab.async", "maxRecDepth.x", ""])
 def test_a_proof_sets_limits_and_no_other_options(option):
-    assert "may set" in refused_tactic(f"set_option {option} true in trivial")
+    assert "may set" in tactic_refusal(f"set_option {option} true in trivial")
 
 
 @pytest.mark.parametrize("tactic", HARMLESS)
 def test_usual_tactics_are_not_refused(tactic):
-    assert refused_tactic(tactic) == ""
+    assert tactic_refusal(tactic) == ""
 
 
 @pytest.mark.parametrize(
@@ -89,7 +88,7 @@ def test_usual_tactics_are_not_refused(tactic):
     ],
 )
 def test_definitions_and_notations_may_stand_before_a_statement(before):
-    assert refused_before(before) == ""
+    assert preamble_refusal(before) == ""
 
 
 @pytest.mark.parametrize(
@@ -108,7 +107,7 @@ def test_definitions_and_notations_may_stand_before_a_statement(before):
     ],
 )
 def test_what_becomes_a_part_of_lean_does_not_stand_before_a_statement(before):
-    assert refused_before(before)
+    assert preamble_refusal(before)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +123,7 @@ def test_what_becomes_a_part_of_lean_does_not_stand_before_a_statement(before):
     ],
 )
 def test_a_statement_is_one_proposition_between_brackets(statement, why):
-    assert why in refused_statement(statement)
+    assert why in statement_refusal(statement)
 
 
 @pytest.mark.parametrize(
@@ -132,12 +131,12 @@ def test_a_statement_is_one_proposition_between_brackets(statement, why):
     ["∀ n : Nat, n + 0 = n", "'(' ≠ ')'", '")".length = 1', "∀ f' : Nat → Nat, f' (0) = f' 0", "⟨1, 2⟩ = (1, 2)"],
 )
 def test_brackets_in_texts_and_characters_are_none(statement):
-    assert refused_statement(statement) == ""
+    assert statement_refusal(statement) == ""
 
 
 def test_imports_come_first_and_the_statement_is_in_brackets_of_its_own():
     theorem = Theorem("x", "p ∨ ¬p", ("open Nat", "import Mathlib.Tactic", "variable (p : Prop)"))
-    assert dojo_files.gapped(theorem, "goal") == (
+    assert text.file_with_gap(theorem, "goal") == (
         "import Lean4Repl\nimport Mathlib.Tactic\n\nopen Nat\n\nvariable (p : Prop)\n\n"
         "set_option maxHeartbeats 0 in\ntheorem goal : (p ∨ ¬p\n) := by\n  lean_dojo_repl\n  sorry\n"
     )
@@ -145,14 +144,14 @@ def test_imports_come_first_and_the_statement_is_in_brackets_of_its_own():
 
 def test_a_checked_file_is_the_one_with_the_gap_and_a_proof_in_it():
     theorem = Theorem("x", "True")
-    before = dojo_files.up_to_proof(dojo_files.gapped(theorem, "goal"))
-    file = dojo_files.proved(before, dojo_files.one_tactic(["skip", "· exact\n    trivial"]), "goal")
-    assert file.text.startswith(dojo_files.head(theorem, "goal"))
+    before = text.text_before_proof(text.file_with_gap(theorem, "goal"))
+    file = text.file_with_proof(before, text.one_tactic(["skip", "· exact\n    trivial"]), "goal")
+    assert file.text.startswith(text.statement_head(theorem, "goal"))
     assert file.text.endswith(":= by\n  (\n    skip\n    · exact\n        trivial\n  )\n\n#print axioms goal\n")
     assert file.text.splitlines()[file.line - 1] == "#print axioms goal"
 
 
-FILE = Checked("", 9, "goal_1")
+FILE = WholeProofFile("", 9, "goal_1")
 
 
 def message(data, line=9, severity="information"):
@@ -172,7 +171,7 @@ NONE = message("'goal_1' does not depend on any axioms")
     ],
 )
 def test_a_file_holds_when_lean_says_of_its_theorem_that_it_rests_on_trusted_axioms(said):
-    assert dojo_reading.verdict(FILE, 0, said) is None
+    assert text.check_verdict(FILE, 0, said) is None
 
 
 @pytest.mark.parametrize(
@@ -192,18 +191,18 @@ def test_a_file_holds_when_lean_says_of_its_theorem_that_it_rests_on_trusted_axi
     ],
 )
 def test_a_file_with_an_error_a_hole_or_other_axioms_does_not_hold(said, kind):
-    wrong = dojo_reading.verdict(FILE, 0, said)
+    wrong = text.check_verdict(FILE, 0, said)
     assert isinstance(wrong, LeanError)
     assert wrong.kind == kind
 
 
 def test_a_file_whose_lean_ends_badly_does_not_hold():
-    assert dojo_reading.verdict(FILE, 137, [NONE]) == LeanError("Lean ended with 137", "crash")
+    assert text.check_verdict(FILE, 137, [NONE]) == LeanError("Lean ended with 137", "crash")
 
 
 def test_what_is_printed_beside_messages_is_no_message():
     printed = f"warning: something\n{json.dumps(NONE)}\n[1]\n{{}}\n"
-    assert dojo_reading.messages(printed) == [NONE]
+    assert text.parse_messages(printed) == [NONE]
 
 
 @pytest.mark.parametrize(
@@ -218,29 +217,29 @@ def test_what_is_printed_beside_messages_is_no_message():
     ],
 )
 def test_the_text_of_an_error_says_its_kind(error, kind):
-    assert dojo_reading.kind(error) == kind
+    assert text.error_kind(error) == kind
 
 
 def test_a_goal_has_one_key_however_it_is_named_and_its_lines_are_broken():
-    key = dojo_reading.key((), "case succ.a\nn : Nat\nh : n = 1\n⊢ n +\n    1 = 2")
-    assert key == dojo_reading.key((), "n : Nat\nh : n = 1\n⊢ n + 1 = 2")
+    key = text.printed_goal_key((), "case succ.a\nn : Nat\nh : n = 1\n⊢ n +\n    1 = 2")
+    assert key == text.printed_goal_key((), "n : Nat\nh : n = 1\n⊢ n + 1 = 2")
 
 
 @pytest.mark.parametrize(
     ("before", "goal"), [((), "n : Nat\n⊢ n = 2"), ((), "m : Nat\n⊢ m = 1"), (("def x := 1",), "n : Nat\n⊢ n = 1")]
 )
 def test_goals_that_differ_have_different_keys(before, goal):
-    assert dojo_reading.key(before, goal) != dojo_reading.key((), "n : Nat\n⊢ n = 1")
+    assert text.printed_goal_key(before, goal) != text.printed_goal_key((), "n : Nat\n⊢ n = 1")
 
 
 def test_a_hypothesis_is_on_one_line_however_long_it_is():
-    assert dojo_reading.goals("h : a ∧\n    b ∧\n  c\nx : Nat\n⊢ p ∧\n    q") == ("h : a ∧ b ∧ c\nx : Nat\n⊢ p ∧ q",)
+    assert text.split_goals("h : a ∧\n    b ∧\n  c\nx : Nat\n⊢ p ∧\n    q") == ("h : a ∧ b ∧ c\nx : Nat\n⊢ p ∧ q",)
 
 
 def test_goals_are_told_apart_by_empty_lines():
-    assert dojo_reading.goals("case a\n⊢ p\n\ncase b\n⊢ q") == ("case a\n⊢ p", "case b\n⊢ q")
+    assert text.split_goals("case a\n⊢ p\n\ncase b\n⊢ q") == ("case a\n⊢ p", "case b\n⊢ q")
 
 
 def test_work_that_is_not_counted_is_so_many_seconds_and_takes_none_from_who_names_no_limit():
-    assert [allowed(5, 2 * A_SECOND), allowed(1, 2 * A_SECOND)] == [2, 1]
-    assert allowed(CHECK, HEARTBEATS) == CHECK
+    assert [seconds_allowed(5, 2 * A_SECOND), seconds_allowed(1, 2 * A_SECOND)] == [2, 1]
+    assert seconds_allowed(CHECK, HEARTBEATS) == CHECK

@@ -10,8 +10,8 @@ from threading import Barrier
 
 import pytest
 
-from pipeline.edge.lean import kept
-from pipeline.edge.lean.model import LeanStartError
+from pipeline.lean.model import LeanStartError
+from pipeline.lean.toolchain import cache as toolchain_cache
 
 
 @pytest.fixture
@@ -34,10 +34,10 @@ def maker(made: list[Path]) -> Callable[[Path], None]:
 
 def test_what_is_there_is_not_made_again(cache: Path) -> None:
     made: list[Path] = []
-    first, again = (kept.kept("lean", maker(made)) for _ in range(2))
+    first, again = (toolchain_cache.cached_folder("lean", maker(made)) for _ in range(2))
     assert first == again == cache / "lean"
     assert (len(made), (first / "lib/Init.olean").read_text()) == (1, "lib/Init.olean of 1")
-    assert kept.damage(first) == ""
+    assert toolchain_cache.damage_in(first) == ""
 
 
 @pytest.mark.parametrize(
@@ -45,15 +45,15 @@ def test_what_is_there_is_not_made_again(cache: Path) -> None:
     [
         (lambda folder: (folder / "lean").write_text("x"), "lean has 1 bytes; 9 were written"),
         (lambda folder: (folder / "lib/Init.olean").unlink(), "lib/Init.olean is missing"),
-        (lambda folder: (folder / kept.MANIFEST).write_text("{"), "no readable manifest.json"),
+        (lambda folder: (folder / toolchain_cache.MANIFEST).write_text("{"), "no readable manifest.json"),
     ],
 )
 def test_what_is_damaged_is_made_again(cache: Path, hurt: Callable[[Path], object], why: str) -> None:
     made: list[Path] = []
-    folder = kept.kept("lean", maker(made))
+    folder = toolchain_cache.cached_folder("lean", maker(made))
     hurt(folder)
-    assert kept.damage(folder) == why
-    assert kept.damage(kept.kept("lean", maker(made))) == ""
+    assert toolchain_cache.damage_in(folder) == why
+    assert toolchain_cache.damage_in(toolchain_cache.cached_folder("lean", maker(made))) == ""
     assert (folder / "lean").read_text() == "lean of 2"
     assert sorted(os.listdir(cache)) == ["lean", "lean.lock"]
 
@@ -64,15 +64,15 @@ def test_what_fails_half_way_leaves_nothing_behind(cache: Path) -> None:
         raise LeanStartError("no network")
 
     with pytest.raises(LeanStartError, match="no network"):
-        kept.kept("lean", fail)
+        toolchain_cache.cached_folder("lean", fail)
     assert os.listdir(cache) == ["lean.lock"]
-    assert kept.kept("lean", maker([])).is_dir()
+    assert toolchain_cache.cached_folder("lean", maker([])).is_dir()
 
 
 def test_what_a_killed_maker_left_is_cleared_away(cache: Path) -> None:
     (cache / "lean.killed" / "half").mkdir(parents=True)
     (cache / "lean-other").mkdir()
-    kept.kept("lean", maker([]))
+    toolchain_cache.cached_folder("lean", maker([]))
     assert sorted(os.listdir(cache)) == ["lean", "lean-other", "lean.lock"]
 
 
@@ -86,7 +86,7 @@ def test_of_many_who_need_it_at_once_one_makes_it(cache: Path) -> None:
 
     def need(_: int) -> Path:
         together.wait()
-        return kept.kept("lean", slowly)
+        return toolchain_cache.cached_folder("lean", slowly)
 
     with ThreadPoolExecutor(5) as threads:
         found = [*threads.map(need, range(5))]
@@ -98,7 +98,7 @@ def test_a_full_disk_is_said_with_what_is_needed(cache: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(LeanStartError, match=f"no room for the Lean toolchain in {cache}: about 1 GB is needed"):
-        kept.kept("lean", fill)
+        toolchain_cache.cached_folder("lean", fill)
 
 
 @pytest.mark.parametrize("place", ["", "not/absolute", "{}/file/cache"])
@@ -108,4 +108,4 @@ def test_the_first_place_that_can_be_written_is_taken(
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", place.format(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert kept.cache() == tmp_path / "home/.cache/coppice/lean"
+    assert toolchain_cache.cache_folder() == tmp_path / "home/.cache/coppice/lean"

@@ -13,7 +13,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline.edge.lean.process import Repl
+from pipeline.lean.repl.process import Repl
 
 GOALS = yaml.safe_load(Path(__file__).with_name("lean_keys.yaml").read_text(encoding="utf-8"))
 NAMES = ["a", "b", "c", "d", "e", "f"]

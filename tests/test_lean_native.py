@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from leaning import REPL
 
-from pipeline.edge.lean import native
-from pipeline.edge.lean.model import LeanError, LeanStartError, ProofFinished, Theorem
-from pipeline.edge.lean.pool import Pool
-from pipeline.edge.lean.toolchain import Toolchain, ready
-from pipeline.edge.process import Processes
+from pipeline.lean.model import LeanError, LeanStartError, ProofFinished, Theorem
+from pipeline.lean.repl.pool import Pool
+from pipeline.lean.toolchain import native
+from pipeline.lean.toolchain.wasm import Toolchain, ready_toolchain
+from pipeline.machine.process import Processes
 
 # Compiling the REPL takes this Lean a while, and is done already.
 LEAN = """#!/bin/sh
@@ -37,7 +37,7 @@ SUMS += "public theorem Sums.told : 1 = 2 := sorry\n"
 @cache
 def wasm() -> Toolchain:
     """Kept with the user's files, which the tests leave alone: asked for before those are elsewhere."""
-    return ready()
+    return ready_toolchain()
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def sums(path: Path, tmp_path: Path) -> Path:
 
 
 def test_the_modules_of_a_project_are_there_and_their_axioms_are_seen(sums: Path, processes: Processes) -> None:
-    with closing(Pool(native.command(REPL, str(sums)), processes)) as pool:
+    with closing(Pool(native.native_command(REPL, str(sums)), processes)) as pool:
         session, start = pool.open(Theorem("a", "1 + 1 = Sums.two"))
         assert isinstance(session.run_tac(start, "rfl", 9), ProofFinished)
         session, start = pool.open(Theorem("a", "1 = 2"))
@@ -88,9 +88,9 @@ def test_the_modules_of_a_project_are_there_and_their_axioms_are_seen(sums: Path
 
 def test_without_a_project_it_is_the_core_library(path: Path) -> None:
     lean(path)
-    found = native.command(REPL, "")
+    found = native.native_command(REPL, "")
     assert found.argv == (str(path / "lean"), str(REPL))
-    assert native.version("").startswith("4.28.0-pre native repl ")
+    assert native.native_version("").startswith("4.28.0-pre native repl ")
 
 
 def test_the_version_changes_with_the_sources_of_the_project(path: Path, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_the_version_changes_with_the_sources_of_the_project(path: Path, tmp_pat
     seen = []
     for name in ("lakefile.toml", "A.lean", ".lake/B.lean", "notes.txt", "lake-manifest.json"):
         (folder / name).write_text("x")
-        seen.append(native.version(str(folder)))
+        seen.append(native.native_version(str(folder)))
     assert seen[0] != seen[1] == seen[2] == seen[3] != seen[4]
 
 
@@ -108,21 +108,21 @@ def test_a_project_names_its_libraries_in_either_lakefile(tmp_path: Path) -> Non
     (tmp_path / "lakefile.lean").write_text(
         "import Lake\nlean_lib «Sums» where\n  x := 1\n@[default_target]\nlean_lib B\nlean_lib «my-own»\n"
     )
-    assert native.libraries(tmp_path) == ["Sums", "B", "my-own"]
-    assert "\nimport B\nimport «my-own»\n#serve" in native.importing(REPL.read_text(), ["B", "my-own"])
+    assert native.library_roots(tmp_path) == ["Sums", "B", "my-own"]
+    assert "\nimport B\nimport «my-own»\n#serve" in native.with_imports(REPL.read_text(), ["B", "my-own"])
     (tmp_path / "lakefile.toml").write_text(LAKEFILE)
-    assert native.libraries(tmp_path) == ["Sums"]
+    assert native.library_roots(tmp_path) == ["Sums"]
 
 
 def test_what_is_missing_is_said_with_what_to_install(path: Path, tmp_path: Path) -> None:
     with pytest.raises(LeanStartError, match=r"no `lean` on the PATH: install elan .* or take the backend wasm"):
-        native.command(REPL, "")
+        native.native_command(REPL, "")
     put(path, "lean", "#!/bin/sh\necho error: no default toolchain configured >&2; exit 1\n")
     with pytest.raises(LeanStartError, match="no default toolchain configured"):
-        native.command(REPL, "")
+        native.native_command(REPL, "")
     lean(path)
     with pytest.raises(LeanStartError, match="it is no lake project"):
-        native.command(REPL, str(tmp_path))
+        native.native_command(REPL, str(tmp_path))
 
 
 def test_a_lean_that_does_not_compile_the_repl_says_why_itself(path: Path) -> None:
@@ -131,4 +131,4 @@ def test_a_lean_that_does_not_compile_the_repl_says_why_itself(path: Path) -> No
         put(path, "lean", f"#!/bin/sh\n{old} *) echo {last}; exit 7 ;; esac\n")
         wanted = rf"Lean 4.9.0 of the PATH \(the REPL is written for 4.28\): .* ended with 7:\n{last}"
         with pytest.raises(LeanStartError, match=wanted):
-            native.command(REPL, "")
+            native.native_command(REPL, "")

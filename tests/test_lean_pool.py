@@ -22,20 +22,11 @@ import pytest
 from conftest import ROOT
 from leaning import command
 
-from pipeline.edge.lean.model import (
-    Interrupted,
-    LeanCrash,
-    LeanError,
-    LeanStartError,
-    Session,
-    TacticState,
-    Theorem,
-)
-from pipeline.edge.lean.pool import Pool
-from pipeline.edge.lean.process import Command
-from pipeline.edge.lean.turns import Turns
-from pipeline.edge.process import Processes, Stopping
-from pipeline.goals.model import Goal
+from pipeline.goals.bank import Goal
+from pipeline.lean.model import Interrupted, LeanCrash, LeanError, LeanStartError, Session, TacticState, Theorem
+from pipeline.lean.repl.pool import Pool
+from pipeline.lean.repl.process import FairLock, LeanCommand
+from pipeline.machine.process import BuildStopping, Processes
 from pipeline.proof.workers import micro
 
 STAND_IN = """
@@ -68,7 +59,7 @@ def pooled(processes: Processes, tmp_path: Path) -> Iterator[Pooled]:
     with ExitStack() as stack:
 
         def make(size: int = 1, **more: Any) -> Pool:
-            program = Command((sys.executable, "-c", STAND_IN), dict(os.environ), str(tmp_path))
+            program = LeanCommand((sys.executable, "-c", STAND_IN), dict(os.environ), str(tmp_path))
             return stack.enter_context(closing(Pool(program, processes, size, **more)))
 
         yield make
@@ -240,7 +231,7 @@ def test_a_cancelled_attempt_ends_in_the_middle_of_a_tactic(pooled: Pooled, tmp_
     pool = pooled()
 
     async def cancelled() -> float:
-        attempt = asyncio.create_task(micro.bound(pool)(Goal("a", "hang"), 60))
+        attempt = asyncio.create_task(micro.worker_on(pool)(Goal("a", "hang"), 60))
         while not (tmp_path / "asked").exists() or not asked(tmp_path, "tac"):
             await asyncio.sleep(0.01)
         attempt.cancel()
@@ -255,7 +246,7 @@ def test_a_cancelled_attempt_ends_in_the_middle_of_a_tactic(pooled: Pooled, tmp_
 
 def test_turns_are_taken_in_the_order_of_asking() -> None:
     """A plain lock is had again and again by whoever just had it."""
-    turns, log, together = Turns(), [], threading.Barrier(3)
+    turns, log, together = FairLock(), [], threading.Barrier(3)
 
     def take(name: int) -> None:
         together.wait()
@@ -274,7 +265,7 @@ def test_when_the_build_stops_it_is_not_the_tactic_that_failed(pooled: Pooled, p
     with ThreadPoolExecutor() as threads:
         under_way = threads.submit(session.run_tac, start, "sleep 30", 60)
         processes.stop()
-        with pytest.raises(Stopping):
+        with pytest.raises(BuildStopping):
             under_way.result()
 
 
@@ -330,8 +321,8 @@ def test_nothing_stays_behind_when_we_are_killed(tmp_path: Path) -> None:
 import sys, time
 sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "tests")!r}]
 from leaning import command
-from pipeline.edge.lean.pool import Pool
-from pipeline.edge.process import Processes
+from pipeline.lean.repl.pool import Pool
+from pipeline.machine.process import Processes
 pool = Pool(command(), Processes(["lean"]), 2)
 pool.warm()
 print(*pool.pids(), flush=True)

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from pipeline.edge.lean.model import Interrupted, LeanCrash, LeanKilled, LeanStartError, Theorem
-from pipeline.edge.lean.pool import Pool
-from pipeline.edge.lean.process import Command, Ended, Gone, Overrun, Repl
-from pipeline.edge.process import Processes
+from pipeline.lean.model import Interrupted, LeanCrash, LeanKilled, LeanStartError, Theorem
+from pipeline.lean.repl.pool import Pool
+from pipeline.lean.repl.process import LeanCommand, Overrun, ProcessEnded, ProcessGone, Repl
+from pipeline.machine.process import Processes
 
 READY = 'import json, os, sys, time\nprint("\\nready {}", flush=True)\n'
 ECHO = (
@@ -34,8 +34,8 @@ for line in sys.stdin:
 Started = Callable[[str], Repl]
 
 
-def command(program: str) -> Command:
-    return Command((sys.executable, "-c", program), dict(os.environ), "/")
+def command(program: str) -> LeanCommand:
+    return LeanCommand((sys.executable, "-c", program), dict(os.environ), "/")
 
 
 @pytest.fixture
@@ -79,15 +79,15 @@ def test_a_process_that_does_not_even_read_is_overrun(started: Started) -> None:
 
 def test_one_that_dies_of_a_request_says_its_last_words(started: Started) -> None:
     repl = ready(started("import sys; print('hello', file=sys.stderr)\n" + ECHO))
-    with pytest.raises(Ended, match=r"^out of luck$") as error:
+    with pytest.raises(ProcessEnded, match=r"^out of luck$") as error:
         repl.ask({"die": True}, 9)
-    assert not isinstance(error.value, Gone)
+    assert not isinstance(error.value, ProcessGone)
 
 
 def test_one_that_had_died_before_is_told_apart(started: Started) -> None:
     repl = ready(started(READY))
     os.waitid(os.P_PID, repl.pid, os.WEXITED | os.WNOWAIT)
-    with pytest.raises(Gone):
+    with pytest.raises(ProcessGone):
         repl.ask({}, 9)
 
 
@@ -124,7 +124,7 @@ def test_a_process_that_dies_at_each_start_is_an_error_with_its_last_words(proce
 
 
 def test_no_such_program_is_an_error(processes: Processes) -> None:
-    pool = Pool(Command(("/no/lean",), {}, "/"), processes)
+    pool = Pool(LeanCommand(("/no/lean",), {}, "/"), processes)
     with pytest.raises(LeanStartError, match="/no/lean"):
         pool.open(Theorem("a", "True"))
     pool.close()

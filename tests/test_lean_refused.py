@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.edge.lean import parts
-from pipeline.edge.lean.toolchain import ready
+from pipeline.lean.toolchain import cache
+from pipeline.lean.toolchain.wasm import ready_toolchain
 
-RULES = (parts.FOLDER / "Refuse.lean").read_text(encoding="utf-8")
+RULES = (cache.SOURCES / "Refuse.lean").read_text(encoding="utf-8")
 # How syntax is called that runs code, trusts it, reads, prints or waits.
 SOUNDS = r"(?i)run|eval|unsafe|native|bvdec|bvtrace|bvcheck|extern|init|elab|sleep|include|dbg|wait|unblock|implement"
 SOUNDS += r"|simproc|propagator|code_?action|delab|widget|export$|by_?elab|println"
@@ -42,7 +42,7 @@ COMMANDS = re.compile(r"command|Command|Cmd|Lean\.Option\.|configElab|elabConfig
 
 @pytest.fixture(scope="module")
 def kinds() -> set[str]:
-    command = ready().command(Path(__file__).with_name("lean_kinds.lean"))
+    command = ready_toolchain().command(Path(__file__).with_name("lean_kinds.lean"))
     done = subprocess.run(
         command.argv, env=dict(command.env), cwd=command.cwd, capture_output=True, encoding="utf-8", check=False
     )

@@ -11,7 +11,7 @@ import leaning
 import psutil
 import pytest
 
-from pipeline.edge.lean.process import Repl
+from pipeline.lean.repl.process import Repl
 
 # It takes minutes, and is not deep.
 LONG = "set_option maxHeartbeats 0 in iterate 40 iterate 40 iterate 40 (have : 1 = 1 := rfl)"

@@ -10,7 +10,7 @@ from threading import Event, Thread
 import pytest
 from leaning import command
 
-from pipeline.edge.lean.model import (
+from pipeline.lean.model import (
     Interrupted,
     LeanError,
     NotElaborated,
@@ -20,9 +20,8 @@ from pipeline.edge.lean.model import (
     TacticState,
     Theorem,
 )
-from pipeline.edge.lean.pool import Pool
-from pipeline.edge.lean.session import milliseconds, untrusted
-from pipeline.edge.process import Processes
+from pipeline.lean.repl.pool import Pool, axiom_problem, milliseconds
+from pipeline.machine.process import Processes
 
 SWAP = Theorem("swap", "∀ p q : Prop, p ∧ q → q ∧ p")
 HUGE = Theorem("huge", "2^(2008^2+2^2008) % 10 = 6")  # `omega` on it ends the process
@@ -125,8 +124,10 @@ def test_giving_up_is_no_error_of_a_tactic(pool: Pool) -> None:
 
 
 def test_axioms_of_ones_own_are_no_proof_whatever_the_process_says() -> None:
-    assert untrusted({"axioms": ["propext", "Quot.sound"]}) == ""
-    assert untrusted({"axioms": ["propext", "no", "Lean.ofReduceBool"]}) == "the proof rests on Lean.ofReduceBool, no"
+    assert axiom_problem({"axioms": ["propext", "Quot.sound"]}) == ""
+    assert (
+        axiom_problem({"axioms": ["propext", "no", "Lean.ofReduceBool"]}) == "the proof rests on Lean.ofReduceBool, no"
+    )
 
 
 @pytest.mark.parametrize(

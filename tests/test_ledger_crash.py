@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from conftest import environment
 
-from pipeline.edge.ledger.ledger import Ledger
+from pipeline.ledger.sqlite.ledger import Ledger
 
 WRITER = """
 import sys
-from pipeline.edge.ledger.ledger import Ledger
-from pipeline.edge.ledger.model import Attempt, Key, KnownGoal
+from pipeline.ledger.sqlite.ledger import Ledger
+from pipeline.ledger.model import Attempt, AttemptKey as Key, KnownGoal
 
 path, first = sys.argv[1], int(sys.argv[2])
 ledger = Ledger(path)

@@ -21,13 +21,12 @@ from building import ends
 from conftest import Project, environment
 from stepping import planted, spec, stand, swept
 
-from pipeline.edge.git.alone import alone
-from pipeline.edge.heartbeat import PERIOD, beating, holder_of, ours
-from pipeline.edge.lean.kept import kept
-from pipeline.edge.lean.model import LeanStartError
-from pipeline.edge.store import Store
-from pipeline.edge.takeover import Takeover, note
-from pipeline.errors import Locked
+from pipeline.errors import RunLocked
+from pipeline.git.folders import file_lock
+from pipeline.lean.model import LeanStartError
+from pipeline.lean.toolchain.cache import cached_folder
+from pipeline.machine.lock import HEARTBEAT_PERIOD, Takeover, heartbeats, log_takeover, own_holder, read_holder
+from pipeline.store.results import Store
 
 FIELDS = {
     "lock_version", "tree_run_id", "pid", "hostname", "platform", "python", "created_at", "last_heartbeat_at",
@@ -108,32 +107,32 @@ def test_while_a_run_is_built_a_file_says_by_whom_and_afterwards_it_is_gone(
 
 
 def test_it_is_heard_of_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert PERIOD <= 30 < 10 * PERIOD
+    assert HEARTBEAT_PERIOD <= 30 < 10 * HEARTBEAT_PERIOD
     monkeypatch.chdir(tmp_path)
     os.makedirs("runs/x/.coppice")
-    first = ours("x")
+    first = own_holder("x")
 
     def heard() -> str:
-        return str((holder_of("x") or first)["last_heartbeat_at"])
+        return str((read_holder("x") or first)["last_heartbeat_at"])
 
-    with beating([first], period=0.01):
+    with heartbeats([first], period=0.01):
         eventually(lambda: heard() > first["last_heartbeat_at"])
         last = heard()
         eventually(lambda: heard() > last)
-    assert (holder_of("x") or {})["created_at"] == first["created_at"]
+    assert (read_holder("x") or {})["created_at"] == first["created_at"]
 
 
 DAMAGED = [{"pid": "1"}, {"created_at": "yesterday"}, {"last_heartbeat_at": None}]
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"pid": 1}', "\0", *(json.dumps(ours("x") | damage) for damage in DAMAGED)]
+    "text", ["", "{", "[]", '{"pid": 1}', "\0", *(json.dumps(own_holder("x") | damage) for damage in DAMAGED)]
 )
 def test_damage_is_as_if_nothing_was_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.chdir(tmp_path)
     os.makedirs("runs/x/.coppice")
     Path(HELD).write_text(text)
-    assert holder_of("x") is None
+    assert read_holder("x") is None
 
 
 def test_who_comes_meanwhile_is_told_who_is_at_it_and_what_to_do(
@@ -264,7 +263,7 @@ def test_to_look_whether_all_is_up_to_date_takes_no_lock(project: Project) -> No
 def test_a_takeover_is_a_line_of_its_own_behind_a_torn_one(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project.root)
     project.write("runs/x/events.jsonl", '{"event": "que')
-    note(Takeover("x", force=True, patience=15.0), ours("x"), ours("x"))
+    log_takeover(Takeover("x", force=True, patience=15.0), own_holder("x"), own_holder("x"))
     torn, line = project.read("runs/x/events.jsonl").splitlines()
     assert (torn, json.loads(line)["event"]) == ('{"event": "que', "lock_takeover")
 
@@ -272,7 +271,7 @@ def test_a_takeover_is_a_line_of_its_own_behind_a_torn_one(project: Project, mon
 # Killed while a child of its own has not got to its exec: that has all the files of its parent still.
 KILLED = """
 import os, signal, sys, time
-from pipeline.edge.lock import locked
+from pipeline.machine.lock import lock_runs as locked
 with locked(["y"]):
     if not os.fork():
         while not os.path.exists("go"):
@@ -341,7 +340,7 @@ def held_by_somebody(path: Path, *words: str) -> Iterator[int]:
 
 
 def by_git(folder: Path) -> None:
-    with alone(f"{folder}/lock", patience=0.2):
+    with file_lock(f"{folder}/lock", patience=0.2):
         pass
 
 
@@ -366,7 +365,7 @@ def test_a_lock_that_somebody_keeps_is_given_up_with_a_word_of_who_and_where(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with held_by_somebody(tmp_path / "lock", *words) as pid:
-        with pytest.raises(Locked, match=rf"lock: locked for 0.2 s by process {pid} \(python.*\); .* end it"):
+        with pytest.raises(RunLocked, match=rf"lock: locked for 0.2 s by process {pid} \(python.*\); .* end it"):
             wants(tmp_path)
         assert re.search(rf"coppice: waiting for the lock .*lock, held by process {pid} ", capsys.readouterr().err)
     wants(tmp_path)
@@ -379,8 +378,8 @@ def test_a_toolchain_that_somebody_makes_without_an_end_is_given_up_too(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     held = held_by_somebody(tmp_path / "coppice/lean/lean.lock")
     with held, pytest.raises(LeanStartError, match=r"lean.lock: locked for 0.2 s by process \d+ "):
-        kept("lean", lambda new: None, patience=0.2)
-    assert kept("lean", lambda new: None, patience=0.2).is_dir()
+        cached_folder("lean", lambda new: None, patience=0.2)
+    assert cached_folder("lean", lambda new: None, patience=0.2).is_dir()
 
 
 @pytest.mark.parametrize("lock", ["runs/x/.coppice/guard", "runs/.store/lock", "runs/x/repo.git/coppice.lock"])

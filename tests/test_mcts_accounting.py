@@ -12,10 +12,9 @@ from mcts_worlds import World, played
 from pipeline.banks.records import save
 from pipeline.build import project as projects
 from pipeline.core.graph import Target
-from pipeline.mcts.as_json import rules_from_json
 from pipeline.mcts.plan import SEARCH
-from pipeline.mcts.tally import Tally
-from pipeline.mcts.trace import line
+from pipeline.mcts.search.journal import search_rules_from_json
+from pipeline.mcts.search.trace import TraceTally, trace_line
 
 SPEC = "kind: mcts\nbank: bank.jsonl\nmode: centralized\n"
 WORLD = World({"g": {"skip": None, "exact \u2028": ()}})
@@ -26,13 +25,13 @@ def recorded(project: Project, run: str) -> None:
     project.spec(run, SPEC)
     project.write("bank.jsonl", '{"id": "one.first", "goal": "1 = 1"}\n')
     (target,) = searches(run)
-    played_ = played(WORLD, rules_from_json(target.params["rules"]["rules"]))
-    tally = Tally()
+    played_ = played(WORLD, search_rules_from_json(target.params["rules"]["rules"]))
+    tally = TraceTally()
     for told in played_.trace:
         tally.hear(told)
     paths = {port: path for port, (path,) in target.writes}
     project.write(paths["journal.jsonl"], text(played_.lines))
-    project.write(paths["mcts_trace.jsonl"], text([line(told) for told in played_.trace]))
+    project.write(paths["mcts_trace.jsonl"], text([trace_line(told) for told in played_.trace]))
     save(paths["run_config.json"], {name: target.params[name] for name in ("rules", "guides")})
     status = {"status": "solved", "verified": True, "error": "", "script": ["exact 1"]}
     save(paths["summary.json"], {**status, **tally.as_record(tally.calls)})

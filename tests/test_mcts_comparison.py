@@ -10,10 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcts_comparisons import GOALS, RUN, SCENARIOS, TEAM, Record, made_up, refused, search
 
-from pipeline.mcts.comparison.comparing import compared, headline
-from pipeline.mcts.comparison.intervals import DIFFERENCE, SHARE, over_seeds, ratio_over_seeds
-from pipeline.mcts.comparison.robustness import lines
-from pipeline.mcts.comparison.searches import table
+from pipeline.mcts.report.compare import comparison_headline, comparison_record, robustness_lines
+from pipeline.mcts.report.figures import DIFFERENCE_BOUNDS, SHARE_BOUNDS, over_seeds, ratio_over_seeds, searches_csv
 
 TWO = {"baseline": TEAM, "damage-20": {**TEAM, "block": {"fraction": 0.2}}}
 CALLS = st.one_of(st.none(), st.integers(1, 6))
@@ -30,7 +28,7 @@ def runs(draw: st.DrawFn, fewest: int = 1) -> list[Record]:
 
 
 def told(searches: list[Record], scenarios: dict[str, Record] = TWO) -> Record:
-    return compared(scenarios, searches, RUN)
+    return comparison_record(scenarios, searches, RUN)
 
 
 def estimates(part: Any) -> Iterator[Record]:
@@ -44,7 +42,7 @@ def estimates(part: Any) -> Iterator[Record]:
 
 
 def test_an_interval_is_students_over_one_value_for_each_seed() -> None:
-    found = over_seeds({1: 0.4, 2: 0.5, 3: 0.6}, SHARE)
+    found = over_seeds({1: 0.4, 2: 0.5, 3: 0.6}, SHARE_BOUNDS)
     by = 4.302653 * 0.1 / 3**0.5
     assert found["mean"] == 0.5
     assert (found["low"], found["high"]) == pytest.approx((0.5 - by, 0.5 + by), abs=2e-6)
@@ -52,18 +50,18 @@ def test_an_interval_is_students_over_one_value_for_each_seed() -> None:
 
 
 def test_an_interval_ends_where_such_numbers_end() -> None:
-    found = over_seeds({1: 0.0, 2: 1.0}, SHARE)
+    found = over_seeds({1: 0.0, 2: 1.0}, SHARE_BOUNDS)
     assert (found["low"], found["mean"], found["high"]) == (0, 0.5, 1)
-    assert over_seeds({1: -1.0, 2: 1.0}, DIFFERENCE)["low"] == -1
+    assert over_seeds({1: -1.0, 2: 1.0}, DIFFERENCE_BOUNDS)["low"] == -1
 
 
 def test_seeds_that_agree_are_said_to_agree() -> None:
-    found = over_seeds({1: 1 / 3, 2: 1 / 3, 3: 1 / 3}, SHARE)
+    found = over_seeds({1: 1 / 3, 2: 1 / 3, 3: 1 / 3}, SHARE_BOUNDS)
     assert (found["low"], found["mean"], found["high"], found["same"]) == (0.333333, 0.333333, 0.333333, True)
 
 
 def test_from_one_seed_there_is_no_interval_and_from_none_no_mean() -> None:
-    one, none = over_seeds({7: 0.5}, SHARE), over_seeds({}, SHARE)
+    one, none = over_seeds({7: 0.5}, SHARE_BOUNDS), over_seeds({}, SHARE_BOUNDS)
     assert (one["mean"], one["low"], one["high"], one["same"]) == (0.5, None, None, False)
     assert (none["mean"], none["low"], none["high"], none["of"]) == (None, None, None, {})
 
@@ -81,7 +79,7 @@ def test_ratios_the_other_way_round_are_the_inverse(values: dict[int, float]) ->
 def test_the_order_of_the_records_changes_nothing(searches: list[Record], random: Any) -> None:
     mixed = random.sample(searches, len(searches))
     assert told(mixed) == told(searches)
-    assert table(mixed) == table(searches)
+    assert searches_csv(mixed) == searches_csv(searches)
 
 
 @given(runs())
@@ -94,7 +92,7 @@ def test_rows_that_are_no_goals_are_named_and_change_nothing_else(searches: list
 
 def test_rows_that_are_malformed_are_named_too_by_their_line_if_they_have_no_id() -> None:
     malformed = [{"line": 3, "id": "bad", "why": "no goal"}, {"line": 7, "id": "", "why": "no id"}]
-    assert compared(TWO, [refused()], RUN._replace(malformed=malformed))["refused"] == [
+    assert comparison_record(TWO, [refused()], RUN._replace(malformed=malformed))["refused"] == [
         {"goal": "bad", "error": "no goal"},
         {"goal": "line 7", "error": "no id"},
         {"goal": "odd", "error": "it is false, by `decide`"},
@@ -126,7 +124,7 @@ def test_solved_are_only_proofs_that_held() -> None:
     assert [(each["goal"], each["outcome"], each["error"]) for each in found["wrong"]] == [
         ("b", "unverified", "sorry"),
     ]  # fmt: skip
-    assert headline(told(searches, {"baseline": TEAM})) == (
+    assert comparison_headline(told(searches, {"baseline": TEAM})) == (
         "4 goals, 1 seed: baseline 1 solved; proofs that did not hold: 1"
     )
 
@@ -186,7 +184,7 @@ def test_the_other_way_round_a_pair_is_its_mirror(searches: list[Record]) -> Non
 
 
 def test_lines_of_robustness_are_scenarios_that_differ_in_the_fraction_alone() -> None:
-    assert lines(SCENARIOS) == {
+    assert robustness_lines(SCENARIOS) == {
         "damage": [(0, "baseline"), (0.1, "damage-10"), (0.3, "damage-30")],
         "adapt": [(0, "baseline"), (0.1, "adapt-10"), (0.3, "adapt-30")],
     }
@@ -206,15 +204,19 @@ def test_lines_of_robustness_are_scenarios_that_differ_in_the_fraction_alone() -
     ],
 )
 def test_where_nothing_is_blocked_only_what_is_beside_blocks_counts(other: Record, line: bool) -> None:
-    found = lines({"none": {**TEAM, **other}, "half": {**TEAM, "block": {"fraction": 0.5}}})
+    found = robustness_lines({"none": {**TEAM, **other}, "half": {**TEAM, "block": {"fraction": 0.5}}})
     assert found == ({"half": [(0, "none"), (0.5, "half")]} if line else {})
 
 
 def test_a_line_has_two_points_and_blocks_of_one_kind() -> None:
     block = {"fraction": 0.1}
-    assert not lines({"a-10": {**TEAM, "block": block}, "a-30": {**TEAM, "block": {"fraction": 0.3, "seed": 0}}})
-    assert not lines({"a-10": {**TEAM, "block": block}})
-    assert not lines({"a-10": {**TEAM, "block": block}, "a-30": {**TEAM, "block": {"fraction": 0.3, "duration": 9}}})
+    assert not robustness_lines(
+        {"a-10": {**TEAM, "block": block}, "a-30": {**TEAM, "block": {"fraction": 0.3, "seed": 0}}}
+    )
+    assert not robustness_lines({"a-10": {**TEAM, "block": block}})
+    assert not robustness_lines(
+        {"a-10": {**TEAM, "block": block}, "a-30": {**TEAM, "block": {"fraction": 0.3, "duration": 9}}}
+    )
 
 
 @pytest.mark.parametrize(
@@ -232,7 +234,7 @@ def test_a_line_is_called_what_its_scenarios_begin_with_or_else_as_the_first(
 ) -> None:
     blocks = [{"fraction": 0.1}, {"fraction": 0.3}, {"fraction": 0.1, "seed": 5}, {"fraction": 0.3, "seed": 5}]
     scenarios = {name: {**TEAM, "block": block} for name, block in zip(names, blocks, strict=True)}
-    assert list(lines(scenarios)) == titles
+    assert list(robustness_lines(scenarios)) == titles
 
 
 def test_a_robustness_curve_has_the_figures_of_its_scenarios() -> None:
@@ -266,7 +268,7 @@ def test_the_table_has_a_row_for_each_search() -> None:
         search("b", seed=10, calls=7), search("b", seed=2, calls=7, verified=False, error="a, b\nc"),
         search("a", "damage-20", calls=None, reasons={"blocked": 5}, idle=3), refused(),
     ]  # fmt: skip
-    rows = list(csv.DictReader(table(searches).splitlines(keepends=True)))
+    rows = list(csv.DictReader(searches_csv(searches).splitlines(keepends=True)))
     assert [(row["scenario"], row["goal"], row["seed"]) for row in rows] == [
         ("baseline", "b", "2"), ("baseline", "b", "10"), ("baseline", "odd", "1"), ("damage-20", "a", "1"),
     ]  # fmt: skip
@@ -280,5 +282,5 @@ def test_the_table_has_a_row_for_each_search() -> None:
 def test_the_headline_has_the_goals_solved_with_a_seed_on_average() -> None:
     searches = [search(goal, scenario, seed, 5) for goal in GOALS[:2] for scenario in TWO for seed in (1, 2)]
     searches[-1] = search(GOALS[1], "damage-20", 2, None)
-    assert headline(told(searches)) == "2 goals, 2 seeds: baseline 2.0 solved, damage-20 1.5"
-    assert headline(told([refused()])) == "0 goals, 0 seeds: baseline 0 solved, damage-20 0"
+    assert comparison_headline(told(searches)) == "2 goals, 2 seeds: baseline 2.0 solved, damage-20 1.5"
+    assert comparison_headline(told([refused()])) == "0 goals, 0 seeds: baseline 0 solved, damage-20 0"

@@ -9,8 +9,8 @@ import pytest
 from browsing import CHROMIUM, Seen, pictures, run_in_browser
 from mcts_comparisons import RUN, SCENARIOS, TEAM, Record, made_up, refused, search
 
-from pipeline.mcts.comparison.comparing import compared
-from pipeline.mcts.comparison.page import NAMED, page
+from pipeline.mcts.report.compare import comparison_record
+from pipeline.mcts.report.page import MOST_LISTED, comparison_page
 
 # Words that stick out of their picture or lie on each other, and whether the page is wider than the window.
 MEASURED = """
@@ -34,7 +34,7 @@ ONE = {"baseline": TEAM}
 
 
 def shown(searches: list[Record], scenarios: dict[str, Record] = SCENARIOS) -> str:
-    return page("mcts", compared(scenarios, searches, RUN))
+    return comparison_page("mcts", comparison_record(scenarios, searches, RUN))
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_nothing_is_drawn_outside_of_its_picture(whole: str) -> None:
 
 def test_figures_come_with_their_intervals(whole: str) -> None:
     words = Seen(whole).words
-    found = compared(SCENARIOS, made_up(), RUN)["scenarios"]["damage-30"]["share"]
+    found = comparison_record(SCENARIOS, made_up(), RUN)["scenarios"]["damage-30"]["share"]
     mean, low, high = (f"{100 * found[what]:.1f} %" for what in ("mean", "low", "high"))
     assert f"{mean} ({low} to {high})" in words
     assert "Student's t" in words
@@ -124,7 +124,7 @@ def test_where_all_seeds_agree_the_page_says_so() -> None:
 
 def test_what_is_read_from_json_looks_the_same(whole: str) -> None:
     searches = [*made_up(), *(refused(scenario=name) for name in SCENARIOS)]
-    assert page("mcts", json.loads(json.dumps(compared(SCENARIOS, searches, RUN)))) == whole
+    assert comparison_page("mcts", json.loads(json.dumps(comparison_record(SCENARIOS, searches, RUN)))) == whole
 
 
 def test_names_and_errors_are_shown_as_they_are() -> None:
@@ -141,12 +141,12 @@ def test_names_and_errors_are_shown_as_they_are() -> None:
 
 def test_a_list_of_goals_is_bounded_on_the_page_and_whole_in_the_json() -> None:
     scenarios = {"first": {"mode": "centralized"}, "then": TEAM}
-    goals = [f"g{number:03}" for number in range(NAMED + 5)]
+    goals = [f"g{number:03}" for number in range(MOST_LISTED + 5)]
     searches = [search(goal, name, calls=None if name == "then" else 5) for goal in goals for name in scenarios]
     words = Seen(shown(searches, scenarios)).words
-    assert f"g{NAMED - 1:03} (seed 1); and 5 more in comparison.json" in words
-    assert f"g{NAMED:03} (seed" not in words
-    assert len(compared(scenarios, searches, RUN)["paired"]["then"]["only_there"]) == NAMED + 5
+    assert f"g{MOST_LISTED - 1:03} (seed 1); and 5 more in comparison.json" in words
+    assert f"g{MOST_LISTED:03} (seed" not in words
+    assert len(comparison_record(scenarios, searches, RUN)["paired"]["then"]["only_there"]) == MOST_LISTED + 5
 
 
 def test_every_goal_has_a_row_and_those_that_nobody_solved_come_first() -> None:
@@ -165,7 +165,7 @@ def test_every_goal_has_a_row_and_those_that_nobody_solved_come_first() -> None:
         ["c", "0 of 2", "1 of 2"],
     ]
     assert "Those that nobody solved come first: 1." in section
-    assert compared(scenarios, searches, RUN)["by_goal"]["a"] == {"first": [1, 2], "then": [2]}
+    assert comparison_record(scenarios, searches, RUN)["by_goal"]["a"] == {"first": [1, 2], "then": [2]}
 
 
 STUCK = search(calls=None, iterations=0)

@@ -9,38 +9,49 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcts_worlds import TIMES, Played, World, begun, played, rules, team, teams, text, worlds
 
-from pipeline.mcts import steering
-from pipeline.mcts.clocks import Virtual
-from pipeline.mcts.distributed import Distributed, Team
-from pipeline.mcts.journal import REAL_TIME, VIRTUAL_TIME
-from pipeline.mcts.model import EXPLORE, UCT, Attempt, Expand, Maths, Move, Outcome, Subgoal
-from pipeline.mcts.replaying import replay
-from pipeline.mcts.steering import UNOBSERVED, VIRTUAL_LOSS, Agent, Steering, reckoned
-from pipeline.mcts.tree import Tree
+from pipeline.mcts.search import agents
+from pipeline.mcts.search.agents import UNOBSERVED, VIRTUAL_LOSS, Agent, Steering, count_reservations
+from pipeline.mcts.search.distributed import DistributedSearch, Team, VirtualClock
+from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME, replay_search
+from pipeline.mcts.search.records import (
+    EXPLORE,
+    UCT,
+    Expand,
+    ExpandOutcome,
+    Maths,
+    Subgoal,
+    TacticAttempt,
+    WeightedMove,
+)
+from pipeline.mcts.search.tree import SearchTree
 
 FORK = World({"root": {"a": ("x",), "b": ("y",)}, "x": {f"{n}": (f"x{n}",) for n in range(9)}, "y": {"1": None}})
 
 
-def forked(values: tuple[float, float] = (0.5, 0.5)) -> Tree:
+def forked(values: tuple[float, float] = (0.5, 0.5)) -> SearchTree:
     """A goal with two actions, both visited once."""
-    tree = Tree(Maths(UCT, EXPLORE[UCT], widen=1e9), Subgoal("root", moves=(Move("a"), Move("b"))))
+    tree = SearchTree(
+        Maths(UCT, EXPLORE[UCT], widen=1e9), Subgoal("root", moves=(WeightedMove("a"), WeightedMove("b")))
+    )
     for tactic, child, value in (("a", "x", values[0]), ("b", "y", values[1])):
-        tree.land(tree.root, tree.take(tree.root, 1), Outcome(1, (Attempt(tactic, (Subgoal(child, "", value),)),)))
+        tree.land(
+            tree.root, tree.take(tree.root, 1), ExpandOutcome(1, (TacticAttempt(tactic, (Subgoal(child, "", value),)),))
+        )
         tree.backup([], tree.root)
     return tree
 
 
-def gone(tree: Tree, agent: Agent, **how: float) -> str:
-    return steering.select(tree, Steering(2, 1, **how), agent, set()).node.key  # type: ignore[arg-type]
+def gone(tree: SearchTree, agent: Agent, **how: float) -> str:
+    return agents.select_for_agent(tree, Steering(2, 1, **how), agent, set()).node.key  # type: ignore[arg-type]
 
 
 def test_a_reservation_counts_as_visits_that_were_lost() -> None:
-    visits, value = reckoned(Steering(1, 1, VIRTUAL_LOSS, 3.0), 4, 0.5, 2)
+    visits, value = count_reservations(Steering(1, 1, VIRTUAL_LOSS, 3.0), 4, 0.5, 2)
     assert (visits, value) == (4 + 2 * 3, (4 * 0.5 - 2 * 3) / (4 + 2 * 3))
 
 
 def test_an_unobserved_visit_counts_without_a_value() -> None:
-    assert reckoned(Steering(1, 1, UNOBSERVED, 3.0), 4, 0.5, 2) == (6, 0.5)
+    assert count_reservations(Steering(1, 1, UNOBSERVED, 3.0), 4, 0.5, 2) == (6, 0.5)
 
 
 @pytest.mark.parametrize("counting", [VIRTUAL_LOSS, UNOBSERVED])
@@ -51,7 +62,7 @@ def test_an_agent_scores_by_what_is_documented(counting: str) -> None:
         tree = forked((value, 0.5))
         tree.actions[0].visits, tree.root.visits = visits, 5
         tree.actions[0].value, tree.actions[0].flying, tree.root.flying = value, 2, 2
-        counted, reckoned_value = reckoned(Steering(1, 1, counting, loss), visits, value, 2)
+        counted, reckoned_value = count_reservations(Steering(1, 1, counting, loss), visits, value, 2)
         first = reckoned_value + sqrt(2) * sqrt(log(above) / counted)
         second = 0.5 + sqrt(2) * sqrt(log(above) / 1)
         found = gone(tree, Agent(0), counting=counting, virtual_loss=loss)  # type: ignore[arg-type]
@@ -67,9 +78,9 @@ def test_an_agent_goes_where_no_other_is() -> None:
 
 
 def test_of_goals_that_are_all_needed_those_where_nobody_is_come_first() -> None:
-    tree = Tree(Maths(), Subgoal("root", moves=(Move("a"),)))
+    tree = SearchTree(Maths(), Subgoal("root", moves=(WeightedMove("a"),)))
     children = (Subgoal("x", "", 0.2), Subgoal("y", "", 0.5))
-    tree.land(tree.root, tree.take(tree.root, 1), Outcome(1, (Attempt("a", children),)))
+    tree.land(tree.root, tree.take(tree.root, 1), ExpandOutcome(1, (TacticAttempt("a", children),)))
     tree.backup([], tree.root)
     assert gone(tree, Agent(0)) == "x"
     tree.nodes[1].flying = 1
@@ -94,18 +105,18 @@ def test_deep_goals_have_a_bias() -> None:
 def test_an_agent_goes_by_what_it_saw_until_it_looks_again() -> None:
     tree, agent = forked((0.5, 0.6)), Agent(0)
     for turn in range(3):
-        steering.look(tree, agent, 2)
+        agents.refresh_view(tree, agent, 2)
         assert gone(tree, agent) == ("y" if turn < 2 else "x")
         tree.actions[1].value = 0.1
 
 
 def test_an_agent_knows_at_once_what_it_found_itself() -> None:
     tree, agent = forked((0.5, 0.6)), Agent(0)
-    steering.look(tree, agent, 9)
+    agents.refresh_view(tree, agent, 9)
     tree.actions[1].value = tree.nodes[2].value = 0.1
     tree.backup([tree.actions[1]], tree.nodes[2])
     assert gone(tree, agent) == "y"
-    steering.learn(agent, [tree.actions[1]], tree.nodes[2])
+    agents.update_view(agent, [tree.actions[1]], tree.nodes[2])
     assert gone(tree, agent) == "x"
     assert agent.view is not None
     assert agent.view.totals == [node.visits for node in tree.nodes] == [3, 0, 1]
@@ -179,7 +190,9 @@ def test_in_virtual_time_an_agent_that_is_quick_takes_more_turns() -> None:
         while asked:
             expand = asked.pop()
             run.journalled.tell(
-                Outcome(expand.iteration, (Attempt(*expand.tactics, error="no"),), units=1 + 4 * expand.agent)
+                ExpandOutcome(
+                    expand.iteration, (TacticAttempt(*expand.tactics, error="no"),), units=1 + 4 * expand.agent
+                )
             )
     assert [told["agent_id"] for told in run.trace].count(0) == 10
 
@@ -189,7 +202,7 @@ def test_time_does_not_stand_still() -> None:
     expand = run.journalled.ask()
     assert expand is not None
     with pytest.raises(ValueError, match="it has to take some"):
-        run.journalled.tell(Outcome(expand.iteration, units=0.0))
+        run.journalled.tell(ExpandOutcome(expand.iteration, units=0.0))
 
 
 def test_calls_that_were_reserved_and_not_needed_are_used_by_those_who_waited() -> None:
@@ -207,8 +220,10 @@ def test_who_found_all_calls_reserved_goes_on_when_some_are_free_again() -> None
     run = begun(world, team(by._replace(expansion=by.expansion._replace(attempts=3)), agents=2))
     first, second = iter(run.journalled.ask, None)
     assert [first.limit, second.limit] == [3, 1]
-    run.journalled.tell(Outcome(first.iteration, tuple(Attempt(each, error="no") for each in first.tactics)))
-    run.journalled.tell(Outcome(second.iteration, no_goal=True, units=5.0))
+    run.journalled.tell(
+        ExpandOutcome(first.iteration, tuple(TacticAttempt(each, error="no") for each in first.tactics))
+    )
+    run.journalled.tell(ExpandOutcome(second.iteration, no_goal=True, units=5.0))
     third = run.journalled.ask()
     assert third is not None
     assert third.agent == 0
@@ -219,7 +234,11 @@ def test_a_turn_that_comes_to_nothing_takes_one_unit_of_time() -> None:
     expand = run.journalled.ask()
     assert expand is not None
     assert run.journalled.ask() is None
-    run.journalled.tell(Outcome(expand.iteration, (Attempt("b", error="no"),), (Move("b"), Move("a")), units=3.0))
+    run.journalled.tell(
+        ExpandOutcome(
+            expand.iteration, (TacticAttempt("b", error="no"),), (WeightedMove("b"), WeightedMove("a")), units=3.0
+        )
+    )
     run.journalled.ask()
     assert [told["agent_id"] for told in run.trace] == [1, 1, 1, 0]
 
@@ -239,7 +258,7 @@ def test_in_real_time_an_agent_that_finds_nothing_rests_until_something_lands() 
 @given(worlds(), teams(60), st.integers(0, 99))
 def test_in_real_time_the_journal_says_in_what_order_all_was(world: World, by: Team, seed: int) -> None:
     run = played(world, by, Random(seed), REAL_TIME)
-    assert replay(run.lines) == []
+    assert replay_search(run.lines) == []
 
 
 def test_an_answer_to_a_solved_goal_is_heard_and_said_to_be_late() -> None:
@@ -262,7 +281,7 @@ def test_a_search_by_four_takes_fewer_units_of_time() -> None:
         table = {f"g{n}": {f"{m}": (f"g{2 * n + m}",) for m in (1, 2)} for n in range(60)}
         world = World(table | {f"g{n}": {"a": None} for n in range(60, 200)})
         notes: list[object] = []
-        clock = Virtual(Distributed(team(rules(80), agents), world.root, notes.append))
+        clock = VirtualClock(DistributedSearch(team(rules(80), agents), world.root, notes.append))
         latest = 0.0
         while not clock.finished:
             for expand in list(iter(clock.ask, None)):

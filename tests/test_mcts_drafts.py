@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.mcts.drafts import opened
+from pipeline.mcts.run.journal_file import open_journal
 
 LINES = ['{"a":"∀"}', '{"b":"\u2028"}', '{"c":"\x85"}']
 
 
 def kept(path: Path, *lines: str, whose: str = "me") -> list[str]:
     """What is there, before more is written."""
-    with opened(str(path), whose) as draft:
+    with open_journal(str(path), whose) as draft:
         there = [*draft.lines]
         for each in lines:
             draft.write(each)

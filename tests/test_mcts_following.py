@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.banks.following import written_by
 from pipeline.banks.records import Record, save
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, FRESH, Outcome
-from pipeline.mcts.following import Follower
-from pipeline.mcts.plan import PLACES
+from pipeline.goals.proving import path_of_port
+from pipeline.mcts.follow import MctsFollower
+from pipeline.mcts.plan import ROW_INDEX
 
 ODD = {"refused": "it is false, by `decide`; mend it, or drop it"}
 ONE = {"key": "k", "text": "1 = 1", "context": []}
 GOALS: dict[str, Record] = {"one": ONE, "odd": ODD}
 LEAN = {"limits": {"lean": {"backend": "wasm", "project": ""}}}
-ROWS = Target("x:rows", "rows", (("bank", ("bank.jsonl",)),), ((PLACES, ("rows.json",)),), {})
+ROWS = Target("x:rows", "rows", (("bank", ("bank.jsonl",)),), ((ROW_INDEX, ("rows.json",)),), {})
 MALFORMED = {"line": 2, "id": "bad", "why": "it has no goal"}
 
 
@@ -28,8 +28,8 @@ def said(place: Path, rows: str, goals: str, lines: dict[str, int], found: dict[
     save(str(place / "rows.json"), {"refused": [MALFORMED], "lines": lines})
     targets = [goal(name) for name in found]
     for target, record in zip(targets, found.values(), strict=True):
-        save(written_by(target, "goal.json"), record)
-    follower = Follower("x", [ROWS, *targets], [])
+        save(path_of_port(target, "goal.json"), record)
+    follower = MctsFollower("x", [ROWS, *targets], [])
     follower.ended(ROWS, Outcome(rows))
     for target in targets:
         follower.ended(target, Outcome(goals))

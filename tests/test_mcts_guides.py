@@ -4,14 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.edge.lean.model import LeanError, ProofFinished, ProofGivenUp, TacticState
-from pipeline.edge.ledger.model import Attempt, Key
 from pipeline.errors import SpecError
-from pipeline.mcts import limits, priors, rewards, splitting
-from pipeline.tactics.goal import read
-from pipeline.tactics.naming import new_names
+from pipeline.lean.model import LeanError, ProofFinished, ProofGivenUp, TacticState
+from pipeline.ledger.model import Attempt, AttemptKey
+from pipeline.mcts.search import evaluator, guides
+from pipeline.tactics.text.goal import new_names, read_goal
 
-ORDER = read("a b : Nat\nh : a < b\n⊢ a ≠ b ∨ b = 0")
+ORDER = read_goal("a b : Nat\nh : a < b\n⊢ a ≠ b ∨ b = 0")
 TEXTS = [
     "⊢ False",
     "⊢ 1 = 1",
@@ -28,7 +27,7 @@ def state(*goals: str) -> TacticState:
 
 
 def test_all_priors_have_the_same_tactics_and_those_by_cost_prefer_the_cheap() -> None:
-    plain, cheap = priors.chosen("uniform")(ORDER), priors.chosen("moves")(ORDER)
+    plain, cheap = guides.choose_priors("uniform")(ORDER), guides.choose_priors("moves")(ORDER)
     assert [each._replace(prior=1.0) for each in cheap] == plain
     assert {each.prior for each in plain} == {1.0}
     assert {each.tactic: each.prior for each in cheap}["omega"] == 1.0
@@ -38,34 +37,38 @@ def test_all_priors_have_the_same_tactics_and_those_by_cost_prefer_the_cheap() -
 
 def attempt(success: bool, families: list[str], tried: list[str], verified: bool = True) -> Attempt:
     told = {"families": families, "seconds_by_family": dict.fromkeys(tried, 1.0)}
-    return Attempt(Key("g", "micro", "", "", 8.0), "True", success, 1.0, 0.0, verified=verified, metadata=told)
+    return Attempt(AttemptKey("g", "micro", "", "", 8.0), "True", success, 1.0, 0.0, verified=verified, metadata=told)
 
 
 def test_a_family_counts_by_its_part_in_verified_proofs() -> None:
-    known = priors.shares(
+    known = guides.family_shares(
         [
             attempt(True, ["cases", "cases"], ["cases", "logic"]),
             attempt(True, ["logic"], ["logic"], verified=False),
             attempt(False, [], ["cases"]),
-            Attempt(Key("g", "sketch", "", "", 6.0), "True", True, 1.0, 0.0, verified=True),
+            Attempt(AttemptKey("g", "sketch", "", "", 6.0), "True", True, 1.0, 0.0, verified=True),
         ]
     )
     assert known == {"cases": (1 + 1) / (2 + 2), "logic": (0 + 1) / (2 + 2)}
 
 
 def test_the_record_of_a_family_scales_what_its_tactics_cost() -> None:
-    cheap = {each.tactic: each.prior for each in priors.chosen("moves")(ORDER)}
-    known = {each.tactic: each.prior for each in priors.chosen("ledger", {"logic": 0.1})(ORDER)}
+    cheap = {each.tactic: each.prior for each in guides.choose_priors("moves")(ORDER)}
+    known = {each.tactic: each.prior for each in guides.choose_priors("ledger", {"logic": 0.1})(ORDER)}
     assert known["left"] == pytest.approx(0.1 * cheap["left"])
-    assert known["omega"] == pytest.approx(priors.HALF * cheap["omega"])
+    assert known["omega"] == pytest.approx(guides.UNKNOWN_SHARE * cheap["omega"])
 
 
 @pytest.mark.parametrize(
     ("choose", "name", "why"),
     [
-        (priors.chosen, "generator", "priors 'generator' is not built yet: it takes a model that writes tactics"),
-        (priors.chosen, "move", "priors 'move' is unknown; did you mean 'moves'"),
-        (rewards.chosen, "model", "rewards 'model' is not built yet: .*; use printed"),
+        (
+            guides.choose_priors,
+            "generator",
+            "priors 'generator' is not built yet: it takes a model that writes tactics",
+        ),
+        (guides.choose_priors, "move", "priors 'move' is unknown; did you mean 'moves'"),
+        (guides.choose_rewards, "model", "rewards 'model' is not built yet: .*; use printed"),
     ],
 )
 def test_what_is_not_there_is_an_error_that_says_what_is(choose, name, why):
@@ -75,33 +78,33 @@ def test_what_is_not_there_is_an_error_that_says_what_is(choose, name, why):
 
 @given(st.sampled_from(TEXTS), st.integers(1, 12), st.integers(0, 20_000))
 def test_an_open_goal_is_worth_more_than_nothing_and_less_than_a_proof(text: str, goals: int, more: int) -> None:
-    worth = [rewards.printed(read(each), goals) for each in (text, f"long : {'x' * more}\n{text}")]
+    worth = [guides.printed_reward(read_goal(each), goals) for each in (text, f"long : {'x' * more}\n{text}")]
     assert all(0 < each < 1 for each in worth)
 
 
 def test_a_shorter_goal_and_one_with_fewer_beside_it_are_worth_more() -> None:
-    short, long = read("n : Nat\n⊢ n = n"), read("n : Nat\n⊢ n + n + n = n * 3")
-    assert rewards.printed(short, 1) > rewards.printed(long, 1)
-    assert rewards.printed(short, 1) > rewards.printed(short, 2)
+    short, long = read_goal("n : Nat\n⊢ n = n"), read_goal("n : Nat\n⊢ n + n + n = n * 3")
+    assert guides.printed_reward(short, 1) > guides.printed_reward(long, 1)
+    assert guides.printed_reward(short, 1) > guides.printed_reward(short, 2)
 
 
 def test_a_tactic_that_ran_out_of_time_has_further_goes_until_it_had_all_there_is() -> None:
     text, texts, times = "simp", [], []
-    while (more := limits.once_more(text, 0.5, 0.5)) and len(texts) < 9:
+    while (more := evaluator.retry_moves(text, 0.5, 0.5)) and len(texts) < 9:
         [(text, prior)] = more
         assert prior < 0.5
         texts.append(text)
-        times.append(limits.seconds(0.5, limits.parted(text)[1]))
-    assert times == [2.5, 12.5, limits.UNTIL]
-    assert {limits.parted(each)[0] for each in texts} == {"simp"}
+        times.append(evaluator.retry_seconds(0.5, evaluator.split_retry(text)[1]))
+    assert times == [2.5, 12.5, evaluator.RETRY_UNTIL]
+    assert {evaluator.split_retry(each)[0] for each in texts} == {"simp"}
     assert len({*texts}) == 3
 
 
 def test_what_was_open_beside_the_goal_is_not_what_the_tactic_left() -> None:
     before = state("⊢ a", "⊢ b", "⊢ c")
-    assert splitting.left(before, state("⊢ x", "⊢ y", "⊢ b", "⊢ c"), False) == ("⊢ x", "⊢ y")
-    assert splitting.left(before, state("⊢ b", "⊢ c"), True) == ()
-    assert splitting.left(state("⊢ a"), ProofFinished(2), True) == ()
+    assert evaluator.new_goals(before, state("⊢ x", "⊢ y", "⊢ b", "⊢ c"), False) == ("⊢ x", "⊢ y")
+    assert evaluator.new_goals(before, state("⊢ b", "⊢ c"), True) == ()
+    assert evaluator.new_goals(state("⊢ a"), ProofFinished(2), True) == ()
 
 
 @pytest.mark.parametrize(
@@ -117,23 +120,23 @@ def test_what_was_open_beside_the_goal_is_not_what_the_tactic_left() -> None:
     ],
 )
 def test_what_is_no_progress_on_this_goal_alone_is_refused(before, result, closing, why):
-    with pytest.raises(splitting.Refused, match=why):
-        splitting.left(before, result, closing)
+    with pytest.raises(evaluator.TacticRefused, match=why):
+        evaluator.new_goals(before, result, closing)
 
 
 def test_a_tactic_of_several_lines_stays_one_on_the_first_goal() -> None:
-    assert splitting.on_first("simp\nring", 1) == "simp\nring"
-    assert splitting.on_first("simp", 2) == "focus simp"
-    assert splitting.on_first("simp\nring", 2) == "focus (\n  simp\n  ring\n)"
+    assert evaluator.focus_first("simp\nring", 1) == "simp\nring"
+    assert evaluator.focus_first("simp", 2) == "focus simp"
+    assert evaluator.focus_first("simp\nring", 2) == "focus (\n  simp\n  ring\n)"
 
 
 def test_goals_that_use_the_same_names_otherwise_are_told_apart() -> None:
-    first, second = read("x y : Nat\n⊢ x < y"), read("x y : Nat\n⊢ y < x")
-    assert splitting.names(first).split()[:2] == splitting.names(second).split()[:2] == ["x", "y"]
-    assert splitting.names(first) != splitting.names(second)
-    assert splitting.names(first) == splitting.names(read("case left\nx y : Nat\n⊢ x < y"))
+    first, second = read_goal("x y : Nat\n⊢ x < y"), read_goal("x y : Nat\n⊢ y < x")
+    assert evaluator.names_key(first).split()[:2] == evaluator.names_key(second).split()[:2] == ["x", "y"]
+    assert evaluator.names_key(first) != evaluator.names_key(second)
+    assert evaluator.names_key(first) == evaluator.names_key(read_goal("case left\nx y : Nat\n⊢ x < y"))
 
 
 def test_names_are_new_and_in_order() -> None:
-    goal = read("n n✝ : Nat\na✝¹ : n✝ = 0\nn_ih✝ : a = 0\na✝ : a = 0\n⊢ True")
+    goal = read_goal("n n✝ : Nat\na✝¹ : n✝ = 0\nn_ih✝ : a = 0\na✝ : a = 0\n⊢ True")
     assert new_names(goal) == ["n1", "a1", "ih", "a2"]

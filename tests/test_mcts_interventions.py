@@ -8,16 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcts_worlds import TIMES, World, played, rules, team, text, worlds
 
-from pipeline.mcts.draws import draw
-from pipeline.mcts.interventions import Block, Delay, Gate, Interventions
-from pipeline.mcts.nodes import Node
+from pipeline.mcts.search.agents import Block, Delay, Gate, Interventions, draw
+from pipeline.mcts.search.nodes import GoalNode
 
 EASY = World({"root": {"a": ("x",), "b": ("y",)}, "x": {"a": ()}, "y": {"a": ()}})
 WIDE = World({"root": {f"{n}": (f"g{n}",) for n in range(8)}, **{f"g{n}": {"a": None} for n in range(8)}})
 
 
-def node(number: int, names: str = "") -> Node:
-    return Node(number, f"k{number}", names, 0.5, 0)
+def node(number: int, names: str = "") -> GoalNode:
+    return GoalNode(number, f"k{number}", names, 0.5, 0)
 
 
 def gate(**how: Any) -> Gate:
@@ -101,7 +100,7 @@ def test_a_delay_is_drawn_for_a_goal_and_an_iteration(iterations: set[int], more
 
 def test_goals_of_one_key_that_call_things_differently_have_chances_of_their_own() -> None:
     at = gate(fraction=0.5)
-    found = {at.blocked(Node(number, "k", f"{number}", 0.5, 0), 1) is None for number in range(50)}
+    found = {at.blocked(GoalNode(number, "k", f"{number}", 0.5, 0), 1) is None for number in range(50)}
     assert found == {True, False}
 
 

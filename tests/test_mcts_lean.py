@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 from leaning import command
 
-from pipeline.edge.lean.model import (
+from pipeline.lean.model import (
     HEARTBEATS,
     Interrupted,
     Lean,
@@ -22,21 +22,20 @@ from pipeline.edge.lean.model import (
     TacticState,
     Theorem,
 )
-from pipeline.edge.lean.pool import Pool
-from pipeline.edge.process import Processes
-from pipeline.mcts import priors, rewards
-from pipeline.mcts.distributed import Team
-from pipeline.mcts.journal import REAL_TIME, VIRTUAL_TIME
-from pipeline.mcts.model import ALL_SUCCESSES, Budget, Expansion, Rules
-from pipeline.mcts.priors import Proposal
-from pipeline.mcts.proving import Files, Found, Wanted, prove
-from pipeline.mcts.replaying import Diverged, replay, traced
-from pipeline.mcts.steering import UNOBSERVED, Steering
-from pipeline.mcts.trace import line
-from pipeline.mcts.trying import Guide
-from pipeline.tactics.goal import PrintedGoal
+from pipeline.lean.repl.pool import Pool
+from pipeline.machine.process import Processes
+from pipeline.mcts.run.engine import SearchFiles, TheoremResult, TheoremTask, prove_theorem
+from pipeline.mcts.search import guides
+from pipeline.mcts.search.agents import UNOBSERVED, Steering
+from pipeline.mcts.search.distributed import Team
+from pipeline.mcts.search.evaluator import Guide
+from pipeline.mcts.search.guides import Proposal
+from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME, Diverged, replay_search, trace_of_journal
+from pipeline.mcts.search.records import ALL_SUCCESSES, Budget, Expansion, SearchRules
+from pipeline.mcts.search.trace import trace_line
+from pipeline.tactics.text.goal import PrintedGoal
 
-ONE = Rules(Budget(200, 80))
+ONE = SearchRules(Budget(200, 80))
 AND = ("intro p q hp hq", "constructor", "exact hq", "exact hp")
 FOLLOWS = "(x < y → x < y + 1) ∧ (y < x → y < x + 1)"
 SUM = Theorem("sum", "∀ a b : Nat, (a = 0 + a ∧ b = 0 + b) ∧ a + b = b + a")
@@ -51,7 +50,7 @@ def lean() -> Iterator[Lean]:
 
 
 class Searched(NamedTuple):
-    found: Found
+    found: TheoremResult
     lines: list[str]
     trace: list[str]
 
@@ -60,14 +59,14 @@ class Searched(NamedTuple):
 
 
 def only(tactics: Sequence[str]) -> Guide:
-    return Guide(lambda goal: [Proposal(each) for each in tactics], rewards.printed)
+    return Guide(lambda goal: [Proposal(each) for each in tactics], guides.printed_reward)
 
 
 def searched(
     lean: Lean,
     theorem: Theorem | str,
     by: Guide | Sequence[str],
-    rules: Rules | Team = ONE,
+    rules: SearchRules | Team = ONE,
     time: str = VIRTUAL_TIME,
     sessions: int = 1,
 ) -> Searched:
@@ -75,8 +74,8 @@ def searched(
     guide = by if isinstance(by, Guide) else only(by)
     lines: list[str] = []
     trace: list[str] = []
-    files = Files((), lines.append, lambda told: trace.append(line(told)))
-    return Searched(prove(Wanted(theorem, rules, guide, time), lean, files, None, sessions), lines, trace)
+    files = SearchFiles((), lines.append, lambda told: trace.append(trace_line(told)))
+    return Searched(prove_theorem(TheoremTask(theorem, rules, guide, time), lean, files, None, sessions), lines, trace)
 
 
 def test_of_two_goals_that_a_tactic_leaves_both_are_proved(lean: Lean) -> None:
@@ -132,7 +131,7 @@ def test_goals_that_wait_for_each_other_are_not_gone_into(lean: Lean) -> None:
 
 
 def test_a_tactic_that_ran_out_of_time_is_tried_again_after_all_others(lean: Lean) -> None:
-    guide = Guide(lambda goal: [Proposal("decide", seconds=0.001), Proposal("skip")], rewards.printed)
+    guide = Guide(lambda goal: [Proposal("decide", seconds=0.001), Proposal("skip")], guides.printed_reward)
     run = searched(lean, "∀ a b : Fin 12, a + b = b + a", guide)  # a tenth of a second, on a good day
     tried = [each["tactic"] for each in run.tried()]
     assert tried == ["decide", "skip", *(f"decide /- again {number} -/" for number in range(1, len(tried) - 1))]
@@ -152,7 +151,7 @@ def test_what_lean_was_asked_is_told_by_what_it_was_for(lean: Lean) -> None:
 
 
 def test_a_budget_of_calls_is_kept_to(lean: Lean) -> None:
-    short = Rules(Budget(200, 7), expansion=Expansion(ALL_SUCCESSES, 3))
+    short = SearchRules(Budget(200, 7), expansion=Expansion(ALL_SUCCESSES, 3))
     for rules in (short, Team(short, Steering(3, 2))):
         found = searched(lean, SUM, PARTS, rules).found
         assert [found.status, found.calls["tactics"]] == ["open", 7]
@@ -170,14 +169,16 @@ def test_a_search_that_was_interrupted_goes_on_where_it_was(lean: Lean, cut: int
         if len(lines) == cut:
             stop.set()
 
-    wanted = Wanted(SUM, team, only(PARTS))
+    wanted = TheoremTask(SUM, team, only(PARTS))
     with pytest.raises(Interrupted):
-        prove(wanted, lean, Files((), write), stop, sessions)
+        prove_theorem(wanted, lean, SearchFiles((), write), stop, sessions)
     assert whole.lines[: len(lines)] == lines
     answered = sum(len(json.loads(each)["outcome"]["attempts"]) for each in lines if '"what":"tell"' in each)
     trace: list[str] = []
-    found = prove(wanted, lean, Files([*lines], lines.append, lambda told: trace.append(line(told))))
-    assert [lines, trace, traced(lines)] == [whole.lines, whole.trace, whole.trace]
+    found = prove_theorem(
+        wanted, lean, SearchFiles([*lines], lines.append, lambda told: trace.append(trace_line(told)))
+    )
+    assert [lines, trace, trace_of_journal(lines)] == [whole.lines, whole.trace, whole.trace]
     assert found._replace(calls={}) == whole.found._replace(calls={})
     assert found.calls["tactics"] == whole.found.calls["tactics"] - answered
     assert found.calls["again"] or cut == 2
@@ -187,7 +188,7 @@ def test_a_tactic_that_ends_the_process_fails_and_the_search_goes_on(lean: Lean)
     def priors_of(goal: PrintedGoal) -> list[Proposal]:
         return [Proposal(each) for each in (("left", "right") if goal.connective == "∨" else ("omega", "trivial"))]
 
-    run = searched(lean, "2^(2008^2+2^2008) % 10 = 6 ∨ True", Guide(priors_of, rewards.printed))
+    run = searched(lean, "2^(2008^2+2^2008) % 10 = 6 ∨ True", Guide(priors_of, guides.printed_reward))
     assert next(each["error"] for each in run.tried() if each["tactic"] == "omega") == "crash"
     assert [run.found.script, run.found.verified] == [("right", "trivial"), True]
 
@@ -219,7 +220,7 @@ class LosingSession:
 @pytest.mark.parametrize("attempts", [1, 3])
 def test_what_could_not_be_tried_when_a_process_was_lost_is_tried_later(lean: Lean, attempts: int) -> None:
     tactics = ("intro p q hp", "constructor", "exact hp", "skip")
-    rules = Rules(Budget(200), expansion=Expansion(ALL_SUCCESSES, attempts))
+    rules = SearchRules(Budget(200), expansion=Expansion(ALL_SUCCESSES, attempts))
     whole, lost = (searched(each, "∀ p q : Prop, p → p ∧ q", tactics, rules) for each in (lean, Losing(lean)))
     for run in (whole, lost):
         assert {tuple(sorted(each)) for each in unproved(run).values()} == {tuple(sorted(tactics))}
@@ -241,7 +242,7 @@ def unproved(run: Searched) -> dict[int, list[str]]:
 def test_a_journal_of_another_search_is_not_gone_on_with(lean: Lean) -> None:
     lines = searched(lean, SUM, PARTS).lines
     with pytest.raises(Diverged, match="line 1"):
-        prove(Wanted(SUM, Rules(Budget(9)), only(PARTS)), lean, Files(lines))
+        prove_theorem(TheoremTask(SUM, SearchRules(Budget(9)), only(PARTS)), lean, SearchFiles(lines))
 
 
 def test_one_agent_whom_nothing_hinders_proves_what_one_controller_does_by_the_same_way(lean: Lean) -> None:
@@ -271,15 +272,17 @@ def test_two_processes_at_once_write_in_virtual_time_what_one_does(lean: Lean) -
 
 
 def test_two_processes_prove_it_in_real_time_and_the_journal_says_how(lean: Lean) -> None:
-    enough = Rules(Budget(2000, 400))  # some orders take longer than others
+    enough = SearchRules(Budget(2000, 400))  # some orders take longer than others
     run = searched(lean, SUM, PARTS, Team(enough, Steering(4, 2, UNOBSERVED)), REAL_TIME, 2)
     assert run.found.verified
-    assert replay(run.lines) == []
-    assert traced(run.lines) == run.trace
+    assert replay_search(run.lines) == []
+    assert trace_of_journal(run.lines) == run.trace
 
 
 def test_the_portfolio_proves_by_itself(lean: Lean) -> None:
-    guide = Guide(priors.chosen("moves"), rewards.chosen("printed"))
+    guide = Guide(guides.choose_priors("moves"), guides.choose_rewards("printed"))
     theorem = Theorem("t", "∀ n : Nat, 2 ∣ n * n + n", ("open Nat",))
-    found = prove(Wanted(theorem, Rules(Budget(200, 200), expansion=Expansion(attempts=8)), guide), lean)
+    found = prove_theorem(
+        TheoremTask(theorem, SearchRules(Budget(200, 200), expansion=Expansion(attempts=8)), guide), lean
+    )
     assert [found.status, found.verified, found.error] == ["solved", True, ""]

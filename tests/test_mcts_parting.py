@@ -10,12 +10,12 @@ from mcts_papers import Given
 
 from pipeline.banks.records import save
 from pipeline.core.graph import Target
-from pipeline.edge.job import StageFailed
-from pipeline.edge.ledger.ledger import Ledger
-from pipeline.edge.ledger.model import Attempt, Key
 from pipeline.errors import SpecError
-from pipeline.mcts.parting import rows, shares
-from pipeline.mcts.plan import PLACES
+from pipeline.ledger.model import Attempt, AttemptKey
+from pipeline.ledger.sqlite.ledger import Ledger
+from pipeline.machine.job import StageFailed
+from pipeline.mcts.plan import ROW_INDEX
+from pipeline.mcts.stages import snapshot_shares, split_bank
 
 BANK = """\
 {"id": "one", "goal": "1 = 1", "difficulty": 0.5}
@@ -29,9 +29,9 @@ def parted(place: Path, *asked: str) -> list[dict[str, object]]:
     bank.write_text(BANK)
     target, writes = (
         Target("x:rows", "rows", (), (), {"goals": [*asked]}),
-        {"rows": paths, PLACES: [str(place / PLACES)]},
+        {"rows": paths, ROW_INDEX: [str(place / ROW_INDEX)]},
     )
-    rows(Given(target, {"bank": [str(bank)]}, writes))
+    split_bank(Given(target, {"bank": [str(bank)]}, writes))
     return [json.loads(Path(path).read_text()) for path in paths]
 
 
@@ -42,7 +42,7 @@ def test_a_row_has_what_decides_its_search_and_no_more(tmp_path: Path) -> None:
 
 def test_of_a_bank_the_lines_of_goals_and_the_rows_that_are_none_are_kept(tmp_path: Path) -> None:
     parted(tmp_path, "two")
-    told = json.loads((tmp_path / PLACES).read_text())
+    told = json.loads((tmp_path / ROW_INDEX).read_text())
     assert told["lines"] == {"two": 2}
     assert [(each["line"], each["id"]) for each in told["refused"]] == [(3, "odd")]
 
@@ -55,14 +55,14 @@ def test_a_bank_that_became_another_since_the_run_was_planned_is_no_mistake_of_o
 def counted(place: Path) -> object:
     reads, writes = {"toolchain.json": [str(place / "toolchain.json")]}, {"shares.json": [str(place / "shares.json")]}
     save(reads["toolchain.json"][0], {"version": "now"})
-    shares(Given(Target("x:shares", "shares", (), (), {"ledger": str(place / "ledger.db")}), reads, writes))
+    snapshot_shares(Given(Target("x:shares", "shares", (), (), {"ledger": str(place / "ledger.db")}), reads, writes))
     return json.loads((place / "shares.json").read_text())
 
 
 def test_shares_are_of_attempts_with_the_toolchain_that_there_is(tmp_path: Path) -> None:
     with Ledger(str(tmp_path / "ledger.db")) as ledger:
         for toolchain, family in (("now", "logic"), ("before", "cases")):
-            key, families = Key("g", "micro", "", toolchain, 8.0), {"families": [family]}
+            key, families = AttemptKey("g", "micro", "", toolchain, 8.0), {"families": [family]}
             ledger.record(Attempt(key, "True", True, 1.0, 0.0, verified=True, metadata=families)).result()
     assert counted(tmp_path) == {"shares": {"logic": 2 / 3}}
 

@@ -11,8 +11,8 @@ from mcts_papers import Given
 
 from pipeline.banks.records import save
 from pipeline.core.graph import Target
-from pipeline.mcts.plan import OF_COMPARE, PLACES
-from pipeline.mcts.reporting import compare
+from pipeline.mcts.plan import COMPARE_FILES, ROW_INDEX
+from pipeline.mcts.stages import write_comparison
 
 GOALS = {"second": {"key": "k"}, "first": {"key": "k"}, "other": {"key": "o"}}
 ROWS = {"lines": {"first": 1, "second": 2, "other": 4}, "refused": [{"line": 3, "id": "bad", "why": "no goal"}]}
@@ -33,10 +33,10 @@ def compare_in(place: Path) -> dict[str, Any]:
     summaries = dict.fromkeys(GOALS, summary)
     reads = {
         "summaries": files(place, summaries, ".summary.json"), "goals": files(place, GOALS),
-        PLACES: files(place, {"rows": ROWS}), "toolchain.json": files(place, {"toolchain": LEAN}),
+        ROW_INDEX: files(place, {"rows": ROWS}), "toolchain.json": files(place, {"toolchain": LEAN}),
     }  # fmt: skip
     target = Target("x:compare", "compare", (), (), PARAMS)
-    compare(Given(target, reads, {port: [str(place / port)] for port in OF_COMPARE}))
+    write_comparison(Given(target, reads, {port: [str(place / port)] for port in COMPARE_FILES}))
     found: dict[str, Any] = json.loads((place / "comparison.json").read_text())
     return found
 

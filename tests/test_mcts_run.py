@@ -15,7 +15,7 @@ import pytest
 from conftest import ROOT, Project
 from jsonschema import Draft202012Validator
 
-from pipeline.edge.ledger.reading import Reader
+from pipeline.ledger.sqlite.ledger import LedgerReader
 
 SCHEMA = json.loads((ROOT / "pipeline" / "mcts" / "trace.schema.json").read_text())
 SPEC = """\
@@ -126,7 +126,7 @@ def test_proofs_land_in_the_ledger(built: Project) -> None:
     proved = {cell.name for cell in cells(built) if summary(cell)["verified"]}
     assert proved == {"swap", "double"}
     toolchain = json.loads(built.read("runs/x/toolchain.json"))["version"]
-    with closing(Reader(str(built.root / LEDGER))) as reader:
+    with closing(LedgerReader(str(built.root / LEDGER))) as reader:
         attempts = reader.recalled(toolchain).values()
         assert {each.goal.name for each in reader.frontier()} == {"fermat"}
     kept = {each.key.goal_hash for each in attempts if each.verified}

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from mcts_worlds import World, maths, played, rules, worlds
 
-from pipeline.mcts.model import Maths
-from pipeline.mcts.nodes import SOLVED, Node
-from pipeline.mcts.scripts import lines
+from pipeline.mcts.search.nodes import SOLVED, GoalNode, proof_script
+from pipeline.mcts.search.records import Maths
 
 SPLIT = World(
     {
@@ -22,7 +21,7 @@ SPLIT = World(
 
 
 def test_a_proof_is_a_line_for_each_tactic_and_a_block_for_each_of_several_goals() -> None:
-    assert lines(played(SPLIT, rules()).tree.root) == [
+    assert proof_script(played(SPLIT, rules()).tree.root) == [
         "intro h",
         "constructor",
         "· cases h",
@@ -35,20 +34,20 @@ def test_a_proof_is_a_line_for_each_tactic_and_a_block_for_each_of_several_goals
 
 
 def test_what_has_to_stand_before_a_tactic_stands_there() -> None:
-    def named(node: Node) -> list[str]:
+    def named(node: GoalNode) -> list[str]:
         return ["rename_i h"] if node.key == "q" else []
 
-    assert lines(played(SPLIT, rules()).tree.root, named)[-4:] == ["· rename_i h", "  simp", "  ring", "  rfl"]
+    assert proof_script(played(SPLIT, rules()).tree.root, named)[-4:] == ["· rename_i h", "  simp", "  ring", "  rfl"]
 
 
 def test_what_is_not_proved_has_no_script() -> None:
     with pytest.raises(ValueError, match="goal 0 is not proved"):
-        lines(played(SPLIT, rules(2)).tree.root)
+        proof_script(played(SPLIT, rules(2)).tree.root)
 
 
 def test_a_proof_of_any_length_has_a_script() -> None:
     world = World({f"{n}": {f"t{n}": (f"{n + 1}",) if n < 3000 else ()} for n in range(3001)})
-    assert len(lines(played(world, rules(4000)).tree.root)) == 3001
+    assert len(proof_script(played(world, rules(4000)).tree.root)) == 3001
 
 
 @given(worlds(), maths())
@@ -67,7 +66,7 @@ def test_a_proof_rests_on_goals_that_were_proved_before_never_on_itself(world: W
         assert world.table[node.key][node.proof.tactic] == tuple(child.key for child in node.proof.children)
 
 
-def used(root: Node) -> list[Node]:
+def used(root: GoalNode) -> list[GoalNode]:
     """The goals that a proof goes through, each once."""
     seen, found = {root.number}, [root]
     for node in found:

@@ -25,9 +25,9 @@ from mcts_worlds import (
     worlds,
 )
 
-from pipeline.mcts.distributed import Team
-from pipeline.mcts.model import ALL_SUCCESSES, FIRST_SUCCESS, Expansion, Maths, Outcome, Rules
-from pipeline.mcts.nodes import DEAD, OPEN, SOLVED
+from pipeline.mcts.search.distributed import Team
+from pipeline.mcts.search.nodes import DEAD, OPEN, SOLVED
+from pipeline.mcts.search.records import ALL_SUCCESSES, FIRST_SUCCESS, ExpandOutcome, Expansion, Maths, SearchRules
 
 CHAIN = {f"g{n}": {"a": (f"g{n + 1}",), "b": None, "c": ("g0",)} for n in range(9)} | {"g9": {"a": ()}}
 
@@ -106,7 +106,7 @@ def test_a_goal_that_cannot_be_taken_up_costs_an_iteration_and_stays_as_it_is() 
     run = begun(World({"root": {"a": ()}}), rules(3))
     expand = run.journalled.ask()
     assert expand is not None
-    run.journalled.tell(Outcome(expand.iteration, no_goal=True))
+    run.journalled.tell(ExpandOutcome(expand.iteration, no_goal=True))
     assert [run.trace[0]["reason"], run.tree.root.status, run.tree.root.visits] == ["no_goal", OPEN, 1]
     again = run.journalled.ask()
     assert again is not None
@@ -162,6 +162,6 @@ def imported(path: Path) -> set[str]:
 
 
 def test_a_search_says_when_it_was_over() -> None:
-    run = played(World(CHAIN), Rules(rules(500).budget))
+    run = played(World(CHAIN), SearchRules(rules(500).budget))
     assert run.trace[-1]["tree"]["solved"]
     assert not any(told["tree"]["solved"] for told in run.trace[:-1])

@@ -13,15 +13,13 @@ from mcts_worlds import World
 from pipeline.banks.records import save
 from pipeline.core.graph import Target
 from pipeline.core.recipe import LIMITS
-from pipeline.edge.job import Job
-from pipeline.edge.kept import Kept
-from pipeline.edge.process import Processes
-from pipeline.edge.workers import Workers
-from pipeline.mcts.as_json import rules_as_json
-from pipeline.mcts.drafts import opened, path_of
-from pipeline.mcts.model import Budget, Rules
-from pipeline.mcts.plan import OF_SEARCH
-from pipeline.mcts.searching import identity, search
+from pipeline.machine.job import Job, SharedResources, Workers
+from pipeline.machine.process import Processes
+from pipeline.mcts.plan import SEARCH_FILES
+from pipeline.mcts.run.journal_file import journal_path, open_journal
+from pipeline.mcts.search.journal import search_rules_as_json
+from pipeline.mcts.search.records import Budget, SearchRules
+from pipeline.mcts.search_stage import search_goal, search_identity
 
 
 class Moves(dict[str, tuple[str, ...]]):
@@ -42,24 +40,24 @@ class Place:
         self.lean = TableLean(WORLD, lambda what, stop: None)
         keys = {"backend": "table"}
         limits = {"lean": keys, "ledger": str(folder / "ledger.db"), "sessions": 1}
-        rules = {"mode": "centralized", "rules": rules_as_json(Rules(Budget(50, 50)))}
+        rules = {"mode": "centralized", "rules": search_rules_as_json(SearchRules(Budget(50, 50)))}
         guides = {"priors": "moves", "rewards": "printed", "seed": 0}
         target = Target("x:search.a.0.g", "search", (), (), {"rules": rules, "guides": guides, LIMITS: limits})
-        kept = Kept()
+        kept = SharedResources()
         kept.get(("lean", "x", *keys.values()), lambda: self.lean)
         reads = {"goal.json": [str(folder / "goal.json")], "toolchain.json": [str(folder / "toolchain.json")]}
-        self.paths = {port: [str(folder / port)] for port in OF_SEARCH}
+        self.paths = {port: [str(folder / port)] for port in SEARCH_FILES}
         save(reads["goal.json"][0], {"id": "g", "text": "1 = 2", "context": [], "key": "k"})
         save(reads["toolchain.json"][0], {"version": "table"})
         self.job = Job(target, reads, self.paths, "log", processes, Workers(processes), kept, say=self.said.append)
 
     def searched(self, *draft: str) -> list[str]:
         """The journal, where these lines were left of one."""
-        with opened(path_of(self.job.target), identity(self.job)) as file:
+        with open_journal(journal_path(self.job.target), search_identity(self.job)) as file:
             file.begin()
             for line in draft:
                 file.write(line)
-        search(self.job)
+        search_goal(self.job)
         return self.written("journal.jsonl").splitlines()
 
     def written(self, port: str) -> str:
@@ -90,4 +88,4 @@ def test_a_draft_that_this_code_would_not_write_is_begun_anew_and_that_is_said(p
     assert place.written("mcts_trace.jsonl") == trace
     [said] = place.said
     assert said.startswith("begun anew, its journal being that of other code: line 2")
-    assert os.path.exists(path_of(place.job.target))
+    assert os.path.exists(journal_path(place.job.target))

@@ -7,19 +7,18 @@ from conftest import Project
 from doit.cmdparse import CmdOption, CmdParse
 
 from pipeline import kinds
-from pipeline.banks.settings import LeanKeys
-from pipeline.build.tree_flags import given, options
+from pipeline.commands.flags import flag_options, flag_values
 from pipeline.core.graph import Graph, Target
 from pipeline.core.recipe import LIMITS
-from pipeline.mcts.comparison.spoken import of_scenario, spoken
-from pipeline.mcts.distributed import Team
+from pipeline.goals.proving import LeanKeys
 from pipeline.mcts.flags import FLAGS
-from pipeline.mcts.interventions import Block, Delay, Interventions
-from pipeline.mcts.model import ALL_SUCCESSES, EXPLORE, UCT, Budget, Expansion, Maths, Rules
-from pipeline.mcts.plan import plan, settings, shared
+from pipeline.mcts.plan import plan, scenario_settings, shared_settings
 from pipeline.mcts.read import read
-from pipeline.mcts.settings import Guides, MctsSpec
-from pipeline.mcts.steering import UNOBSERVED, Steering
+from pipeline.mcts.report.wording import settings_line, spec_settings
+from pipeline.mcts.search.agents import UNOBSERVED, Block, Delay, Interventions, Steering
+from pipeline.mcts.search.distributed import Team
+from pipeline.mcts.search.records import ALL_SUCCESSES, EXPLORE, UCT, Budget, Expansion, Maths, SearchRules
+from pipeline.mcts.spec.model import Guides, MctsSpec
 from pipeline.spec import parse
 
 LEAST = "kind: mcts\nbank: bank.jsonl\n"
@@ -49,7 +48,7 @@ def said(place: Project, text: str) -> str:
 def test_the_least_that_a_spec_says() -> None:
     found = spec(LEAST + "mode: centralized\n")
     assert found.goals == ("one", "two", "three")
-    assert (found.rules, found.guides) == (Rules(Budget(2000, 200), Maths(), Expansion(attempts=4)), Guides())
+    assert (found.rules, found.guides) == (SearchRules(Budget(2000, 200), Maths(), Expansion(attempts=4)), Guides())
     assert [each.name for each in found.scenarios] == ["centralized"]
     assert (found.seeds, found.lean, found.rooms, found.at_once) == ((0,), LeanKeys(processes=1), {"lean": 1}, 1)
 
@@ -59,7 +58,7 @@ def test_all_that_a_spec_can_say_of_the_tree() -> None:
     text = "selection: uct\nbackup: product\nwiden: 2\nalpha: 0.3\nexpansion_policy: all-successes\nattempts: 2\n"
     found = spec(LEAST + text + "mode: centralized\ngoals: [three, one]\nseeds: [4, 0]\ncalls: 9\niterations: 5\n")
     maths = Maths(UCT, EXPLORE[UCT], "product", 2.0, 0.3)
-    assert found.rules == Rules(Budget(5, 9), maths, Expansion(ALL_SUCCESSES, 2))
+    assert found.rules == SearchRules(Budget(5, 9), maths, Expansion(ALL_SUCCESSES, 2))
     assert (found.goals, found.seeds) == (("three", "one"), (4, 0))
 
 
@@ -109,7 +108,7 @@ def test_what_all_searches_share_is_told_as_keys_of_the_spec() -> None:
     asked += "attempts: 2\npriors: ledger\nas_of: spring\nrewards: printed\n"
     for text in (asked, ""):
         asked_for = spec(LEAST + "mode: centralized\n" + text)
-        found = shared(asked_for)
+        found = shared_settings(asked_for)
         again = spec(LEAST + "mode: centralized\n" + "".join(f"{key}: {value}\n" for key, value in found.items()))
         assert (again.rules, again.guides) == (asked_for.rules, asked_for.guides)
     assert found["priors"] == "moves"
@@ -127,7 +126,7 @@ def test_a_page_tells_a_scenario_as_a_spec_would() -> None:
     told = []
     for text in (team + EVERYTHING, real, blocked, "mode: centralized\n"):
         [scenario] = spec(LEAST + text).scenarios
-        told.append(spoken(of_scenario(settings(scenario))))
+        told.append(settings_line(spec_settings(scenario_settings(scenario))))
         [again] = spec(f"{LEAST}scenarios: {{{scenario.name}: {{{told[-1]}}}}}\n").scenarios
         assert again[:-1] == scenario[:-1]
     assert told[2:] == ["mode: distributed, agents: 2, inflight: 1, block: {fraction: 0.5}", "mode: centralized"]
@@ -142,10 +141,10 @@ def test_flags_say_what_keys_say(place: Project) -> None:
 
 def flagged(place: Project, *flags: str) -> dict[str, object]:
     """The params of a search under the scenario of the flags."""
-    values, _ = CmdParse([CmdOption(each) for each in options(FLAGS)]).parse(flags)
-    read = {each.flag.key: each.value for each in given("mcts", FLAGS, values)}
+    values, _ = CmdParse([CmdOption(each) for each in flag_options(FLAGS)]).parse(flags)
+    read = {each.flag.key: each.value for each in flag_values("mcts", FLAGS, values)}
     asked = spec(place.read("specs/x.yaml"))
-    staged = kinds.able("mcts", kinds.PROVING).overridden(asked, read)
+    staged = kinds.ability_module("mcts", kinds.PROVE).overridden(asked, read)
     return dict(next(target.params for target in plan(staged) if target.stage == "search"))
 
 

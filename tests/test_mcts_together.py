@@ -17,13 +17,12 @@ from hypothesis import strategies as st
 from mcts_leans import BOUND, GOAL, During, Hanging, Killed, TableLean, guide
 from mcts_worlds import TIMES, World, expansions, maths, rules, team, teams
 
-from pipeline.edge.lean.model import Interrupted, LeanCrash, LeanStartError, Stop
-from pipeline.mcts.distributed import Team
-from pipeline.mcts.journal import REAL_TIME, VIRTUAL_TIME
-from pipeline.mcts.model import Budget, Maths, Rules
-from pipeline.mcts.proving import Files, Found, Wanted, prove
-from pipeline.mcts.replaying import replay, traced
-from pipeline.mcts.trace import line
+from pipeline.lean.model import Interrupted, LeanCrash, LeanStartError, Stop
+from pipeline.mcts.run.engine import SearchFiles, TheoremResult, TheoremTask, prove_theorem
+from pipeline.mcts.search.distributed import Team
+from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME, replay_search, trace_of_journal
+from pipeline.mcts.search.records import Budget, Maths, SearchRules
+from pipeline.mcts.search.trace import trace_line
 
 FEW = settings(max_examples=60)
 BUDGETS = [Budget(40), Budget(40, 12)]
@@ -51,14 +50,14 @@ bushes = st.builds(bushy, st.integers(0, 9999))
 many = st.builds(
     lambda by, budget: by._replace(rules=by.rules._replace(budget=budget)), teams(), st.sampled_from(BUDGETS)
 )
-ones = st.builds(Rules, st.sampled_from(BUDGETS), maths(), expansions)
+ones = st.builds(SearchRules, st.sampled_from(BUDGETS), maths(), expansions)
 
 
 ends = st.tuples(st.integers(1, 20), st.sampled_from([LeanCrash("killed"), LeanStartError("killed"), Interrupted()]))
 
 
 class Searched(NamedTuple):
-    found: Found
+    found: TheoremResult
     lines: list[str]
     trace: list[str]
     count: Counter[str]
@@ -68,7 +67,7 @@ class Search(NamedTuple):
     """Of a world; `during` is what happens while a tactic runs."""
 
     world: World
-    by: Rules | Team
+    by: SearchRules | Team
     time: str = VIRTUAL_TIME
     during: During = lambda tactic, stop: None
 
@@ -76,10 +75,10 @@ class Search(NamedTuple):
         """However it ends, nothing is left of it."""
         lean = TableLean(self.world, self.during)
         lines, trace = [*before], list[str]()
-        wanted = Wanted(GOAL, self.by, guide(self.world), self.time)
-        files = Files(before, write or lines.append, lambda told: trace.append(line(told)))
+        wanted = TheoremTask(GOAL, self.by, guide(self.world), self.time)
+        files = SearchFiles(before, write or lines.append, lambda told: trace.append(trace_line(told)))
         try:
-            found = prove(wanted, lean, files, stop, sessions)
+            found = prove_theorem(wanted, lean, files, stop, sessions)
         finally:
             assert not [each for each in threading.enumerate() if each.name.startswith("session")]
             assert lean.count["closed"] == lean.count["opened"] <= sessions
@@ -108,7 +107,7 @@ def test_in_virtual_time_neither_sessions_nor_timing_show_in_a_byte(world: World
 @FEW
 @given(bushes, st.one_of(ones, many))
 def test_in_virtual_time_what_is_spent_is_what_lean_ran_and_all_of_it_is_in_the_trace(
-    world: World, by: Rules | Team
+    world: World, by: SearchRules | Team
 ) -> None:
     run = Search(world, by).run(1)
     told = sum(len(json.loads(each)["tactics"]) for each in run.trace)
@@ -121,8 +120,8 @@ def test_in_real_time_the_journal_tells_the_order_and_no_iteration_is_lost(
     world: World, by: Team, sessions: int, seed: int
 ) -> None:
     run = Search(world, by, REAL_TIME, slowly(seed)).run(sessions)
-    assert replay(run.lines) == []
-    assert traced(run.lines) == run.trace
+    assert replay_search(run.lines) == []
+    assert trace_of_journal(run.lines) == run.trace
     iterations = sorted(json.loads(each)["iteration"] for each in run.trace)
     assert iterations == [*range(1, len(iterations) + 1)]
     assert len(iterations) <= by.rules.budget.iterations
@@ -134,7 +133,7 @@ def test_in_real_time_the_journal_tells_the_order_and_no_iteration_is_lost(
 @FEW
 @given(bushes, st.one_of(ones, many), st.sampled_from(TIMES), ends, st.integers(0, 99))
 def test_what_a_lean_says_that_was_killed_with_us_is_not_believed(
-    world: World, by: Rules | Team, time: str, end: tuple[int, Exception], seed: int
+    world: World, by: SearchRules | Team, time: str, end: tuple[int, Exception], seed: int
 ) -> None:
     """A search that goes on later is what it would have been, and nothing is told after the stop."""
     stop, slow = threading.Event(), slowly(seed)
@@ -162,7 +161,7 @@ def test_what_a_lean_says_that_was_killed_with_us_is_not_believed(
         assert not stop.is_set()
     assert not late
     again = Search(world, by, time, slow).run(2, before=lines)
-    assert replay(again.lines) == []
+    assert replay_search(again.lines) == []
     assert "no_goal" not in "".join(again.trace)
     if time == VIRTUAL_TIME:
         whole = Search(world, by, time).run(1)
@@ -205,7 +204,7 @@ def test_what_is_still_tried_when_a_proof_is_there_is_interrupted_and_not_heard(
     assert hanging.interrupted
     assert [run.found.script[1::2], run.found.verified] == [("b", "c"), True]
     assert [json.loads(each)["reason"] for each in run.trace][-1] == "abort"
-    assert traced(run.lines) == run.trace
+    assert trace_of_journal(run.lines) == run.trace
     told = [json.loads(each)["outcome"]["attempts"] for each in run.lines if '"what":"tell"' in each]
     assert [each["tactic"] for attempts in told for each in attempts] == ["skip", "b", "c"]
     assert not run.count["started again"]
@@ -315,7 +314,7 @@ def killed_once() -> During:
 
 @FEW
 @given(bushes, ones)
-def test_a_process_that_is_killed_decides_nothing(world: World, by: Rules) -> None:
+def test_a_process_that_is_killed_decides_nothing(world: World, by: SearchRules) -> None:
     """Neither what applies, nor whether a goal gets names, nor whether a proof holds."""
     whole, killed = Search(world, by).run(1), Search(world, by, during=killed_once()).run(1)
     assert (killed.lines, killed.trace) == (whole.lines, whole.trace)

@@ -7,41 +7,53 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcts_worlds import World, maths, played, rules, worlds
 
-from pipeline.mcts.model import PRODUCT, UCT, Attempt, Budget, Maths, Move, Outcome, Rules, Subgoal, ordered
-from pipeline.mcts.nodes import DEAD, OPEN, SOLVED, Node
-from pipeline.mcts.tree import Tree
-from pipeline.mcts.values import room
+from pipeline.mcts.search.nodes import DEAD, OPEN, SOLVED, GoalNode, visits_for_next
+from pipeline.mcts.search.records import (
+    PRODUCT,
+    UCT,
+    Budget,
+    ExpandOutcome,
+    Maths,
+    SearchRules,
+    Subgoal,
+    TacticAttempt,
+    WeightedMove,
+    order_moves,
+)
+from pipeline.mcts.search.tree import SearchTree
 
 WIDE = Maths(widen=1e9)
 
 
-def moves(*tactics: str) -> tuple[Move, ...]:
-    return tuple(Move(tactic) for tactic in tactics)
+def moves(*tactics: str) -> tuple[WeightedMove, ...]:
+    return tuple(WeightedMove(tactic) for tactic in tactics)
 
 
-def planted(by: Maths = WIDE, *tactics: str) -> Tree:
-    return Tree(by, Subgoal("root", moves=moves(*tactics or ("a", "b", "c"))))
+def planted(by: Maths = WIDE, *tactics: str) -> SearchTree:
+    return SearchTree(by, Subgoal("root", moves=moves(*tactics or ("a", "b", "c"))))
 
 
-def try_at(tree: Tree, node: Node, goals: tuple[Subgoal, ...] = (), error: str = "") -> None:
+def try_at(tree: SearchTree, node: GoalNode, goals: tuple[Subgoal, ...] = (), error: str = "") -> None:
     """The next of its moves, or the only one if it had none yet; without a visit."""
     taken = tree.take(node, 1)
-    tree.land(node, taken, Outcome(1, (Attempt(*(taken or "t"), goals, error),), () if taken else moves("t")))
+    tree.land(
+        node, taken, ExpandOutcome(1, (TacticAttempt(*(taken or "t"), goals, error),), () if taken else moves("t"))
+    )
 
 
-def visit(tree: Tree, *numbers: int) -> None:
+def visit(tree: SearchTree, *numbers: int) -> None:
     """The way that is given by the numbers of its actions."""
     path = [tree.actions[number] for number in numbers]
     tree.backup(path, path[-1].children[0] if path else tree.root)
 
 
-def of(tree: Tree, key: str) -> Node:
+def of(tree: SearchTree, key: str) -> GoalNode:
     return next(node for node in tree.nodes if node.key == key)
 
 
 def test_moves_are_tried_by_prior_and_ties_as_they_came() -> None:
-    listed = [Move("a", 1.0), Move("b", 2.0), Move("c", 1.0), Move("a", 3.0)]
-    assert [move.tactic for move in ordered(listed)] == ["a", "b", "c"]
+    listed = [WeightedMove("a", 1.0), WeightedMove("b", 2.0), WeightedMove("c", 1.0), WeightedMove("a", 3.0)]
+    assert [move.tactic for move in order_moves(listed)] == ["a", "b", "c"]
 
 
 @given(st.integers(1, 40), st.sampled_from([0.5, 1.0, 2.0]), st.sampled_from([0.5, 0.8]), st.integers(1, 500))
@@ -49,7 +61,9 @@ def test_a_goal_may_have_as_many_actions_as_its_visits_to_the_power_alpha(
     actions: int, widen: float, alpha: float, visits: int
 ) -> None:
     if abs(widen * visits**alpha - actions) > 1e-6:
-        assert (visits > room(Maths(widen=widen, alpha=alpha), actions)) == (actions < ceil(widen * visits**alpha))
+        assert (visits > visits_for_next(Maths(widen=widen, alpha=alpha), actions)) == (
+            actions < ceil(widen * visits**alpha)
+        )
 
 
 def test_a_goal_gets_its_next_tactic_as_its_visits_grow() -> None:
@@ -284,27 +298,29 @@ def test_priors_count_by_their_ratio_only() -> None:
 @pytest.mark.parametrize("value", [0.0, 1.0, inf])
 def test_a_goal_that_is_told_as_proved_or_hopeless_is_refused(value: float) -> None:
     with pytest.raises(ValueError, match="only between 0 and 1"):
-        Tree(WIDE, Subgoal("root", value=value))
+        SearchTree(WIDE, Subgoal("root", value=value))
 
 
 def test_a_prior_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="'a' has the prior 0"):
-        Tree(WIDE, Subgoal("root", moves=(Move("a", 0.0),)))
+        SearchTree(WIDE, Subgoal("root", moves=(WeightedMove("a", 0.0),)))
 
 
 def test_an_answer_about_what_was_not_asked_is_refused() -> None:
     tree = planted(WIDE, "a", "b")
     with pytest.raises(ValueError, match="'c' was not to be tried"):
-        tree.land(tree.root, tree.take(tree.root, 1), Outcome(1, (Attempt("c"),)))
+        tree.land(tree.root, tree.take(tree.root, 1), ExpandOutcome(1, (TacticAttempt("c"),)))
 
 
 def test_more_moves_may_come_with_an_answer() -> None:
     """For what ran out of time, say, to be tried again with more of it."""
     tree = planted(WIDE, "a")
-    tree.land(tree.root, tree.take(tree.root, 1), Outcome(1, (Attempt("a", error="timeout"),), moves("a slowly")))
+    tree.land(
+        tree.root, tree.take(tree.root, 1), ExpandOutcome(1, (TacticAttempt("a", error="timeout"),), moves("a slowly"))
+    )
     assert tree.root.status == OPEN
     assert tree.take(tree.root, 1) == ("a slowly",)
 
 
 def test_rules_have_defaults_that_are_puct_and_the_minimum() -> None:
-    assert Rules(Budget(1)).maths == Maths("puct", 1.5, "minimum", 1.0, 0.5)
+    assert SearchRules(Budget(1)).maths == Maths("puct", 1.5, "minimum", 1.0, 0.5)

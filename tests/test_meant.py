@@ -9,7 +9,7 @@ from conftest import Project
 
 from pipeline import kinds
 from pipeline.build import project as projects
-from pipeline.build.meant import meant, plans_of
+from pipeline.commands.selection import choose_run, plans_around
 
 MAKES = 'kind: steps\nsteps: {bank: {run: "cat {in} > {out}", reads: rows.jsonl, writes: bank.jsonl}}\n'
 READS = "kind: %s\nbank: runs/gen/bank.jsonl\n%s\n"
@@ -23,9 +23,9 @@ def place(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 def planned(kind: str, word: str, flags: dict[str, Any]) -> dict[str, projects.RunPlan]:
-    asked = meant(kind, [word], kind)
-    spec = kinds.able(kind, kinds.PROVING).overridden(asked.spec, flags)._replace(name="flags")
-    return plans_of("flags", kind, asked, spec, [*kinds.plan(kind, spec)])
+    asked = choose_run(kind, [word], kind)
+    spec = kinds.ability_module(kind, kinds.PROVE).overridden(asked.spec, flags)._replace(name="flags")
+    return plans_around("flags", kind, asked, spec, [*kinds.plan(kind, spec)])
 
 
 FLAGS: dict[str, dict[str, Any]] = {"mcts": {"mcts_mode": "centralized"}, "proof": {}}

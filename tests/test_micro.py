@@ -9,23 +9,14 @@ from contextlib import closing
 import pytest
 from leaning import command
 
-from pipeline.edge.lean.model import (
-    Interrupted,
-    Lean,
-    LeanStartError,
-    Session,
-    Stop,
-    TacticResult,
-    TacticState,
-    Theorem,
-)
-from pipeline.edge.lean.pool import Pool
-from pipeline.edge.process import Processes
-from pipeline.goals.model import Goal
-from pipeline.proof.model import Result
+from pipeline.goals.bank import Goal
+from pipeline.lean.model import Interrupted, Lean, LeanStartError, Session, Stop, TacticResult, TacticState, Theorem
+from pipeline.lean.repl.pool import Pool
+from pipeline.machine.process import Processes
+from pipeline.proof.schedule.records import WorkerResult
 from pipeline.proof.workers import micro
+from pipeline.proof.workers.best_first import SearchOptions
 from pipeline.proof.workers.micro import run_micro
-from pipeline.proof.workers.search import Options
 
 PLENTY = 60.0
 UNKNOWN = "∀ n : Nat, 1 < n → ∃ k, n < k ∧ k < 2 * n + 7 ∧ ∀ a b : Nat, a * b = k → a = 1 ∨ b = 1"
@@ -42,10 +33,10 @@ def lean() -> Iterator[Lean]:
         processes.close()
 
 
-def proved(lean: Lean, text: str, *context: str, **how: frozenset[str]) -> Result:
+def proved(lean: Lean, text: str, *context: str, **how: frozenset[str]) -> WorkerResult:
     """It is proved, and the script holds in an environment where nothing was done."""
     goal = Goal("g", text, context=context)
-    result = micro.prove(goal, PLENTY, lean, Options(**how) if how else None)
+    result = micro.prove_goal(goal, PLENTY, lean, SearchOptions(**how) if how else None)
     assert result.success, result.error
     assert lean.check(Theorem("g", text, context), result.tactics) is None
     return result
@@ -87,21 +78,23 @@ def test_families_that_are_left_out_are_not_used(lean):
 
 
 def test_with_nothing_left_to_try_it_says_so(lean):
-    result = micro.prove(Goal("g", "∀ p q : Prop, p → q"), PLENTY, lean, Options(frozenset({"cases", "finishers"})))
+    result = micro.prove_goal(
+        Goal("g", "∀ p q : Prop, p → q"), PLENTY, lean, SearchOptions(frozenset({"cases", "finishers"}))
+    )
     assert not result.success
     assert result.error == "nothing more to try"
 
 
 def test_it_ends_when_its_time_is_over(lean):
     begun = time.monotonic()
-    result = micro.prove(Goal("g", UNKNOWN), 1.0, lean)
+    result = micro.prove_goal(Goal("g", UNKNOWN), 1.0, lean)
     assert (result.success, result.error) == (False, "timeout")
     assert time.monotonic() - begun < PLENTY
 
 
 def test_a_clock_that_is_given_is_the_one_that_counts(lean):
     ticks = iter(range(1000))
-    result = micro.prove(Goal("g", UNKNOWN), 20.0, lean, clock=lambda: float(next(ticks)))
+    result = micro.prove_goal(Goal("g", UNKNOWN), 20.0, lean, clock=lambda: float(next(ticks)))
     assert result.error == "timeout"
     assert sum(result.metadata["seconds_by_family"].values()) <= 20.0
 
@@ -122,7 +115,7 @@ class Slow:
         return self, state  # type: ignore[return-value]
 
     def run_tac(self, state: TacticState, tactic: str, timeout: float) -> TacticResult:
-        is_whole = timeout == micro.REPLAY
+        is_whole = timeout == micro.RERUN_SECONDS
         self.replays += is_whole
         self.now += self.replay if is_whole else self.each
         return self.session.run_tac(state, tactic, PLENTY)
@@ -136,7 +129,7 @@ BRANCHING = "∀ p q : Nat → Prop, p 0 → (∀ n, p n → p (n + 1)) → ∀ 
 
 def test_doing_a_proof_once_more_is_outside_of_its_budget_and_no_part_of_its_time(lean):
     slow = Slow(lean, each=0.125, replay=25.0)
-    result = micro.prove(Goal("g", BRANCHING), 10.0, slow, clock=slow.clock)
+    result = micro.prove_goal(Goal("g", BRANCHING), 10.0, slow, clock=slow.clock)
     assert (result.success, result.error, slow.replays) == (True, "", 1)
     assert result.time_seconds == 0.125 * result.metadata["calls"] <= 10.0
     assert result.metadata["replay_seconds"] == 25.0
@@ -144,10 +137,10 @@ def test_doing_a_proof_once_more_is_outside_of_its_budget_and_no_part_of_its_tim
 
 def test_a_proof_that_is_found_when_the_budget_is_over_is_none(lean):
     whole = Slow(lean, each=1.0, replay=1.0)
-    calls = micro.prove(Goal("g", BRANCHING), 1000.0, whole, clock=whole.clock).metadata["calls"]
+    calls = micro.prove_goal(Goal("g", BRANCHING), 1000.0, whole, clock=whole.clock).metadata["calls"]
     for budget, success in ((calls + 0.0, True), (calls - 0.5, False)):  # the last tactic begins in time in both
         slow = Slow(lean, each=1.0, replay=1.0)
-        result = micro.prove(Goal("g", BRANCHING), budget, slow, clock=slow.clock)
+        result = micro.prove_goal(Goal("g", BRANCHING), budget, slow, clock=slow.clock)
         assert (result.success, result.error) == (success, "" if success else "timeout")
         assert (result.time_seconds, bool(result.tactics)) == (float(calls), success)
 
@@ -156,7 +149,7 @@ def test_once_stopped_nothing_is_asked(lean):
     stop = threading.Event()
     stop.set()
     with pytest.raises(Interrupted):
-        micro.prove(Goal("g", UNKNOWN), PLENTY, lean, stop=stop)
+        micro.prove_goal(Goal("g", UNKNOWN), PLENTY, lean, stop=stop)
 
 
 def test_run_micro_is_a_function_that_anybody_may_call(lean):

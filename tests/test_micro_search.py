@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from pipeline.proof.workers.search import Answer, Options, Search
+from pipeline.proof.workers.best_first import BestFirstSearch, SearchOptions, TacticAnswer
 from pipeline.tactics import moves
 
 PROOFS = 200  # questions, more than any of these searches asks
@@ -16,27 +16,27 @@ class Answers:
         self.table = table
         self.asked: list[tuple[str, str, float]] = []
 
-    def told(self, search: Search) -> Answer:
+    def told(self, search: BestFirstSearch) -> TacticAnswer:
         ask = search.next()
         assert ask is not None
         first, *others = ask.state
         if ask.tactic.startswith("rotate_left "):
             by = int(ask.tactic.removeprefix("rotate_left "))
             state = (*ask.state[by:], *ask.state[:by])
-            return Answer(state, goals(state))
+            return TacticAnswer(state, goals(state))
         self.asked.append((first, ask.tactic.removeprefix("focus "), ask.budget))
         left = self.table.get(self.asked[-1][:2], "tactic")
         if isinstance(left, str):
-            return Answer(failure=left)
-        return Answer((*left, *others), goals((*left, *others)))
+            return TacticAnswer(failure=left)
+        return TacticAnswer((*left, *others), goals((*left, *others)))
 
 
 def goals(targets: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"p q r : Prop\nhp : p\n⊢ {target}" for target in targets)
 
 
-def searched(target: str, table: Table, options: Options | None = None) -> tuple[Search, Answers]:
-    search, answers = Search((target,), goals((target,)), options), Answers(table)
+def searched(target: str, table: Table, options: SearchOptions | None = None) -> tuple[BestFirstSearch, Answers]:
+    search, answers = BestFirstSearch((target,), goals((target,)), options), Answers(table)
     for _ in range(PROOFS):
         if search.next() is None:
             break
@@ -91,13 +91,13 @@ def test_what_failed_is_not_tried_again():
 
 
 def test_hints_come_before_all_else():
-    search, answers = searched("q", {("q", "exact known"): []}, Options(hints=("exact known",)))
+    search, answers = searched("q", {("q", "exact known"): []}, SearchOptions(hints=("exact known",)))
     assert search.script == ("exact known",)
     assert len(answers.asked) == 1
 
 
 def test_only_the_families_that_were_asked_for_are_used():
-    _, answers = searched("p ∨ q", {}, Options(families=frozenset({"logic"})))
+    _, answers = searched("p ∨ q", {}, SearchOptions(families=frozenset({"logic"})))
     assert {tactic for _, tactic, _ in answers.asked} >= {"left", "right"}
     assert not {"rfl", "grind -verbose", "simp_all"} & {tactic for _, tactic, _ in answers.asked}
 
@@ -120,5 +120,5 @@ def test_the_same_answers_give_the_same_search():
 
 def test_every_family_may_be_the_only_one():
     for family in moves.FAMILIES:
-        search, _ = searched("q", {}, Options(families=frozenset({family})))
+        search, _ = searched("q", {}, SearchOptions(families=frozenset({family})))
         assert search.next() is None

@@ -4,13 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.banks.pages.framing import table
-from pipeline.banks.pages.scales import Scale, amounts, decades, parts
+from pipeline.views.pages.drawing import Scale, amount_scale, decades, difference_scale, html_table
 
 
 @given(st.floats(0, 1e9))
 def test_a_scale_of_amounts_begins_at_none_holds_the_most_and_counts_in_whole_numbers(most: float) -> None:
-    scale = amounts("calls", most)
+    scale = amount_scale("calls", most)
     assert scale.low == scale.ticks[0] == 0
     assert most <= scale.high == scale.ticks[-1] <= max(1, 1.5 * most + 1)
     assert 2 <= len(scale.ticks) <= 10
@@ -19,7 +18,7 @@ def test_a_scale_of_amounts_begins_at_none_holds_the_most_and_counts_in_whole_nu
 
 @given(st.floats(-1, -0.001), st.floats(0.001, 1))
 def test_a_scale_of_differences_holds_both_ends_and_marks_none(low: float, high: float) -> None:
-    scale = parts("difference", low, high)
+    scale = difference_scale("difference", low, high)
     assert scale.low - 1e-9 <= low < high <= scale.high + 1e-9
     assert 0 in scale.ticks
     assert len(scale.ticks) <= 11
@@ -46,6 +45,6 @@ def test_ticks_are_written_as_one_would() -> None:
 
 
 def test_only_columns_of_numbers_stand_to_the_right() -> None:
-    text = table(("goal", "calls"), [("a", "7")], numbers=(1,))
+    text = html_table(("goal", "calls"), [("a", "7")], numbers=(1,))
     assert '<th>goal</th><th class="number">calls</th>' in text
     assert '<td>a</td><td class="number">7</td>' in text

@@ -15,10 +15,19 @@ from building import ends
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.edge.child import await_end, has_ended
-from pipeline.edge.ended import Failure, outage
-from pipeline.edge.process import GRACE, Exit, Processes, Stopping
-from pipeline.edge.redact import Redactor, copy_redacted, redacted
+from pipeline.machine.process import (
+    GRACE,
+    BuildStopping,
+    Exit,
+    Failure,
+    Processes,
+    Redactor,
+    await_end,
+    copy_redacted,
+    has_ended,
+    outage,
+    redact_text,
+)
 
 
 def shell(processes: Processes, line: str, timeout: float | None = None, **env: str) -> Exit:
@@ -66,7 +75,7 @@ def test_stop_ends_what_runs_and_nothing_new_is_started(processes: Processes) ->
     processes.stop()
     thread.join(timeout=30)
     assert ended == [Exit(-signal.SIGTERM)]
-    with pytest.raises(Stopping):
+    with pytest.raises(BuildStopping):
         shell(processes, "true")
 
 
@@ -90,7 +99,7 @@ def test_stop_wakes_who_waits_for_something_else_and_nobody_begins_to(processes:
     with processes.waking(lambda: woken.append("meanwhile")):
         processes.stop()
     assert woken == ["meanwhile"]
-    with pytest.raises(Stopping), processes.waking(lambda: woken.append("after")):
+    with pytest.raises(BuildStopping), processes.waking(lambda: woken.append("after")):
         woken.append("not to be waited for")
     assert woken == ["meanwhile"]
 
@@ -196,7 +205,7 @@ def test_all_but_the_secret_comes_through_as_it_was(value: str, chunks: list[str
 
 
 def test_values_too_short_to_be_secrets_do_not_blot_out_the_log() -> None:
-    assert redacted("1 yes 12345", {"A": "1", "B": "yes", "C": "", "D": "12345"}) == "1 yes [D]"
+    assert redact_text("1 yes 12345", {"A": "1", "B": "yes", "C": "", "D": "12345"}) == "1 yes [D]"
 
 
 def test_a_secret_of_bytes_that_are_no_text_is_found_too() -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from pipeline.edge.guard import MARK, Processes, from_proc, from_psutil, strays, told
+from pipeline.machine.guard import MARK, ProcessList, from_proc, from_psutil, read_sessions, strays
 
-Look = Callable[[], Processes]
+Look = Callable[[], ProcessList]
 LOOKS = ([from_proc] if os.path.isdir("/proc/self") else []) + [from_psutil]
 looks = pytest.mark.parametrize("look", LOOKS)
 OURS = MARK + b"/project/runs/x"
@@ -25,9 +25,9 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_sessions_that_are_over_and_an_end_in_order_are_told() -> None:
-    assert told([]) == (set(), False)
-    assert told(["+1\n", "+2\n", "-1\n", "+1\n", "-2\n"]) == ({1}, False)
-    assert told(["+1\n", "-1\n", ".\n"]) == (set(), True)
+    assert read_sessions([]) == (set(), False)
+    assert read_sessions(["+1\n", "+2\n", "-1\n", "+1\n", "-2\n"]) == ({1}, False)
+    assert read_sessions(["+1\n", "-1\n", ".\n"]) == (set(), True)
 
 
 @looks

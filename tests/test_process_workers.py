@@ -9,8 +9,8 @@ from threading import Thread
 
 import pytest
 
-from pipeline.edge.process import Processes
-from pipeline.edge.workers import Reply, Workers
+from pipeline.machine.job import WorkerReply, Workers
+from pipeline.machine.process import Processes
 
 CODE = """
 import os, subprocess, sys, threading, time
@@ -66,7 +66,7 @@ def prints(reads, writes):
 """
 
 
-def call(workers: Workers, function: str, timeout: float | None = None, **env: str) -> Reply:
+def call(workers: Workers, function: str, timeout: float | None = None, **env: str) -> WorkerReply:
     request = {"file": "f.py", "function": function, "reads": [], "writes": [], "with": {}}
     return workers.call(request, {"PATH": os.environ["PATH"], **env}, "log", timeout, {})
 
@@ -80,7 +80,7 @@ def workers(processes: Processes) -> Workers:
 def test_one_worker_serves_all_calls_of_a_thread_until_it_dies(workers: Workers) -> None:
     first = call(workers, "pid")
     assert first == call(workers, "pid")
-    assert call(workers, "dies") == Reply("the worker process ended", 9)
+    assert call(workers, "dies") == WorkerReply("the worker process ended", 9)
     assert call(workers, "pid").error not in ("", first.error)
 
 
@@ -92,7 +92,7 @@ def test_each_call_of_a_worker_has_in_its_log_what_it_printed_and_nothing_else(w
 
 
 def test_another_thread_has_a_worker_of_its_own(workers: Workers) -> None:
-    found: list[Reply] = []
+    found: list[WorkerReply] = []
     thread = Thread(target=lambda: found.append(call(workers, "pid")))
     thread.start()
     thread.join(timeout=60)
@@ -126,7 +126,7 @@ def test_workers_run_the_python_that_runs_the_build(workers: Workers) -> None:
     assert call(workers, "f").error == f"ValueError: {sys.executable}"
 
 
-WELL = Reply("")
+WELL = WorkerReply("")
 
 
 def test_a_fork_that_the_function_does_not_end_does_not_answer_for_it(workers: Workers) -> None:

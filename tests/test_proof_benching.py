@@ -7,11 +7,11 @@ import pytest
 from conftest import Project
 from test_proof_spec import LEAST, spec
 
-from pipeline.build.meant import meant
-from pipeline.build.proofs import settled
+from pipeline.commands.proofs import spec_with_options
+from pipeline.commands.selection import choose_run
 from pipeline.errors import SpecError
-from pipeline.proof.benching import LEVELS, alone, pursuit
-from pipeline.proof.settings import Pace, ProofSpec
+from pipeline.proof.flags import PURSUIT_LEVELS, pursuit, spec_for_bank
+from pipeline.proof.spec.model import Pace, ProofSpec
 
 NOTHING: dict[str, Any] = {"profile": None, "timeout": None}
 VARIABLES = {
@@ -32,12 +32,12 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def asked(of: ProofSpec, **typed: str) -> ProofSpec:
-    found: ProofSpec = settled("bank", of, {**NOTHING, **typed})
+    found: ProofSpec = spec_with_options("bank", of, {**NOTHING, **typed})
     return found
 
 
 def test_where_nobody_says_anything_it_is_as_documented() -> None:
-    found = asked(alone("bank.jsonl"))
+    found = asked(spec_for_bank("bank.jsonl"))
     assert found.pace == Pace(8, 2, 0.5)
     assert found.search.escalate_threshold == 0.6
     assert (found.profile, found.search.strategies, found.search.timeout) == (1, {"micro": 8.0}, None)
@@ -133,9 +133,9 @@ def test_when_a_run_is_named_mistakes_in_other_specs_are_in_nobodys_way(project:
     project.spec("y", "kind: [proof\n")
     assert "runs/.ledger/ledger.db: there is no such ledger" in project.call("stats", "x").err
     with chdir(project.root):
-        assert meant("bank", ["x"], "proof").run == "x"
+        assert choose_run("bank", ["x"], "proof").run == "x"
         with pytest.raises(SpecError, match=r"specs/y\.yaml:"):
-            meant("bank", [], "proof")
+            choose_run("bank", [], "proof")
 
 
 def test_without_a_name_stats_is_of_the_only_ledger_there_is(project: Project) -> None:
@@ -151,10 +151,10 @@ def test_without_a_name_stats_is_of_the_only_ledger_there_is(project: Project) -
 
 
 def test_what_is_open_is_pursued_with_larger_and_larger_budgets_for_so_long() -> None:
-    toolchain, pursue = pursuit(alone("")._replace(name="bg"), "runs/x/bank.json", 90.0, "now")
+    toolchain, pursue = pursuit(spec_for_bank("")._replace(name="bg"), "runs/x/bank.json", 90.0, "now")
     assert (toolchain.name, pursue.name) == ("bg:toolchain", "bg:pursue")
     assert pursue.inputs == ("runs/bg/toolchain.json", "runs/x/bank.json")
     search = pursue.params["search"]
-    assert (search["levels"], search["timeout"], search["samples"]) == (LEVELS, 90.0, 1)
-    again = pursuit(alone("")._replace(name="bg"), "runs/x/bank.json", 90.0, "later")[1]
+    assert (search["levels"], search["timeout"], search["samples"]) == (PURSUIT_LEVELS, 90.0, 1)
+    again = pursuit(spec_for_bank("")._replace(name="bg"), "runs/x/bank.json", 90.0, "later")[1]
     assert again.params != pursue.params  # it is never up to date

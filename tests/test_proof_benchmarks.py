@@ -12,12 +12,11 @@ from benchmarks.proof import figures, splits
 from benchmarks.proof.bernoulli import SETTINGS, by_turns, regret, regrets
 from benchmarks.proof.recorded import Item, Tried, best_order, ended, load, oracle, played, restricted
 from benchmarks.proof.scheduler import costs, goals
-from pipeline.goals.model import Goal
-from pipeline.proof.bandits import BANDITS
-from pipeline.proof.bandits.model import Shape
-from pipeline.proof.schedule import Schedule
-from pipeline.proof.shape import shape
-from pipeline.proof.trials import FAILED, PROVED, Outcome, Rules, Strategy
+from pipeline.goals.bank import Goal
+from pipeline.proof.schedule.bandits import BANDITS, GoalShape
+from pipeline.proof.schedule.effort import goal_shape
+from pipeline.proof.schedule.policy import ProofSchedule
+from pipeline.proof.schedule.records import FAILED, PROVED, ScheduleRules, Strategy, TrialOutcome
 
 ARMS = ("a", "b", "c")
 TEXTS = ("∀ n : Nat, n + 0 = n", "∀ p q : Prop, p ∧ q → q ∧ p", "∃ x : Int, x * x = 4")
@@ -25,21 +24,23 @@ TEXTS = ("∀ n : Nat, n + 0 = n", "∀ p q : Prop, p ∧ q → q ∧ p", "∃ x
 one = st.builds(Tried, st.booleans(), st.sampled_from([0.5, 1.0, 4.0]))
 tried = st.tuples(one, one, one).map(lambda each: dict(zip(ARMS, each, strict=True)))
 items = st.lists(tried, min_size=5, max_size=12).map(
-    lambda rows: [Item(f"g{n}", shape(Goal("", TEXTS[n % 3])), row) for n, row in enumerate(rows)]
+    lambda rows: [Item(f"g{n}", goal_shape(Goal("", TEXTS[n % 3])), row) for n, row in enumerate(rows)]
 )
 
 
 @pytest.mark.parametrize("name", [*BANDITS])
 @given(some=items)
 def test_a_bandit_plays_as_in_a_search(name: str, some: list[Item]) -> None:
-    schedule = Schedule(Rules(tuple(Strategy(arm, 8.0) for arm in ARMS), name, speculate=1, levels=1, heavy=1))
+    schedule = ProofSchedule(
+        ScheduleRules(tuple(Strategy(arm, 8.0) for arm in ARMS), name, speculate=1, levels=1, heavy=1)
+    )
     for n, item in enumerate(some):
         schedule.add(Goal(item.id, TEXTS[n % 3], difficulty=0.1))
     by_id, searched = {item.id: item for item in some}, dict.fromkeys((item.id for item in some), 0.0)
     while trial := schedule.ask(1):
         success, seconds = by_id[trial.goal].tried[trial.strategy]
         searched[trial.goal] += seconds
-        schedule.tell(Outcome(trial.number, PROVED if success else FAILED, seconds))
+        schedule.tell(TrialOutcome(trial.number, PROVED if success else FAILED, seconds))
     bandit = BANDITS[name]()
     assert searched == {item.id: played(item, bandit).seconds for item in some}
     assert bandit.learned() == schedule.bandit.learned()
@@ -66,7 +67,7 @@ def test_a_recording_has_numbers_and_its_bank_the_statements(tmp_path: Path) -> 
     (tmp_path / "r.json").write_text(json.dumps({"arms": ["a", "b"], "goals": rows}))
     (tmp_path / "bank.jsonl").write_text(json.dumps({"id": "known", "goal": TEXTS[0]}) + "\n")
     [item] = load(tmp_path / "r.json", tmp_path / "bank.jsonl")
-    assert item == ("known", shape(Goal("", TEXTS[0])), {"a": (True, 0.5), "b": (False, 2.5)})
+    assert item == ("known", goal_shape(Goal("", TEXTS[0])), {"a": (True, 0.5), "b": (False, 2.5)})
     assert restricted([item], ["b"])[0].tried == {"b": (False, 2.5)}
 
 
@@ -79,7 +80,7 @@ def test_regret_of_the_best_arm_alone_is_none_and_by_turns_it_grows_evenly() -> 
 
 
 def test_what_is_lost_is_counted_where_a_proof_can_be_had_and_is_nothing_with_a_single_arm() -> None:
-    some = [Item(f"g{n}", Shape("x"), {"a": Tried(n % 2 == 0, 0.5)}) for n in range(120)]
+    some = [Item(f"g{n}", GoalShape("x"), {"a": Tried(n % 2 == 0, 0.5)}) for n in range(120)]
     curves = splits.lost(some, 2)
     assert {*curves} == {*BANDITS}
     assert all(points[-1] == (60, 0.0, 0.0) for points in curves.values())
@@ -88,7 +89,7 @@ def test_what_is_lost_is_counted_where_a_proof_can_be_had_and_is_nothing_with_a_
 def test_pictures_are_whole_and_tables_have_a_row_for_each() -> None:
     found = regrets(2, 100)
     assert figures.regret_table(found, "lost").count("\n") == len(SETTINGS) + 1
-    some = [Item(f"g{n}", Shape("x"), {"a": Tried(n % 2 == 0, 0.5), "b": Tried(True, 1.0)}) for n in range(10)]
+    some = [Item(f"g{n}", GoalShape("x"), {"a": Tried(n % 2 == 0, 0.5), "b": Tried(True, 1.0)}) for n in range(10)]
     compared = splits.compared(some, 2)
     assert "who knows" in figures.kinds_table(compared)
     assert "| `a` | 5 | 0.50 | 0.50 |" in figures.arms_table(some)

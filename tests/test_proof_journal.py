@@ -6,26 +6,25 @@ import pytest
 from hypothesis import given
 from proof_searches import Case, cases, goal, played, rules
 
-from pipeline.proof.journal import Journalled
-from pipeline.proof.replaying import replay
-from pipeline.proof.trials import FAILED, Outcome
+from pipeline.proof.schedule.journal import ScheduleJournal, replay_schedule
+from pipeline.proof.schedule.records import FAILED, TrialOutcome
 
 
 @given(cases(stops=True))
 def test_a_journal_replays_to_the_same_bytes(case: Case) -> None:
     lines = played(case).lines
-    assert replay(lines, case.rules) == []
-    assert replay(lines) == []
+    assert replay_schedule(lines, case.rules) == []
+    assert replay_schedule(lines) == []
 
 
 def a_journal() -> list[str]:
     lines: list[str] = []
-    search = Journalled(rules("a", "b", levels=1, cpu_target=0.5), lines.append)
+    search = ScheduleJournal(rules("a", "b", levels=1, cpu_target=0.5), lines.append)
     for number in range(2):
         search.add(goal(number))
     search.load(1.5)
     while trial := search.ask(1):
-        search.tell(Outcome(trial.number, FAILED, 0.25, "no ⊢"))
+        search.tell(TrialOutcome(trial.number, FAILED, 0.25, "no ⊢"))
         search.load(2.5)
     return lines
 
@@ -52,13 +51,13 @@ def test_an_edited_journal_differs_and_the_line_is_named(old: str, new: str) -> 
     lines = a_journal()
     number = next(n for n, line in enumerate(lines) if old in line)
     edited = [*lines[:number], lines[number].replace(old, new, 1), *lines[number + 1 :]]
-    [difference] = replay(edited, rules("a", "b", levels=1, cpu_target=0.5))
+    [difference] = replay_schedule(edited, rules("a", "b", levels=1, cpu_target=0.5))
     assert difference.line > number
 
 
 def test_other_rules_differ_in_the_first_line() -> None:
-    assert [each.line for each in replay(a_journal(), rules("a"))] == [1]
-    assert [each.line for each in replay([], rules("a"))] == [1]
+    assert [each.line for each in replay_schedule(a_journal(), rules("a"))] == [1]
+    assert [each.line for each in replay_schedule([], rules("a"))] == [1]
 
 
 @pytest.mark.parametrize(
@@ -66,10 +65,10 @@ def test_other_rules_differ_in_the_first_line() -> None:
 )
 def test_a_first_line_that_cannot_be_read_differs_too(old: str, new: str) -> None:
     first, *rest = a_journal()
-    assert [each.line for each in replay([first.replace(old, new, 1), *rest])] == [1]
+    assert [each.line for each in replay_schedule([first.replace(old, new, 1), *rest])] == [1]
 
 
 def test_a_line_that_is_missing_is_noticed() -> None:
     lines = a_journal()
     for number in range(1, len(lines) - 1):
-        assert replay([*lines[:number], *lines[number + 1 :]])
+        assert replay_schedule([*lines[:number], *lines[number + 1 :]])

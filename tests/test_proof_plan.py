@@ -5,9 +5,9 @@ from conftest import Project
 
 from pipeline.core.graph import Target
 from pipeline.core.recipe import recipe
+from pipeline.proof.describe import describe, outlook
 from pipeline.proof.plan import plan
 from pipeline.proof.read import read
-from pipeline.proof.shown import outlook, shown
 from pipeline.proof.workers import micro
 from pipeline.spec import parse
 
@@ -108,7 +108,7 @@ def test_what_is_reported_redoes_no_search() -> None:
 
 
 def test_a_target_says_what_it_does_in_words_of_the_spec() -> None:
-    words = shown(targets(LEAST)["prove"])
+    words = describe(targets(LEAST)["prove"])
     assert words["stage"] == ["prove"]
     assert words["strategies"] == ['{"micro": 8.0}']
     assert words["levels"] == ["2"]

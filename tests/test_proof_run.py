@@ -16,13 +16,13 @@ import pytest
 from conftest import Project
 
 from pipeline.banks.records import lean_files_in_one
-from pipeline.edge.lean.model import Theorem
-from pipeline.edge.lean.pool import Pool
-from pipeline.edge.ledger.model import Attempt
-from pipeline.edge.ledger.reading import Reader
-from pipeline.edge.process import Processes
-from pipeline.proof.reporting import write_each
-from pipeline.proof.results import PROVED, told_proofs
+from pipeline.lean.model import Theorem
+from pipeline.lean.repl.pool import Pool
+from pipeline.ledger.model import Attempt
+from pipeline.ledger.sqlite.ledger import LedgerReader
+from pipeline.machine.process import Processes
+from pipeline.proof.report import PROVED, proofs_of
+from pipeline.proof.stages import write_each
 
 SPEC = """\
 kind: proof
@@ -73,7 +73,7 @@ def test_a_row_whose_context_gives_a_sign_another_meaning_is_warned_of(project: 
 
 def attempts(project: Project) -> list[Attempt]:
     toolchain = json.loads(project.read("runs/x/toolchain.json"))["version"]
-    with closing(Reader(str(project.root / LEDGER))) as reader:
+    with closing(LedgerReader(str(project.root / LEDGER))) as reader:
         return sorted(reader.recalled(toolchain).values(), key=lambda each: each.key)
 
 
@@ -275,7 +275,7 @@ def test_an_interrupted_bank_says_where_its_attempts_are(project: Project) -> No
     assert build.returncode == 130, err
     assert f"every attempt that ended is in {LEDGER}" in err
     assert not os.path.exists(project.root / "bench")
-    with closing(Reader(str(project.root / LEDGER))) as reader:
+    with closing(LedgerReader(str(project.root / LEDGER))) as reader:
         assert reader.stats().attempts
         assert reader.stats().frontier == len(HARD) + len(EASY) - reader.stats().proved > 0
 
@@ -293,13 +293,13 @@ def test_a_proof_that_the_last_check_refuses_is_none_in_the_ledger_and_is_tried_
     project.spec("y", spec + "speculation: 1\n")  # another search, and the same attempts
     assert project.coppice("y", timeout=240).returncode == 0
     assert results(project, "y")["goals_solved"] == 2
-    with closing(Reader(str(project.root / LEDGER))) as reader:
+    with closing(LedgerReader(str(project.root / LEDGER))) as reader:
         assert [each.goal.name for each in reader.frontier()] == ["zero"]
         assert reader.stats().proved == 2
     [refused] = [each for each in attempts(project) if not each.verified]
     assert (refused.tactics, refused.error.startswith("not verified: ")) == (("skip",), True)
     assert project.coppice("bg", "y", "--duration", "60s", timeout=240).returncode == 0
-    with closing(Reader(str(project.root / LEDGER))) as reader:
+    with closing(LedgerReader(str(project.root / LEDGER))) as reader:
         assert (reader.frontier(), reader.stats().proved) == ([], 3)
 
 
@@ -360,8 +360,8 @@ def nasty(tmp_path_factory: pytest.TempPathFactory) -> Project:
          "tactics": script.split("\n"), "of": {"text": text, "context": [*before]}}
         for name, (text, script, before) in NASTY.items()
     ]  # fmt: skip
-    project.write("proofs.lean", lean_files_in_one(told_proofs(found), ["Lean"]))
-    write_each(str(project.root / "proofs.zip"), told_proofs(found), ["Lean"])
+    project.write("proofs.lean", lean_files_in_one(proofs_of(found), ["Lean"]))
+    write_each(str(project.root / "proofs.zip"), proofs_of(found), ["Lean"])
     with zipfile.ZipFile(project.root / "proofs.zip") as folder:
         folder.extractall(project.root / "each")
     return project

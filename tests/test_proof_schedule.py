@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from proof_searches import STRATEGIES, Case, Played, attempts, begun, cases, goal, played, proves, rules
 
-from pipeline.proof.bandits import BANDITS
-from pipeline.proof.schedule import Schedule
-from pipeline.proof.trials import (
+from pipeline.proof.schedule.bandits import BANDITS
+from pipeline.proof.schedule.policy import ProofSchedule
+from pipeline.proof.schedule.records import (
     CACHE,
     CANCELLED,
     EXHAUSTED,
@@ -19,29 +19,29 @@ from pipeline.proof.trials import (
     LIGHT,
     PROVED,
     SOLVED,
-    Outcome,
     Trial,
+    TrialOutcome,
 )
 
 
-def schedule(count: int, *names: str, **how: object) -> Schedule:
-    made = Schedule(rules(*names, **how))
+def schedule(count: int, *names: str, **how: object) -> ProofSchedule:
+    made = ProofSchedule(rules(*names, **how))
     for number in range(count):
         made.add(goal(number))
     return made
 
 
-def asked(schedule: Schedule, free: int = 1) -> Trial:
+def asked(schedule: ProofSchedule, free: int = 1) -> Trial:
     trial = schedule.ask(free)
     assert trial
     return trial
 
 
-def end(schedule: Schedule, trial: Trial, status: str = FAILED, seconds: float = 1.0) -> tuple[int, ...]:
-    return schedule.tell(Outcome(trial.number, status, seconds))
+def end(schedule: ProofSchedule, trial: Trial, status: str = FAILED, seconds: float = 1.0) -> tuple[int, ...]:
+    return schedule.tell(TrialOutcome(trial.number, status, seconds))
 
 
-def strategies(schedule: Schedule) -> set[str]:
+def strategies(schedule: ProofSchedule) -> set[str]:
     """All that may run at once."""
     found = set()
     while trial := schedule.ask(9):
@@ -108,7 +108,7 @@ def test_heavy_goals_never_take_the_last_process_from_light_ones_that_wait(case:
 
 
 def test_a_full_heavy_room_stalls_nothing() -> None:
-    some = Schedule(rules("a", speculate=1))
+    some = ProofSchedule(rules("a", speculate=1))
     for number in range(4):
         some.add(goal(number, priority=1.0, difficulty=0.9))
     some.add(goal(4, priority=0.0, difficulty=0.1))
@@ -119,7 +119,7 @@ def test_a_full_heavy_room_stalls_nothing() -> None:
 
 def test_a_more_urgent_heavy_goal_goes_first_if_there_is_more_than_one_process() -> None:
     for processes, room in ((1, LIGHT), (2, HEAVY)):
-        some = Schedule(rules("a", speculate=1))
+        some = ProofSchedule(rules("a", speculate=1))
         some.add(goal(0, priority=0.5, difficulty=0.1))
         some.add(goal(1, priority=0.9, difficulty=0.9))
         assert asked(some, processes).room == room
@@ -142,7 +142,7 @@ def test_a_goal_without_a_place_waits_and_is_tried_when_there_is_one() -> None:
 
 
 def test_heavy_goals_have_their_turn_on_a_single_process() -> None:
-    some = Schedule(rules("a", speculate=1, levels=1))
+    some = ProofSchedule(rules("a", speculate=1, levels=1))
     for number in range(20):
         some.add(goal(number, difficulty=0.1))
     some.add(goal(20, difficulty=0.9))
@@ -155,7 +155,7 @@ def test_heavy_goals_have_their_turn_on_a_single_process() -> None:
 
 
 def test_goals_are_tried_by_priority_then_difficulty_then_as_listed() -> None:
-    some = Schedule(rules("a", speculate=1))
+    some = ProofSchedule(rules("a", speculate=1))
     wanted = [(0.9, 0.3), (0.5, 0.1), (0.5, 0.2), (0.5, 0.2), (0.1, 0.0)]
     order = [3, 1, 4, 0, 2]  # of `wanted`, as they are listed; 2 and 3 are alike
     for number in order:
@@ -192,7 +192,7 @@ def test_the_first_verified_success_wins_and_a_second_one_changes_nothing() -> N
 def test_what_is_cancelled_is_no_failure(case: Case, name: str) -> None:
     """Neither to the bandit nor to its goal, which is where it was."""
     run = played(case._replace(rules=replace(case.rules, bandit=name)))
-    after = Schedule(run.journalled.schedule.rules)
+    after = ProofSchedule(run.journalled.schedule.rules)
     after.bandit = run.journalled.schedule.bandit
     after.add(goal(0))
     before, arms = dict(after.bandit.learned()), strategies(after)
@@ -225,14 +225,14 @@ def test_a_goal_on_which_all_failed_gets_more_time_and_becomes_heavy() -> None:
 
 
 def test_the_threshold_itself_is_heavy() -> None:
-    some = Schedule(rules("a"))
+    some = ProofSchedule(rules("a"))
     some.add(goal(0, difficulty=0.6))
     some.add(goal(1, difficulty=0.59))
     assert {trial.goal: trial.room for trial in (asked(some, 9), asked(some, 9))} == {"g0": HEAVY, "g1": LIGHT}
 
 
 def test_what_proved_a_goal_before_is_tried_first_and_alone() -> None:
-    some = Schedule(rules(speculate=3))
+    some = ProofSchedule(rules(speculate=3))
     some.add(goal(0), cached=0.71)
     some.add(goal(1), cached=0.7)
     first, second = asked(some, 9), asked(some, 9)
@@ -245,7 +245,7 @@ def test_what_proved_a_goal_before_is_tried_first_and_alone() -> None:
 
 def test_in_rounds_no_goal_has_more_time_before_all_had_as_much() -> None:
     priorities = [(1.0, 0.1), (0.0, 0.5), (0.5, 0.1)]
-    some = Schedule(rules("a", "b", speculate=1, levels=3, rounds=True))
+    some = ProofSchedule(rules("a", "b", speculate=1, levels=3, rounds=True))
     for number, (priority, difficulty) in enumerate(priorities):
         some.add(goal(number, priority, difficulty))
     order = []
@@ -260,7 +260,7 @@ def test_in_rounds_no_goal_has_more_time_before_all_had_as_much() -> None:
 
 
 def test_what_is_recalled_is_asked_for_first_and_as_it_was_made() -> None:
-    some = Schedule(rules("a", "b", "c", speculate=1, levels=2))
+    some = ProofSchedule(rules("a", "b", "c", speculate=1, levels=2))
     some.add(goal(0), known=[("c", 0), ("b", 0), ("c", 1)])
     order = []
     while not some.over:
@@ -290,7 +290,7 @@ def test_nothing_starts_once_stopped(case: Case) -> None:
     assert run.journalled.stop("timeout") == tuple(each.number for each in run.started)
     assert run.journalled.ask(9) is None
     for each in run.started:
-        run.journalled.tell(Outcome(each.number, CANCELLED))
+        run.journalled.tell(TrialOutcome(each.number, CANCELLED))
     assert run.journalled.schedule.over
     assert all(each.attempts == 0 for each in run.journalled.schedule.standings())
 

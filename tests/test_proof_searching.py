@@ -8,18 +8,16 @@ from pathlib import Path
 import pytest
 from proof_searches import goal, rules
 
-from pipeline.edge.lean.model import Begun, LeanError, Session, Stop, TacticState, Theorem, unheard
-from pipeline.edge.ledger.ledger import Ledger
-from pipeline.edge.ledger.model import Attempt, Key
-from pipeline.edge.ledger.reading import Reader
-from pipeline.edge.process import Processes, Stopping
-from pipeline.goals.model import Goal
-from pipeline.proof.attempting import Worker
-from pipeline.proof.model import Result
-from pipeline.proof.searching import Found, Place, Wanted, search
-from pipeline.proof.trials import EXHAUSTED, SOLVED, Rules
+from pipeline.goals.bank import Goal
+from pipeline.lean.model import Begun, LeanError, Session, Stop, TacticState, Theorem, unheard
+from pipeline.ledger.model import Attempt, AttemptKey
+from pipeline.ledger.sqlite.ledger import Ledger, LedgerReader
+from pipeline.machine.process import BuildStopping, Processes
+from pipeline.proof.run.attempt import Worker
+from pipeline.proof.run.engine import SearchResult, SearchSite, SearchTask, search_goals
+from pipeline.proof.schedule.records import EXHAUSTED, SOLVED, ScheduleRules, WorkerResult
 
-Search = Callable[..., Found]
+Search = Callable[..., SearchResult]
 GOALS = [goal(number).keyed(f"key {number}") for number in range(4)]
 START, CHECK = 7.0, 0.5  # seconds
 
@@ -59,10 +57,10 @@ class Workers:
         return {"even": self._named("even"), "all": self._named("all")}
 
     def _named(self, name: str) -> Worker:
-        async def worker(goal: Goal, _timeout: float) -> Result:
+        async def worker(goal: Goal, _timeout: float) -> WorkerResult:
             self.made.append((goal.id, name))
             can = name == "all" or int(goal.id[1:]) % 2 == 0
-            return Result(can, name, ("omega",) if can else (), 2.5, error="" if can else "nothing more to try")
+            return WorkerResult(can, name, ("omega",) if can else (), 2.5, error="" if can else "nothing more to try")
 
         return worker
 
@@ -71,17 +69,19 @@ class Workers:
 def searched(tmp_path: Path, processes: Processes) -> Search:
     """One on the ledger that all of a test share."""
 
-    def do(workers: Workers, asked: Rules, *goals: Goal, code: str = "1", lean: Checker | None = None) -> Found:
+    def do(
+        workers: Workers, asked: ScheduleRules, *goals: Goal, code: str = "1", lean: Checker | None = None
+    ) -> SearchResult:
         with closing(Ledger(str(tmp_path / "ledger.db"))) as ledger:
             lean = lean or Checker()
-            place = Place(lean, 2, ledger, processes, "x")
-            wanted = Wanted(goals, asked, workers.by_name(), lambda _, name: f"{name} {code}", True, None)
-            return search(place, wanted, lambda _: None, lambda _: None, lean.clock)
+            place = SearchSite(lean, 2, ledger, processes, "x")
+            wanted = SearchTask(goals, asked, workers.by_name(), lambda _, name: f"{name} {code}", True, None)
+            return search_goals(place, wanted, lambda _: None, lambda _: None, lean.clock)
 
     return do
 
 
-def ended(found: Found) -> list[tuple[str, str, float]]:
+def ended(found: SearchResult) -> list[tuple[str, str, float]]:
     """By whom each goal was proved, and the seconds that were spent on it."""
     spent = {name: sum(each.result.time_seconds for each in tried) for name, tried in found.tried.items()}
     return [(one.goal.id, one.by.strategy if one.by else "", spent[one.goal.id]) for one in found.standings]
@@ -130,7 +130,7 @@ def test_goals_that_nobody_tried_are_in_the_ledger_before_anything_starts(
 ) -> None:
     class Stops(Workers):
         def _named(self, name: str) -> Worker:
-            async def worker(_goal: Goal, _timeout: float) -> Result:
+            async def worker(_goal: Goal, _timeout: float) -> WorkerResult:
                 processes.stop()
                 await asyncio.Event().wait()
                 raise AssertionError
@@ -139,7 +139,7 @@ def test_goals_that_nobody_tried_are_in_the_ledger_before_anything_starts(
 
     found = searched(Stops(), rules("all"), *GOALS)
     assert found.stopped == "stopped"
-    with closing(Reader(str(tmp_path / "ledger.db"))) as reader:
+    with closing(LedgerReader(str(tmp_path / "ledger.db"))) as reader:
         assert [(each.goal.name, each.attempts) for each in reader.frontier()] == [(each.id, 0) for each in GOALS]
 
 
@@ -148,22 +148,22 @@ def test_what_a_stopped_build_did_to_an_attempt_is_no_failure(
 ) -> None:
     class Ended(Workers):
         def _named(self, name: str) -> Worker:
-            async def worker(_goal: Goal, _timeout: float) -> Result:
+            async def worker(_goal: Goal, _timeout: float) -> WorkerResult:
                 processes.stopping = True  # as a signal does it, before anybody is woken
-                return Result(False, name, error="its process has ended")
+                return WorkerResult(False, name, error="its process has ended")
 
             return worker
 
-    with pytest.raises(Stopping):
+    with pytest.raises(BuildStopping):
         searched(Ended(), rules("all"), GOALS[0])
-    with closing(Reader(str(tmp_path / "ledger.db"))) as reader:
+    with closing(LedgerReader(str(tmp_path / "ledger.db"))) as reader:
         assert reader.stats().attempts == 0
 
 
 def test_the_mistake_of_a_worker_is_not_kept_and_its_goal_is_tried_again(searched: Search) -> None:
     class Mistaken(Workers):
         def _named(self, name: str) -> Worker:
-            async def worker(_goal: Goal, _timeout: float) -> Result:
+            async def worker(_goal: Goal, _timeout: float) -> WorkerResult:
                 raise ValueError(name)
 
             return worker
@@ -176,7 +176,7 @@ def test_the_mistake_of_a_worker_is_not_kept_and_its_goal_is_tried_again(searche
 
 def test_a_success_that_was_never_verified_is_recalled_as_none(tmp_path: Path, searched: Search) -> None:
     with closing(Ledger(str(tmp_path / "ledger.db"))) as ledger:
-        key = Key("key 0", "all", "all 1", Checker.version, 8.0)
+        key = AttemptKey("key 0", "all", "all 1", Checker.version, 8.0)
         ledger.record(Attempt(key, GOALS[0].text, success=True, time_seconds=1.0, timestamp=0.0, tactics=("rfl",)))
     again = Workers()
     found = searched(again, rules("all", levels=1), GOALS[0])

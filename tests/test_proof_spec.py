@@ -3,10 +3,10 @@
 import pytest
 from conftest import Project
 
-from pipeline.banks.settings import LEDGER, LeanKeys
 from pipeline.errors import SpecError
+from pipeline.goals.proving import DEFAULT_LEDGER, LeanKeys
 from pipeline.proof.read import read
-from pipeline.proof.settings import Pace, ProofSpec, Search, Way
+from pipeline.proof.spec.model import Pace, ProofSpec, SearchSettings, StrategyWorker
 from pipeline.spec import parse
 from pipeline.tactics.moves import FAMILIES
 
@@ -25,8 +25,8 @@ def wrong(text: str) -> str:
 
 def test_the_least_that_a_spec_says() -> None:
     found = spec(LEAST)
-    assert found.search == Search({"micro": 8.0})
-    assert (found.lean, found.pace, found.ledger) == (LeanKeys(), Pace(), LEDGER)
+    assert found.search == SearchSettings({"micro": 8.0})
+    assert (found.lean, found.pace, found.ledger) == (LeanKeys(), Pace(), DEFAULT_LEDGER)
     assert (found.profile, found.pass_at, found.store, found.at_once, found.rooms) == (0, (1,), None, 1, {})
 
 
@@ -37,7 +37,7 @@ def test_every_key_is_read() -> None:
         "escalate_threshold: 0.5\ntactic_cache: false\ntimeout: 10m\nsamples: 4\nseed: 7\nmax_light: 5\nmax_heavy: 1\n"
         "cpu_target: 0.75\npass_at: [1, 4]\nledger: other.db\n"
     )
-    assert found.search == Search({"micro": 20.0}, "ucb1", 1, 3, 2.5, 0.5, False, 600.0, 4, 7)
+    assert found.search == SearchSettings({"micro": 20.0}, "ucb1", 1, 3, 2.5, 0.5, False, 600.0, 4, 7)
     assert found.lean == LeanKeys("wasm", 3, 1200, "")
     assert found.pace == Pace(5, 1, 0.75)
     assert (found.profile, found.pass_at, found.ledger, found.store) == (None, (1, 4), "other.db", "../store")
@@ -54,15 +54,15 @@ def test_one_worker_may_be_several_strategies() -> None:
         "  induct: {worker: micro, families: [induction, finishers]}\n  twin: {worker: micro}\n  micro:\n"
     )
     assert found.search.strategies == {"quick": 2.0, "induct": 8.0, "twin": 8.0, "micro": 8.0}
-    assert found.way("quick") == Way("micro", ("finishers",))
-    assert found.way("induct") == Way("micro", ("finishers", "induction"))
-    assert found.way("twin") == found.way("micro") == Way("micro")
+    assert found.way("quick") == StrategyWorker("micro", ("finishers",))
+    assert found.way("induct") == StrategyWorker("micro", ("finishers", "induction"))
+    assert found.way("twin") == found.way("micro") == StrategyWorker("micro")
     assert "micro" not in found.ways
 
 
 def test_all_families_are_as_good_as_none() -> None:
     found = spec(f"kind: proof\nbank: b\nstrategies: {{micro: {{families: [{', '.join(FAMILIES)}]}}}}\n")
-    assert found.way("micro") == Way("micro")
+    assert found.way("micro") == StrategyWorker("micro")
 
 
 def test_no_throttle_unless_it_is_asked_for() -> None:

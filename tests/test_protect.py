@@ -6,7 +6,7 @@ import pytest
 from conftest import Project
 from searches import Search, adding, agent, told
 
-from pipeline.edge.confine import shields
+from pipeline.machine.confine import shield_name
 
 HARNESS = 'echo config_id,status,gain,risk > "$1"; for i in 0 1 2; do echo "$i,ok,$(cat gain),1" >> "$1"; done\n'
 WRITTEN = "void: sweep.sh is protected and was written to while the command ran"
@@ -31,7 +31,7 @@ def test_a_candidate_that_leaves_it_alone_is_promoted(project: Project) -> None:
     search.build()
     assert search.why("d0.n0.i0") == "d1.n0"
     kept = {search.record(f"eval/d0.n0.i0/{what}.cost.json")["shield"] for what in ("test", "checks", "sweep")}
-    assert kept == {shields(".")}
+    assert kept == {shield_name(".")}
     record = search.record("protected.json")
     assert {*record["files"]} == {"sweep.sh", "plus/start"}
 

@@ -4,27 +4,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.tree.touching import Difference, Entry, Protected, imported, touched
+from pipeline.tree.rules.protection import FileDifference, GitEntry, ProtectedFiles, imported_modules, void_reason
 
 FILE, RUNNABLE, LINK = "100644", "100755", "120000"
 A, B = "a" * 40, "b" * 40
 HARNESS = b"import csv\nfrom bench import load\nimport backtest, numpy.linalg\ndef f():\n    from ..up import x\n"
-PROTECTED = Protected(
+PROTECTED = ProtectedFiles(
     "t" * 40,
     ("sweep.py", "bench/**", "tests", "caf\u00e9.py", "tools/run.py"),
     dict.fromkeys(
         ("caf\u00e9.py", "sweep.py", "tools/run.py", "bench/deep/load.py", "tests/test_a.py", "tests/data.csv"),
         (FILE, A),
     ),
-    {"sweep.py": imported(HARNESS), "bench/deep/load.py": ["json"], "tests/test_a.py": [], "tools/run.py": []},
+    {"sweep.py": imported_modules(HARNESS), "bench/deep/load.py": ["json"], "tests/test_a.py": [], "tools/run.py": []},
 )
 
 
-def added(path: str, mode: str = FILE) -> Difference:
+def added(path: str, mode: str = FILE) -> FileDifference:
     return path, None, (mode, B)
 
 
-def changed(path: str, mode: str = FILE) -> Difference:
+def changed(path: str, mode: str = FILE) -> FileDifference:
     return path, (FILE, A), (mode, B)
 
 
@@ -98,36 +98,38 @@ FINE = {
 @pytest.mark.parametrize("name", VOID)
 def test_what_touches_it_is_void_and_named(name: str) -> None:
     difference, says = VOID[name]
-    why = touched(PROTECTED, [changed("model.py"), difference])
+    why = void_reason(PROTECTED, [changed("model.py"), difference])
     assert why.startswith("void: ")
     assert says in why
 
 
 @pytest.mark.parametrize("name", FINE)
 def test_all_else_may_be_changed(name: str) -> None:
-    assert touched(PROTECTED, [FINE[name]]) == ""
+    assert void_reason(PROTECTED, [FINE[name]]) == ""
 
 
 def test_several_are_told_and_many_are_counted() -> None:
-    why = touched(PROTECTED, [added(f"tests/{n}") for n in range(5)])
+    why = void_reason(PROTECTED, [added(f"tests/{n}") for n in range(5)])
     assert why.count("was added") == 3
     assert why.endswith("(and 2 more)")
 
 
 def test_imports_are_found_anywhere_in_a_file_and_in_none_that_is_not_python() -> None:
-    assert imported(HARNESS) == ["backtest", "bench.load", "csv", "numpy.linalg", "up.x"]
+    assert imported_modules(HARNESS) == ["backtest", "bench.load", "csv", "numpy.linalg", "up.x"]
     for text in (b"", b"\0", b"def f(:", b"\xff\xfe", b"(" * 5000, b"# coding: nonsense\n", b"from . import *"):
-        assert imported(text) == []
+        assert imported_modules(text) == []
 
 
 NAMES = st.text(st.characters(codec=None, exclude_characters="\0/"), min_size=1, max_size=8)
 PATHS = st.lists(NAMES | st.sampled_from(["bench", "sweep.py", "tests", "__init__.py"]), min_size=1, max_size=4)
-ENTRIES: st.SearchStrategy[Entry] = st.tuples(st.sampled_from([FILE, RUNNABLE, LINK]), st.sampled_from([A, B]))
+ENTRIES: st.SearchStrategy[GitEntry] = st.tuples(st.sampled_from([FILE, RUNNABLE, LINK]), st.sampled_from([A, B]))
 
 
 @given(PATHS.map("/".join), st.none() | ENTRIES, st.none() | ENTRIES)
-def test_any_change_is_answered_on_one_line_of_plain_text(path: str, before: Entry | None, after: Entry | None) -> None:
-    why = touched(PROTECTED, [(path, before, after)])
+def test_any_change_is_answered_on_one_line_of_plain_text(
+    path: str, before: GitEntry | None, after: GitEntry | None
+) -> None:
+    why = void_reason(PROTECTED, [(path, before, after)])
     assert why == "" or why.startswith("void: ")
     assert why.isprintable()
     assert len(why) < 400

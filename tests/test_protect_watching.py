@@ -10,16 +10,13 @@ from zlib import compress
 import pytest
 
 from pipeline.core.graph import Target
-from pipeline.edge.git.objects import name_of
-from pipeline.edge.git.repository import Root, root_of
-from pipeline.edge.git.worktrees import Worktrees
-from pipeline.edge.job import Job, StageFailed
-from pipeline.edge.kept import Kept
-from pipeline.edge.process import Processes
-from pipeline.edge.workers import Workers
-from pipeline.tree.protected import protect, protected_of
-from pipeline.tree.records import save
-from pipeline.tree.watching import Watch, restore, tampered, watch
+from pipeline.git.objects import object_name
+from pipeline.git.repository import RootCommit, root_of
+from pipeline.git.worktrees import Worktrees
+from pipeline.machine.job import Job, SharedResources, StageFailed, Workers
+from pipeline.machine.process import Processes
+from pipeline.tree.run.protect import Watch, protect_stage, protected_of, restore_protected, start_watch, tamper_reason
+from pipeline.tree.run.records import save
 
 FILES = {
     "repo/sweep.py": "import csv\n",
@@ -33,18 +30,18 @@ FILES = {
 class Bench:
     """A checkout of a root, and a command that may do to it what it likes."""
 
-    def __init__(self, job: Job, root: Root, folder: str) -> None:
+    def __init__(self, job: Job, root: RootCommit, folder: str) -> None:
         self.job, self.root, self.folder = job, root, folder
 
     def watch(self) -> Watch:
-        found = watch(self.job, self.root.repo, self.folder)
+        found = start_watch(self.job, self.root.repo, self.folder)
         assert found is not None
         return found._replace(shield="")
 
     def after(self, line: str) -> str:
         watched = self.watch()
         subprocess.run(["/bin/sh", "-c", line], cwd=self.folder, check=True)
-        return tampered(watched)
+        return tamper_reason(watched)
 
 
 @pytest.fixture
@@ -60,8 +57,8 @@ def bench(tmp_path: Path, processes: Processes) -> Iterator[Bench]:
         params = {"looked_in": [], "repo": ["sweep.py", "run", "bench/**"], "project": ["data/prices", "data/*.csv"]}
         reads = {"root": ["runs/x/root.json"], "protected": ["p"], "in.in": ["data/read.csv", "data/prices"]}
         target = Target("x:protected", "protected", (), (), params)
-        job = Job(target, reads, {"protected": ["p"]}, "log", processes, Workers(processes), Kept())
-        protect(job)
+        job = Job(target, reads, {"protected": ["p"]}, "log", processes, Workers(processes), SharedResources())
+        protect_stage(job)
         yield Bench(job, root, Worktrees(root.repo, "cand").add("c", root.commit).path)
 
 
@@ -112,7 +109,7 @@ def test_where_the_command_could_not_have_done_it_the_candidate_is_not_to_blame(
         watched = bench.watch()._replace(shield="landlock 7")
         Path(path).write_text("2\n")
         with pytest.raises(StageFailed, match="was changed by something else while a command of x ran; build again"):
-            tampered(watched)
+            tamper_reason(watched)
         Path(path).write_text("1\n")
 
 
@@ -133,7 +130,7 @@ def test_before_a_command_it_is_the_roots(bench: Bench, name: str) -> None:
     subprocess.run(["/bin/sh", "-c", VOID[name][0]], cwd=bench.folder, check=True)
     protected = protected_of(bench.job)
     assert protected is not None
-    restore(protected, bench.root.repo, bench.folder)
+    restore_protected(protected, bench.root.repo, bench.folder)
     folder = Path(bench.folder)
     assert (folder / "sweep.py").read_text() == "import csv\n"
     assert not (folder / "sweep.py").is_symlink()
@@ -144,7 +141,7 @@ def test_before_a_command_it_is_the_roots(bench: Bench, name: str) -> None:
 
 
 def test_an_object_that_was_exchanged_is_not_what_is_put_back(bench: Bench) -> None:
-    blob = name_of(b"blob", (Path(bench.folder) / "sweep.py").read_bytes())
+    blob = object_name(b"blob", (Path(bench.folder) / "sweep.py").read_bytes())
     file = Path(bench.root.repo) / "objects" / blob[:2] / blob[2:]
     file.chmod(0o644)
     file.write_bytes(compress(b"blob 6\0forged"))

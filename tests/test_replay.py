@@ -17,9 +17,9 @@ from tree_runs import forge, searched, small_search
 from pipeline.build.project import load
 from pipeline.core.freshness import Receipt
 from pipeline.core.recipe import reads_of, recipe, writes_of
-from pipeline.edge.receipts import Receipts, done
-from pipeline.tree.differing import Place, first_difference
-from pipeline.tree.replaying import DIFFERENT, LOST, SAME, STALE
+from pipeline.store.receipts import Receipts, done_entry
+from pipeline.tree.report.replay import DIFFERENT, LOST, SAME, STALE
+from pipeline.tree.rules.explain import FirstDifference, first_difference
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def rewrite(search: Project, target: str, change: Callable[[Receipt], dict[str, 
         receipts = Receipts("x")
         receipt = receipts.receipt(target)
         assert receipt
-        receipts.append([done(target, receipt._replace(**change(receipt)))])
+        receipts.append([done_entry(target, receipt._replace(**change(receipt)))])
         receipts.close()
 
 
@@ -257,9 +257,9 @@ def test_nothing_is_changed_whatever_is_found(search: Project, name: str | None)
 
 def test_no_lock_is_taken(search: Project) -> None:
     """Nor waited for."""
-    from pipeline.edge.lock import locked
+    from pipeline.machine.lock import lock_runs
 
-    with chdir(search.root), locked(["x"], None):
+    with chdir(search.root), lock_runs(["x"], None):
         assert counts(replay(search)) == {SAME: 10}
         assert search.call("explain", "x:d0.n0.i0").code == 0
 
@@ -303,20 +303,22 @@ def test_the_ports_of_a_target_follow_from_its_receipt(search: Project) -> None:
     ("old", "new", "place"),
     [
         ({"a": 1}, {"a": 1}, None),
-        ({"a": 1, "b": {"c": [1, 2]}}, {"a": 1, "b": {"c": [1, 3]}}, Place("b.c[1]", "2", "3")),
-        ({"a": 1}, {"a": 1.0}, Place("a", "1", "1.0")),
-        ({"a": True}, {"a": 1}, Place("a", "true", "1")),
-        ({"a": 1}, {"a": 1, "b": None}, Place("b", "missing", "null")),
-        ({"a": [1]}, {"a": [1, 2]}, Place("a", "[1]", "[1, 2]")),
-        ({"a": []}, {"a": {}}, Place("a", "[]", "{}")),
+        ({"a": 1, "b": {"c": [1, 2]}}, {"a": 1, "b": {"c": [1, 3]}}, FirstDifference("b.c[1]", "2", "3")),
+        ({"a": 1}, {"a": 1.0}, FirstDifference("a", "1", "1.0")),
+        ({"a": True}, {"a": 1}, FirstDifference("a", "true", "1")),
+        ({"a": 1}, {"a": 1, "b": None}, FirstDifference("b", "missing", "null")),
+        ({"a": [1]}, {"a": [1, 2]}, FirstDifference("a", "[1]", "[1, 2]")),
+        ({"a": []}, {"a": {}}, FirstDifference("a", "[]", "{}")),
     ],
 )
-def test_the_first_key_that_differs_is_told(old: dict[str, Any], new: dict[str, Any], place: Place | None) -> None:
+def test_the_first_key_that_differs_is_told(
+    old: dict[str, Any], new: dict[str, Any], place: FirstDifference | None
+) -> None:
     assert first_difference(json.dumps(old).encode(), json.dumps(new).encode()) == place
 
 
 def test_without_a_key_that_differs_the_first_line_is_told() -> None:
-    assert first_difference(b"a\nb\n", b"a\nc\n") == Place("line 2", "b\\n", "c\\n")
-    assert first_difference(b"a\n", b"a") == Place("line 1", "a\\n", "a")
-    assert first_difference(b'{"a": 1}\n', b'{"a":1}\n') == Place("line 1", '{"a": 1}\\n', '{"a":1}\\n')
-    assert first_difference(b"", b"\xff") == Place("line 1", "missing", "\\xff")
+    assert first_difference(b"a\nb\n", b"a\nc\n") == FirstDifference("line 2", "b\\n", "c\\n")
+    assert first_difference(b"a\n", b"a") == FirstDifference("line 1", "a\\n", "a")
+    assert first_difference(b'{"a": 1}\n', b'{"a":1}\n') == FirstDifference("line 1", '{"a": 1}\\n', '{"a":1}\\n')
+    assert first_difference(b"", b"\xff") == FirstDifference("line 1", "missing", "\\xff")

@@ -11,14 +11,13 @@ from conftest import Project
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.build.exits import UNREAD
+from pipeline.commands.exits import OUTPUT_CLOSED
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome
-from pipeline.core.words import duration
-from pipeline.views.console import Console
+from pipeline.core.text import duration
 from pipeline.views.events import Build
-from pipeline.views.lines import TAIL_BYTES, TAIL_LINES, clean, details, said, summary, tail
-from pipeline.views.reporters import Reporters
+from pipeline.views.lines import TAIL_BYTES, TAIL_LINES, clean_line, failure_lines, log_tail, outcome_line, summary_line
+from pipeline.views.reporters import Console, ReporterGroup
 
 SPEC = fine_and_bad("seq 1 30", retries=1)
 
@@ -112,7 +111,7 @@ def test_a_stream_that_nobody_reads_ends_the_build_in_order(demo: Project) -> No
         assert build.stderr
         build.stdout.close()
         assert build.stderr.read() == ""
-    assert build.returncode == UNREAD
+    assert build.returncode == OUTPUT_CLOSED
     assert demo.coppice("demo:fine.1").stdout == "up to date: 1 target\n"
 
 
@@ -143,7 +142,7 @@ def test_every_reporter_gets_to_its_end_even_if_one_cannot() -> None:
         raise OSError("disk full")
 
     fine = [SimpleNamespace(complete_run=lambda name=name: ended.append(name)) for name in ("display", "file")]
-    reporters = Reporters([fine[0], SimpleNamespace(complete_run=broken), fine[1]])
+    reporters = ReporterGroup([fine[0], SimpleNamespace(complete_run=broken), fine[1]])
     with pytest.raises(OSError, match="disk full"):
         reporters.complete_run()
     assert sorted(ended) == ["display", "file"]
@@ -195,7 +194,7 @@ COUNTS = st.dictionaries(st.sampled_from([BUILT, RECALLED, FAILED, FRESH, SKIPPE
 @given(COUNTS, st.integers(0, 3))
 def test_the_numbers_of_the_last_line_add_up(counts: dict[str, int], untouched: int) -> None:
     total = sum(counts.values()) + untouched
-    text = summary(total, counts, 1.25)
+    text = summary_line(total, counts, 1.25)
     first, *parts = map(int, re.findall(r"\d+(?= )", text.partition(" in ")[0]))
     assert (first, sum(parts) or total) == (total, total)
 
@@ -212,12 +211,14 @@ def test_durations_are_for_people(seconds: float, text: str) -> None:
 
 
 def test_a_failure_before_the_first_attempt_has_no_time() -> None:
-    assert said("demo:a", Outcome(FAILED, why="in.txt is missing", exit=2)) == "failed demo:a (in.txt is missing)"
+    assert (
+        outcome_line("demo:a", Outcome(FAILED, why="in.txt is missing", exit=2)) == "failed demo:a (in.txt is missing)"
+    )
 
 
 @given(st.text(alphabet="a\x1b[]m\r\t\x07\x00;1\x9b", max_size=30))
 def test_no_log_can_move_the_cursor(line: str) -> None:
-    assert clean(line).isprintable() or not clean(line)
+    assert clean_line(line).isprintable() or not clean_line(line)
 
 
 @pytest.mark.parametrize(
@@ -228,16 +229,16 @@ def test_no_log_can_move_the_cursor(line: str) -> None:
     ],
 )  # fmt: skip
 def test_of_a_line_of_a_log_the_text_is_shown(line: str, shown: str) -> None:
-    assert clean(line) == shown
+    assert clean_line(line) == shown
 
 
 def test_of_a_huge_log_only_the_end_is_read(tmp_path: Any) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"x" * (TAIL_BYTES + 1) + b"\n\n")
-    assert tail(str(log)) == ["..." + "x" * (TAIL_BYTES - 2)]
+    assert log_tail(str(log)) == ["..." + "x" * (TAIL_BYTES - 2)]
     log.write_text("\n".join(map(str, range(99999))))
-    assert tail(str(log)) == [str(n) for n in range(99999 - TAIL_LINES, 99999)]
+    assert log_tail(str(log)) == [str(n) for n in range(99999 - TAIL_LINES, 99999)]
 
 
 def test_a_log_somebody_removed_ends_no_build() -> None:
-    assert details(Outcome(FAILED, log="gone.log")) == ["    log: gone.log"]
+    assert failure_lines(Outcome(FAILED, log="gone.log")) == ["    log: gone.log"]

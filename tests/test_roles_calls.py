@@ -11,10 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.edge.process import Processes
-from pipeline.edge.roles.asking import ask
-from pipeline.edge.roles.calls import Call, Calls, answered, call_key, calls_in, failed, recorded, told
-from pipeline.edge.roles.contract import Answer, Desk, Failed, Question, Unavailable, Usage
+from pipeline.machine.process import Processes
+from pipeline.models.ask import ask
+from pipeline.models.calls import (
+    Call,
+    Calls,
+    answered_call,
+    call_key,
+    call_line,
+    failed_call,
+    read_calls,
+    recorded_answer,
+)
+from pipeline.models.contract import Answer, BackendUnavailable, CallContext, CallFailed, Question, Usage
 
 TEXTS = st.text(alphabet='ab\n\r\0\u2028\udcffé{}"', max_size=8)
 # Few prompts, so that the same one is asked again.
@@ -22,14 +31,14 @@ USAGES = st.builds(Usage, st.sampled_from([0.0, 0.25]), st.integers(0, 3), st.in
 PLACES = {"folder": st.just("."), "log": TEXTS, "name": st.just(""), "ground": st.just("")}
 QUESTIONS = st.builds(Question, st.sampled_from(["coder", "ideas"]), st.sampled_from(["x", "y"]), **PLACES)
 ANSWERS = st.builds(Answer, TEXTS, USAGES, st.floats(0, 9), TEXTS)
-FAILURES = st.builds(Failed, TEXTS, st.integers(1, 255), USAGES, st.floats(0, 9))
+FAILURES = st.builds(CallFailed, TEXTS, st.integers(1, 255), USAGES, st.floats(0, 9))
 BACKEND = {"backend": "command", "model": "m"}
 CALLS = st.one_of(
-    st.builds(lambda q, a, p: answered(BACKEND, q, a, p), QUESTIONS, ANSWERS, st.binary(max_size=8)),
-    st.builds(lambda q, f: failed(BACKEND, q, f), QUESTIONS, FAILURES),
+    st.builds(lambda q, a, p: answered_call(BACKEND, q, a, p), QUESTIONS, ANSWERS, st.binary(max_size=8)),
+    st.builds(lambda q, f: failed_call(BACKEND, q, f), QUESTIONS, FAILURES),
 )
 QUESTION = Question("coder", "make it so", ".", "log", "d0.n0.i2")
-CALL = answered(BACKEND, QUESTION, Answer("done", Usage(0.5, 3, 4), 2.5, "m"), b"diff\0")
+CALL = answered_call(BACKEND, QUESTION, Answer("done", Usage(0.5, 3, 4), 2.5, "m"), b"diff\0")
 
 
 def test_the_key_of_a_call_is_its_role_and_its_prompt() -> None:
@@ -38,7 +47,7 @@ def test_the_key_of_a_call_is_its_role_and_its_prompt() -> None:
 
 
 def test_a_record_says_who_was_asked_what_and_what_that_cost() -> None:
-    line = recorded(CALL)
+    line = call_line(CALL)
     assert line.endswith(b"}\n")
     assert json.loads(line) == {
         "key": call_key("coder", "make it so"),
@@ -74,7 +83,7 @@ def test_a_torn_last_line_was_not_written_and_is_in_nobodys_way(calls: list[Call
         for call in calls:
             kept.keep(call)
         whole = Path(kept.path).read_bytes()
-        last = len(recorded(calls[-1]))
+        last = len(call_line(calls[-1]))
         os.truncate(kept.path, len(whole) - 1 - torn % last)
         assert Calls(folder).every() == calls[:-1]
         Calls(folder).keep(later)
@@ -84,12 +93,12 @@ def test_a_torn_last_line_was_not_written_and_is_in_nobodys_way(calls: list[Call
 @given(CALLS)
 def test_what_was_told_then_is_told_again(call: Call) -> None:
     if call.exit:
-        with pytest.raises(Failed) as failure:
-            told(call)
-        again = failed(BACKEND, Question(call.role, call.prompt, ".", "log"), failure.value)
+        with pytest.raises(CallFailed) as failure:
+            recorded_answer(call)
+        again = failed_call(BACKEND, Question(call.role, call.prompt, ".", "log"), failure.value)
     else:
-        answer = told(call)
-        again = answered(BACKEND, Question(call.role, call.prompt, ".", "log"), answer, answer.patch)
+        answer = recorded_answer(call)
+        again = answered_call(BACKEND, Question(call.role, call.prompt, ".", "log"), answer, answer.patch)
     assert again == call
 
 
@@ -97,52 +106,52 @@ def test_what_was_told_then_is_told_again(call: Call) -> None:
 
 
 @pytest.fixture
-def desk(processes: Processes) -> Desk:
+def desk(processes: Processes) -> CallContext:
     Path("recorded/run-1").mkdir(parents=True)
-    return Desk(processes, "x")
+    return CallContext(processes, "x")
 
 
-def replayed(desk: Desk, question: Question = QUESTION) -> Answer:
+def replayed(desk: CallContext, question: Question = QUESTION) -> Answer:
     return ask({"backend": "replay", "folder": "recorded"}, question, desk)
 
 
-def test_the_calls_of_one_search_are_the_answers_of_another(desk: Desk) -> None:
+def test_the_calls_of_one_search_are_the_answers_of_another(desk: CallContext) -> None:
     Calls("recorded/run-1").keep(CALL)
     assert replayed(desk) == Answer("done", Usage(0.5, 3, 4), 2.5, "m", b"diff\0")
     assert replayed(desk, QUESTION._replace(name="d7.n1.i0", folder="elsewhere")).text == "done"
 
 
-def test_a_recorded_failure_fails_again_unless_there_is_an_answer_too(desk: Desk) -> None:
-    Calls("recorded/run-2").keep(failed(BACKEND, QUESTION, Failed("timed out", 124, Usage(0.1), 9.0)))
-    with pytest.raises(Failed, match="timed out") as failure:
+def test_a_recorded_failure_fails_again_unless_there_is_an_answer_too(desk: CallContext) -> None:
+    Calls("recorded/run-2").keep(failed_call(BACKEND, QUESTION, CallFailed("timed out", 124, Usage(0.1), 9.0)))
+    with pytest.raises(CallFailed, match="timed out") as failure:
         replayed(desk)
     assert (failure.value.exit, failure.value.usage, failure.value.seconds) == (124, Usage(0.1), 9.0)
     Calls("recorded/run-1").keep(CALL)
     assert replayed(desk).text == "done"
 
 
-def test_an_outage_is_no_recorded_answer(desk: Desk) -> None:
-    Calls("recorded/run-1").keep(failed(BACKEND, QUESTION, Unavailable("no credit", Usage(0.1), 9.0)))
-    with pytest.raises(Unavailable, match="no answer is recorded"):
+def test_an_outage_is_no_recorded_answer(desk: CallContext) -> None:
+    Calls("recorded/run-1").keep(failed_call(BACKEND, QUESTION, BackendUnavailable("no credit", Usage(0.1), 9.0)))
+    with pytest.raises(BackendUnavailable, match="no answer is recorded"):
         replayed(desk)
-    Calls("recorded/run-2").keep(failed(BACKEND, QUESTION, Failed("out of turns", 1)))
-    with pytest.raises(Failed, match="out of turns"):
+    Calls("recorded/run-2").keep(failed_call(BACKEND, QUESTION, CallFailed("out of turns", 1)))
+    with pytest.raises(CallFailed, match="out of turns"):
         replayed(desk)
 
 
 @pytest.mark.parametrize(
     "question", [QUESTION._replace(role="reviewer"), QUESTION._replace(prompt="make it so "), QUESTION]
 )
-def test_a_miss_says_what_is_missing_where_and_how_to_record_it(desk: Desk, question: Question) -> None:
+def test_a_miss_says_what_is_missing_where_and_how_to_record_it(desk: CallContext, question: Question) -> None:
     if question != QUESTION:
         Calls("recorded/run-1").keep(CALL)
-    with pytest.raises(Unavailable) as miss:
+    with pytest.raises(BackendUnavailable) as miss:
         replayed(desk, question)
     for word in (question.role, "d0.n0.i2", "recorded", call_key(question.role, question.prompt), "calls.jsonl"):
         assert word in str(miss.value)
 
 
-LINE = recorded(CALL)
+LINE = call_line(CALL)
 DAMAGED = [
     LINE[:-9] + b"\n",
     LINE.replace(b'"text": "done"', b'"text": 5'),
@@ -158,13 +167,13 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize("damage", DAMAGED)
-def test_a_line_that_is_no_call_is_not_passed_over(desk: Desk, damage: bytes) -> None:
-    Path("recorded/calls.jsonl").write_bytes(recorded(CALL._replace(key="other")) + damage)
-    with pytest.raises(Unavailable, match=r"recorded/calls\.jsonl:2: not a recorded call"):
+def test_a_line_that_is_no_call_is_not_passed_over(desk: CallContext, damage: bytes) -> None:
+    Path("recorded/calls.jsonl").write_bytes(call_line(CALL._replace(key="other")) + damage)
+    with pytest.raises(BackendUnavailable, match=r"recorded/calls\.jsonl:2: not a recorded call"):
         replayed(desk)
 
 
-def test_lines_of_other_calls_are_not_even_parsed(desk: Desk) -> None:
-    Path("recorded/calls.jsonl").write_bytes(b"{\n" + recorded(CALL))
+def test_lines_of_other_calls_are_not_even_parsed(desk: CallContext) -> None:
+    Path("recorded/calls.jsonl").write_bytes(b"{\n" + call_line(CALL))
     assert replayed(desk).text == "done"
-    assert [*calls_in("recorded/calls.jsonl", CALL.key)] == [CALL]
+    assert [*read_calls("recorded/calls.jsonl", CALL.key)] == [CALL]

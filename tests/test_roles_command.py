@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from building import ends
 
-from pipeline.edge.process import MARK, Processes, Stopping
-from pipeline.edge.roles.asking import BACKENDS, FOLDERS, ask
-from pipeline.edge.roles.contract import Answer, Desk, Failed, Question, Unavailable, Usage
+from pipeline.machine.process import MARK, BuildStopping, Processes
+from pipeline.models.ask import BACKENDS, FOLDERS, ask
+from pipeline.models.contract import Answer, BackendUnavailable, CallContext, CallFailed, Question, Usage
 
 KEY = "sk-or-so-0123456789"
 
@@ -72,19 +72,19 @@ AIDER = {"run": ["--message-file", "{prompt_file}", "--yes-always", "--no-auto-c
 
 
 @pytest.fixture
-def desk(processes: Processes) -> Desk:
+def desk(processes: Processes) -> CallContext:
     Path("work").mkdir()
     Path("stand_in.py").write_text(STAND_IN)
-    return Desk(processes, "x")
+    return CallContext(processes, "x")
 
 
-def asked(desk: Desk, backend: dict[str, Any], prompt: str = "make it so", do: str = "") -> Answer:
+def asked(desk: CallContext, backend: dict[str, Any], prompt: str = "make it so", do: str = "") -> Answer:
     """`backend` without the program, which is the stand-in; it does `do` before it answers."""
     run = [sys.executable, "{project}/stand_in.py", f"--do={do.replace('{', '{{').replace('}', '}}')}", *backend["run"]]
     return told(desk, {**backend, "run": run}, prompt)
 
 
-def told(desk: Desk, backend: dict[str, Any], prompt: str = "make it so") -> Answer:
+def told(desk: CallContext, backend: dict[str, Any], prompt: str = "make it so") -> Answer:
     question = Question("coder", prompt, str(Path("work").absolute()), str(Path("log").absolute()), "d0.n0.i2")
     return ask({"backend": "command", **backend}, question, desk)
 
@@ -93,7 +93,7 @@ def log() -> str:
     return Path("log").read_text()
 
 
-def test_claude_code_gets_the_prompt_on_stdin_and_tells_what_it_cost(desk: Desk) -> None:
+def test_claude_code_gets_the_prompt_on_stdin_and_tells_what_it_cost(desk: CallContext) -> None:
     answer = asked(desk, CLAUDE)
     assert answer._replace(seconds=0) == Answer("done: make it so", Usage(0.25, 1003, 20), 0, "some-model")
     assert answer.seconds > 0
@@ -101,43 +101,43 @@ def test_claude_code_gets_the_prompt_on_stdin_and_tells_what_it_cost(desk: Desk)
     assert "thinking\n" in log()
 
 
-def test_codex_writes_its_answer_to_a_file_and_its_usage_as_lines_of_json(desk: Desk) -> None:
+def test_codex_writes_its_answer_to_a_file_and_its_usage_as_lines_of_json(desk: CallContext) -> None:
     answer = asked(desk, CODEX)
     assert answer.text == "last: make it so"
     assert answer.usage == Usage((700 * 1.0 + 30 * 10.0) / 1e6, 700, 30)
     assert '"turn.completed"' in log()
 
 
-def test_aider_reads_the_prompt_from_a_file_and_nothing_on_stdin(desk: Desk) -> None:
+def test_aider_reads_the_prompt_from_a_file_and_nothing_on_stdin(desk: CallContext) -> None:
     answer = asked(desk, AIDER)
     assert answer._replace(seconds=0) == Answer("said: make it so\n")
 
 
 @pytest.mark.parametrize("backend", [CLAUDE, CODEX, AIDER])
 @pytest.mark.parametrize("prompt", ["--dangerous --yes", "-", "", "{model} {nothing} $(touch x) `x`\n'\"", "\udcff"])
-def test_no_prompt_is_ever_an_option_or_a_template(desk: Desk, backend: dict[str, Any], prompt: str) -> None:
+def test_no_prompt_is_ever_an_option_or_a_template(desk: CallContext, backend: dict[str, Any], prompt: str) -> None:
     assert prompt.replace("\udcff", "?") in asked(desk, backend, prompt).text
 
 
-def test_braces_that_are_meant_as_such_name_no_file(desk: Desk) -> None:
+def test_braces_that_are_meant_as_such_name_no_file(desk: CallContext) -> None:
     answer = told(desk, {"run": ["/bin/sh", "-c", "cat; echo '{{prompt_file}} {{answer_file}}'"]}, "so: ")
     assert answer.text == "so: {prompt_file} {answer_file}\n"
 
 
 @pytest.mark.parametrize("backend", [CLAUDE, CODEX, AIDER])
-def test_in_the_folder_there_is_only_what_the_coder_changed(desk: Desk, backend: dict[str, Any]) -> None:
+def test_in_the_folder_there_is_only_what_the_coder_changed(desk: CallContext, backend: dict[str, Any]) -> None:
     asked(desk, backend)
     assert [path.name for path in Path("work").iterdir()] == ["changed.py"]
     assert Path("work/changed.py").read_text() == "# make it so\n"
 
 
-def test_the_files_of_a_call_are_gone_when_it_has_ended(desk: Desk) -> None:
+def test_the_files_of_a_call_are_gone_when_it_has_ended(desk: CallContext) -> None:
     kept = "open('kept', 'w').write(options.message_file)"
     asked(desk, AIDER, do=kept)
     assert not Path(Path("work/kept").read_text()).parent.exists()
 
 
-def test_a_command_sees_what_is_passed_and_no_other_key(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_sees_what_is_passed_and_no_other_key(desk: CallContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINE", KEY)
     monkeypatch.setenv("OTHER", "of another role")
     seen = asked(desk, {**AIDER, "pass": ["MINE"], "env": {"SET": "a{b}"}}, do="prompt = str(sorted(os.environ))")
@@ -146,31 +146,33 @@ def test_a_command_sees_what_is_passed_and_no_other_key(desk: Desk, monkeypatch:
 
 
 @pytest.mark.parametrize("place", ["stdout", "stderr"])
-def test_a_key_is_blotted_out_of_log_and_answer(desk: Desk, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+def test_a_key_is_blotted_out_of_log_and_answer(desk: CallContext, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     monkeypatch.setenv("MINE", KEY)
     answer = asked(desk, {**AIDER, "pass": ["MINE"]}, do=f"print('key', os.environ['MINE'], file=sys.{place})")
     assert log().count("key [MINE]\n") == 1
     assert KEY not in log() + answer.text
 
 
-def test_a_key_in_the_last_words_of_a_failure_is_blotted_out(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_in_the_last_words_of_a_failure_is_blotted_out(
+    desk: CallContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MINE", KEY)
-    with pytest.raises(Failed, match=r"exit status 3: bad key \[MINE\]") as failure:
+    with pytest.raises(CallFailed, match=r"exit status 3: bad key \[MINE\]") as failure:
         asked(desk, {**AIDER, "pass": ["MINE"]}, do="print('bad key', os.environ['MINE']); sys.exit(3)")
     assert KEY not in log() + str(failure.value)
 
 
-def test_a_failure_has_its_exit_status_and_what_it_cost_all_the_same(desk: Desk) -> None:
+def test_a_failure_has_its_exit_status_and_what_it_cost_all_the_same(desk: CallContext) -> None:
     paid = "print(json.dumps({'total_cost_usd': 0.5, 'result': 'out of turns'})); sys.exit(7)"
-    with pytest.raises(Failed, match="exit status 7: out of turns") as failure:
+    with pytest.raises(CallFailed, match="exit status 7: out of turns") as failure:
         asked(desk, CLAUDE, do=paid)
     assert (failure.value.exit, failure.value.usage) == (7, Usage(0.5))
     assert failure.value.seconds > 0
 
 
 @pytest.mark.parametrize("number", [9, 15, 1, 2, 3])
-def test_a_command_that_is_killed_from_outside_has_not_failed(desk: Desk, number: int) -> None:
-    with pytest.raises(Unavailable, match=f"killed by signal {number}.*killed from outside"):
+def test_a_command_that_is_killed_from_outside_has_not_failed(desk: CallContext, number: int) -> None:
+    with pytest.raises(BackendUnavailable, match=f"killed by signal {number}.*killed from outside"):
         asked(
             desk,
             AIDER,
@@ -178,15 +180,15 @@ def test_a_command_that_is_killed_from_outside_has_not_failed(desk: Desk, number
         )
 
 
-def test_a_command_that_crashes_has_failed(desk: Desk) -> None:
-    with pytest.raises(Failed, match="killed by signal 11") as failure:
+def test_a_command_that_crashes_has_failed(desk: CallContext) -> None:
+    with pytest.raises(CallFailed, match="killed by signal 11") as failure:
         asked(desk, AIDER, do="os.kill(os.getpid(), 11)")
     assert failure.value.exit == 128 + 11
 
 
-def test_a_timeout_ends_the_children_too_and_keeps_what_was_printed(desk: Desk) -> None:
+def test_a_timeout_ends_the_children_too_and_keeps_what_was_printed(desk: CallContext) -> None:
     slow = "/bin/sh -c 'sleep 60 & echo $! > grandchild; echo started; wait'; :"
-    with pytest.raises(Unavailable, match=r"sh: timed out after 1\.5 s: there was no answer in time") as late:
+    with pytest.raises(BackendUnavailable, match=r"sh: timed out after 1\.5 s: there was no answer in time") as late:
         told(desk, {"run": ["/bin/sh", "-c", slow], "timeout": 1.5})
     assert 1.5 <= late.value.seconds < 20
     assert ends(int(Path("work/grandchild").read_text()))
@@ -217,9 +219,9 @@ OUTAGES = {
 
 
 @pytest.mark.parametrize("name", OUTAGES)
-def test_a_service_that_refuses_is_nobodys_failure(desk: Desk, name: str) -> None:
+def test_a_service_that_refuses_is_nobodys_failure(desk: CallContext, name: str) -> None:
     backend, do = OUTAGES[name]
-    with pytest.raises(Unavailable, match="build again") as refused:
+    with pytest.raises(BackendUnavailable, match="build again") as refused:
         asked(desk, backend, do=do)
     assert refused.value.usage == (Usage(0.5) if backend is CLAUDE else Usage())
 
@@ -234,28 +236,28 @@ OWN = {
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_what_a_coder_gives_up_by_itself_is_the_candidates_failure(desk: Desk, name: str) -> None:
-    with pytest.raises(Failed, match="exit status 1"):
+def test_what_a_coder_gives_up_by_itself_is_the_candidates_failure(desk: CallContext, name: str) -> None:
+    with pytest.raises(CallFailed, match="exit status 1"):
         asked(desk, CLAUDE, do=OWN[name])
 
 
 @pytest.mark.parametrize("mode", [None, 0o644, 0o755])
-def test_a_program_that_cannot_be_started_is_unavailable(desk: Desk, mode: int | None) -> None:
+def test_a_program_that_cannot_be_started_is_unavailable(desk: CallContext, mode: int | None) -> None:
     program = Path("program").absolute()
     if mode is not None:
         program.write_text("no program, no line that says what runs it\n")
         program.chmod(mode)
-    with pytest.raises(Unavailable, match=f"coder: cannot start '{program}'"):
+    with pytest.raises(BackendUnavailable, match=f"coder: cannot start '{program}'"):
         told(desk, {"run": [str(program)]})
 
 
 @pytest.mark.parametrize("status", [126, 127])
-def test_a_shell_that_finds_no_program_is_unavailable_too(desk: Desk, status: int) -> None:
-    with pytest.raises(Unavailable, match=str(status)):
+def test_a_shell_that_finds_no_program_is_unavailable_too(desk: CallContext, status: int) -> None:
+    with pytest.raises(BackendUnavailable, match=str(status)):
         told(desk, {"run": ["/bin/sh", "-c", f"exit {status}"]})
 
 
-def test_a_folder_that_is_missing_is_not_the_programs_fault(desk: Desk) -> None:
+def test_a_folder_that_is_missing_is_not_the_programs_fault(desk: CallContext) -> None:
     Path("work").rmdir()
     with pytest.raises(FileNotFoundError, match="work"):
         told(desk, {"run": ["true"]})
@@ -270,29 +272,29 @@ def test_a_folder_that_is_missing_is_not_the_programs_fault(desk: Desk) -> None:
         (CLAUDE, "print('{\"result\": 5}'); sys.exit()", "no answer at 'result'"),
     ],
 )
-def test_a_command_without_an_answer_has_failed(desk: Desk, backend: dict[str, Any], do: str, why: str) -> None:
-    with pytest.raises(Failed, match=why):
+def test_a_command_without_an_answer_has_failed(desk: CallContext, backend: dict[str, Any], do: str, why: str) -> None:
+    with pytest.raises(CallFailed, match=why):
         asked(desk, backend, do=do)
 
 
 @pytest.mark.parametrize("number", ["NaN", "-1", "1e400", '"5"', "true", "null", f"1{'0' * 400}"])
-def test_what_is_no_amount_counts_as_nothing_and_the_log_says_so(desk: Desk, number: str) -> None:
+def test_what_is_no_amount_counts_as_nothing_and_the_log_says_so(desk: CallContext, number: str) -> None:
     answer = asked(desk, CLAUDE, do=f'print(\'{{"result": "ok", "total_cost_usd": {number}}}\'); sys.exit()')
     assert answer.usage == Usage()
     assert "no number at total_cost_usd" in log()
 
 
-def test_messages_that_are_printed_as_one_list_are_read_too(desk: Desk) -> None:
+def test_messages_that_are_printed_as_one_list_are_read_too(desk: CallContext) -> None:
     listed = "print(json.dumps([{'type': 'system'}, {'result': 'yes', 'total_cost_usd': 2}])); sys.exit()"
     assert asked(desk, CLAUDE, do=listed)[:2] == ("yes", Usage(2.0))
 
 
-def test_a_command_that_ends_well_because_the_build_stops_has_not_answered(desk: Desk) -> None:
+def test_a_command_that_ends_well_because_the_build_stops_has_not_answered(desk: CallContext) -> None:
     seen: list[object] = []
 
     def asking() -> None:
         polite = "import signal; signal.signal(15, lambda *_: sys.exit(0)); open('here', 'w'); time.sleep(60)"
-        with pytest.raises(Stopping) as stopped:
+        with pytest.raises(BuildStopping) as stopped:
             asked(desk, AIDER, do=polite)
         seen.append(stopped.type)
 
@@ -303,16 +305,16 @@ def test_a_command_that_ends_well_because_the_build_stops_has_not_answered(desk:
         time.sleep(0.01)
     desk.processes.stop()
     thread.join(timeout=30)
-    assert seen == [Stopping]
+    assert seen == [BuildStopping]
 
 
-def test_nobody_answers_with_nothing_for_nothing(desk: Desk) -> None:
+def test_nobody_answers_with_nothing_for_nothing(desk: CallContext) -> None:
     question = Question("planner", "plan", os.getcwd(), "log")
     assert ask({"backend": "none"}, question, desk) == Answer("", Usage())
     assert not Path("log").exists()
 
 
-def test_a_backend_that_cannot_be_asked_says_who_answers_instead(desk: Desk) -> None:
+def test_a_backend_that_cannot_be_asked_says_who_answers_instead(desk: CallContext) -> None:
     question = Question("coder", "code", os.getcwd(), "log")
     for name in FOLDERS:
         with pytest.raises(ValueError, match=f"'{name}' cannot be asked; its stage"):

@@ -15,10 +15,10 @@ import pytest
 from conftest import Project
 from searches import Search, agent
 
-from pipeline.edge.process import Processes, Stopping
-from pipeline.edge.roles.asking import ask
-from pipeline.edge.roles.contract import Answer, Desk, Failed, Question, Unavailable, Usage
-from pipeline.edge.roles.post import LONGEST_WAIT, _wait
+from pipeline.machine.process import BuildStopping, Processes
+from pipeline.models.ask import ask
+from pipeline.models.contract import Answer, BackendUnavailable, CallContext, CallFailed, Question, Usage
+from pipeline.models.openai import LONGEST_WAIT, _wait
 
 KEY = "sk-or-so-0123456789"
 USAGE = {"prompt_tokens": 1000, "completion_tokens": 50}
@@ -85,13 +85,13 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def desk(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> Desk:
+def desk(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> CallContext:
     monkeypatch.setenv("MINE", KEY)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    return Desk(processes, "x")
+    return CallContext(processes, "x")
 
 
-def told(desk: Desk, server: Server, prompt: str = "think", **backend: Any) -> Answer:
+def told(desk: CallContext, server: Server, prompt: str = "think", **backend: Any) -> Answer:
     url = f"http://127.0.0.1:{server.server_port}/v1/"
     keys = {"backend": "openai", "url": url, "model": "m", "key_env": "MINE", **backend}
     return ask(keys, Question("ideas", prompt, os.getcwd(), "log", "d0.n0.i2"), desk)
@@ -101,14 +101,14 @@ def now(status: int, body: Any = "busy") -> Say:
     return Say(status, body, (("Retry-After", "0"),))
 
 
-def test_an_answer_comes_with_what_it_cost(desk: Desk, server: Server) -> None:
+def test_an_answer_comes_with_what_it_cost(desk: CallContext, server: Server) -> None:
     answer = told(desk, server, price={"input": 2.0, "output": 10.0})
     assert answer._replace(seconds=0) == Answer("a thought", Usage(0.0025, 1000, 50), 0, "m-2026")
     assert answer.seconds > 0
     assert told(desk, server).usage == Usage(0.0, 1000, 50)
 
 
-def test_all_that_a_spec_sets_is_asked_for_and_nothing_else(desk: Desk, server: Server) -> None:
+def test_all_that_a_spec_sets_is_asked_for_and_nothing_else(desk: CallContext, server: Server) -> None:
     told(desk, server, "x\udcff", temperature=0.5, seed=7, max_tokens=9, body={"reasoning_effort": "low"})
     ((path, headers, body),) = server.seen
     assert path == "/v1/chat/completions"
@@ -117,13 +117,13 @@ def test_all_that_a_spec_sets_is_asked_for_and_nothing_else(desk: Desk, server: 
     assert body == {**expected, "stream": False, "messages": [{"role": "user", "content": "x\udcff"}]}
 
 
-def test_a_local_server_needs_no_key(desk: Desk, server: Server) -> None:
+def test_a_local_server_needs_no_key(desk: CallContext, server: Server) -> None:
     assert told(desk, server, key_env=None).text == "a thought"
     assert "Authorization" not in server.seen[0][1]
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 529])
-def test_a_server_that_is_busy_is_asked_again_when_it_says(desk: Desk, server: Server, status: int) -> None:
+def test_a_server_that_is_busy_is_asked_again_when_it_says(desk: CallContext, server: Server, status: int) -> None:
     server.replies = [now(status), now(status), said()]
     assert told(desk, server).text == "a thought"
     assert len(server.seen) == 3
@@ -137,26 +137,28 @@ def test_waits_are_as_the_server_asks_or_grow_up_to_a_limit() -> None:
     assert _wait(1, "Mon, 01 Jan 999999 00:00:00 GMT") == 1
 
 
-def test_a_server_that_stays_broken_is_unavailable_after_all_tries(desk: Desk, server: Server) -> None:
+def test_a_server_that_stays_broken_is_unavailable_after_all_tries(desk: CallContext, server: Server) -> None:
     server.replies = [now(500, {"error": {"message": "out of\n memory"}})]
-    with pytest.raises(Unavailable, match=r"ideas: http://127.*: status 500 \(3 tries\): out of memory$"):
+    with pytest.raises(BackendUnavailable, match=r"ideas: http://127.*: status 500 \(3 tries\): out of memory$"):
         told(desk, server, retries=2)
     assert len(server.seen) == 3
     assert Path("log").read_text().count("status 500") == 3
 
 
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 422, 301, 501])
-def test_a_refusal_is_final_and_says_in_a_line_what_the_server_says(desk: Desk, server: Server, status: int) -> None:
+def test_a_refusal_is_final_and_says_in_a_line_what_the_server_says(
+    desk: CallContext, server: Server, status: int
+) -> None:
     server.replies = [Say(status, {"error": {"message": "no such model\n" * 50}}, (("Location", "/elsewhere"),))]
-    with pytest.raises(Unavailable, match=f"status {status}: no such model no such model.*…$"):
+    with pytest.raises(BackendUnavailable, match=f"status {status}: no such model no such model.*…$"):
         told(desk, server)
     assert len(server.seen) == 1
 
 
 @pytest.mark.parametrize("body", [b"bad gateway", {"error": "bad gateway"}, {"detail": "bad gateway"}])
-def test_complaints_are_found_where_servers_put_them(desk: Desk, server: Server, body: Any) -> None:
+def test_complaints_are_found_where_servers_put_them(desk: CallContext, server: Server, body: Any) -> None:
     server.replies = [Say(400, body)]
-    with pytest.raises(Unavailable, match=r"status 400: bad gateway$"):
+    with pytest.raises(BackendUnavailable, match=r"status 400: bad gateway$"):
         told(desk, server)
 
 
@@ -169,10 +171,10 @@ def test_complaints_are_found_where_servers_put_them(desk: Desk, server: Server,
     ],
 )
 def test_what_is_no_answer_has_failed_and_may_have_cost(
-    desk: Desk, server: Server, reply: Say, why: str, usage: Usage
+    desk: CallContext, server: Server, reply: Say, why: str, usage: Usage
 ) -> None:
     server.replies = [reply]
-    with pytest.raises(Failed, match=why) as failure:
+    with pytest.raises(CallFailed, match=why) as failure:
         told(desk, server)
     assert (failure.value.exit, failure.value.usage) == (1, usage)
     assert len(server.seen) == 1
@@ -190,26 +192,26 @@ def test_what_is_no_answer_has_failed_and_may_have_cost(
     ],
 )
 def test_what_is_no_answer_of_such_a_service_is_nobodys_failure(
-    desk: Desk, server: Server, reply: Say, why: str
+    desk: CallContext, server: Server, reply: Say, why: str
 ) -> None:
     server.replies = [reply]
-    with pytest.raises(Unavailable, match=f"ideas: .*{why}.*build again"):
+    with pytest.raises(BackendUnavailable, match=f"ideas: .*{why}.*build again"):
         told(desk, server)
     assert len(server.seen) == 1
 
 
-def test_a_slow_answer_is_not_paid_for_twice_and_is_nobodys_failure(desk: Desk, server: Server) -> None:
+def test_a_slow_answer_is_not_paid_for_twice_and_is_nobodys_failure(desk: CallContext, server: Server) -> None:
     held = Event()
     server.replies = [said()._replace(hold=held)]
-    with pytest.raises(Unavailable, match=r"no answer within 0\.3 s"):
+    with pytest.raises(BackendUnavailable, match=r"no answer within 0\.3 s"):
         told(desk, server, timeout=0.3)
     held.set()
     assert len(server.seen) < 2
 
 
-def test_a_connection_that_is_refused_is_tried_again_and_then_unavailable(desk: Desk, server: Server) -> None:
+def test_a_connection_that_is_refused_is_tried_again_and_then_unavailable(desk: CallContext, server: Server) -> None:
     with pytest.raises(
-        Unavailable, match=r"http://127\.0\.0\.1:1/chat/completions: no connection \(2 tries\): Connect"
+        BackendUnavailable, match=r"http://127\.0\.0\.1:1/chat/completions: no connection \(2 tries\): Connect"
     ):
         told(desk, server, url="http://127.0.0.1:1", retries=1)
     assert Path("log").read_text().count("no connection") == 2
@@ -217,10 +219,10 @@ def test_a_connection_that_is_refused_is_tried_again_and_then_unavailable(desk: 
 
 @pytest.mark.parametrize("value", [None, "", " ", "two words", "ümlaut-0123456", "line\nbreak-0123456"])
 def test_a_key_that_is_missing_or_none_is_unavailable_before_anything_is_sent(
-    desk: Desk, server: Server, monkeypatch: pytest.MonkeyPatch, value: str | None
+    desk: CallContext, server: Server, monkeypatch: pytest.MonkeyPatch, value: str | None
 ) -> None:
     monkeypatch.delenv("MINE") if value is None else monkeypatch.setenv("MINE", value)
-    with pytest.raises(Unavailable, match="environment variable MINE") as failure:
+    with pytest.raises(BackendUnavailable, match="environment variable MINE") as failure:
         told(desk, server)
     assert not server.seen
     assert not (value or "").strip() or value not in str(failure.value)
@@ -238,22 +240,22 @@ def test_a_key_that_is_missing_or_none_is_unavailable_before_anything_is_sent(
         Say(200, {"choices": [{"message": {"content": [KEY]}}]}),
     ],
 )
-def test_the_key_never_shows_up_even_if_the_server_repeats_it(desk: Desk, server: Server, reply: Say) -> None:
+def test_the_key_never_shows_up_even_if_the_server_repeats_it(desk: CallContext, server: Server, reply: Say) -> None:
     server.replies = [reply]
     try:
         shown = str(told(desk, server, retries=1))
-    except (Failed, Unavailable) as error:
+    except (CallFailed, BackendUnavailable) as error:
         shown = "".join(format_exception(error)) + repr(vars(error))
     assert KEY[:8] not in shown + Path("log").read_text()
 
 
-def test_the_end_of_the_build_is_not_kept_waiting(desk: Desk, server: Server) -> None:
+def test_the_end_of_the_build_is_not_kept_waiting(desk: CallContext, server: Server) -> None:
     """Neither by the wait between two tries nor by a server that does not answer."""
     held, seen = Event(), []
     server.replies = [Say(429, "busy", (("Retry-After", "60"),)), said()._replace(hold=held)]
 
     def asking() -> None:
-        with pytest.raises(Stopping) as stopped:
+        with pytest.raises(BuildStopping) as stopped:
             told(desk, server)
         seen.append(stopped.type)
 
@@ -270,8 +272,8 @@ def test_the_end_of_the_build_is_not_kept_waiting(desk: Desk, server: Server) ->
         thread.join(timeout=30)
     held.set()
     assert time.monotonic() - start < 10
-    assert seen == [Stopping] * 2
-    with pytest.raises(Stopping):
+    assert seen == [BuildStopping] * 2
+    with pytest.raises(BuildStopping):
         told(desk, server)
     assert len(server.seen) == 2
 

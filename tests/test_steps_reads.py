@@ -10,8 +10,8 @@ import pytest
 from building import built, ran, steps
 from conftest import COPPICE, Project, environment
 
-from pipeline.edge.files import TICK_NS
-from pipeline.edge.noop import up_to_date
+from pipeline.store.files import TICK_NS
+from pipeline.store.noop import up_to_date
 
 
 def noting(reads: str, more: str = "") -> str:

@@ -17,7 +17,7 @@ from conftest import ROOT, Project
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.edge.store import SMALL, Store, Written, written
+from pipeline.store.results import SMALL, OutputFile, Store, read_output
 
 LARGE = b"large\n" * SMALL
 
@@ -41,9 +41,9 @@ def keep(store: Store, key: str, *paths: str) -> None:
     store.put(key, paths, [seen(path) for path in paths], 1.0, "a:target")
 
 
-def seen(path: str) -> Written:
+def seen(path: str) -> OutputFile:
     with open(path, "rb") as file:
-        return written(file.fileno())
+        return read_output(file.fileno())
 
 
 def taken(store: Store, key: str, count: int = 1) -> list[bytes] | None:
@@ -203,7 +203,7 @@ WRITER = """
 import os, random, sys, time
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from pipeline.edge.store import Store, written
+from pipeline.store.results import Store, read_output as written
 os.makedirs(sys.argv[2])
 os.chdir(sys.argv[2])
 store, rng, taken, rounds = Store("../store"), random.Random(sys.argv[2]), 0, 0

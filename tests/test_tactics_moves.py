@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.tactics import goal, linear, moves, numbers, polynomials, powers, quotients, residues, terms
+from pipeline.tactics import moves
+from pipeline.tactics.families import divisors, equations, powers, residues
+from pipeline.tactics.text import goal, numbers, terms
 
 NUMBERS = "x y : Nat\nh : x * y = 12\nh1 : x + y = 7\n⊢ x ^ 2 + y ^ 2 = 25"
 SHAPES = {
@@ -34,7 +36,7 @@ SHAPES = {
 
 
 def proposed(text, **how):
-    return moves.propose(goal.read(text), **how)
+    return moves.propose_moves(goal.read_goal(text), **how)
 
 
 @pytest.mark.parametrize("family", sorted(moves.FAMILIES))
@@ -77,17 +79,17 @@ def test_facts_are_taken_apart_to_the_bottom_at_once():
     ],
 )
 def test_a_modulus_decides_when_no_residue_is_against_it(text, decided):
-    assert residues.deciding(goal.read(text)) == decided
+    assert residues.deciding_moduli(goal.read_goal(text)) == decided
 
 
 def test_variables_that_equations_determine_are_found_one_by_the_other():
     text = "x y z : Nat\nh : 2 * x = 6\nh1 : x * y = 12\nh2 : x + y + z = 9\n⊢ z = 2"
-    assert linear.solved(goal.read(text)) == {"x": 3, "y": 4, "z": 2}
+    assert equations.solve_system(goal.read_goal(text)) == {"x": 3, "y": 4, "z": 2}
 
 
 @pytest.mark.parametrize("said", ["x + y = 5", "2 * x = 5", "x * y = 6"])
 def test_an_equation_without_one_whole_solution_determines_nothing(said):
-    assert linear.solved(goal.read(f"x y : Int\nh : {said}\n⊢ x = 2")) == {}
+    assert equations.solve_system(goal.read_goal(f"x y : Int\nh : {said}\n⊢ x = 2")) == {}
 
 
 @given(
@@ -100,12 +102,12 @@ def test_a_polynomial_is_its_roots_times_the_rest(roots, rest, at):
     for root in roots:
         shifted, scaled = [0, *coefficients], [-root * one for one in coefficients] + [0]
         coefficients = [a + b for a, b in zip(shifted, scaled, strict=True)]
-    found, left = polynomials.divided(coefficients)
-    product = polynomials.value(left, at)
+    found, left = equations.divide_by_roots(coefficients)
+    product = equations.horner_value(left, at)
     for root in found:
         product *= at - root
-    assert product == polynomials.value(coefficients, at)
-    assert all(polynomials.value(left, root) for root in range(-20, 20)) or len(left) == 1
+    assert product == equations.horner_value(coefficients, at)
+    assert all(equations.horner_value(left, root) for root in range(-20, 20)) or len(left) == 1
 
 
 forms = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(-4, 4)), min_size=1, max_size=4)
@@ -115,7 +117,7 @@ def form(parts):
     found = {}
     for a, b, factor in parts:
         monomial = tuple((name, times) for name, times in (("x", a), ("y", b)) if times)
-        found = numbers.added(found, {monomial: factor})
+        found = numbers.add_polynomials(found, {monomial: factor})
     return found
 
 
@@ -123,12 +125,12 @@ def form(parts):
 def test_a_product_divided_by_a_factor_is_the_other(left, right):
     one, other = form(left), form(right)
     if one and other:
-        assert quotients.quotient(numbers.multiplied(one, other), other) == one
+        assert divisors.polynomial_quotient(numbers.multiply_polynomials(one, other), other) == one
 
 
 @given(st.integers(2, 40), st.integers(2, 40), st.integers(0, 60))
 def test_powers_repeat_as_the_cycle_says(base, modulus, more):
-    start, period = powers.cycle(base, modulus)
+    start, period = powers.power_cycle(base, modulus)
     assert base ** (start + more) % modulus == base ** (start + more + period) % modulus
 
 

@@ -3,7 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.tactics import goal, moves
+from pipeline.tactics import moves
+from pipeline.tactics.text import goal
 
 TYPES = ("Nat", "Int", "Bool", "Prop", "List Nat", "Nat → Nat", "Nat → Int", "Nat → Prop", "α", "Fin 3", "Weekday")
 ATOMS = ("a", "b", "c", "d", "↑a", "f 2", "f (a + 1)", "xs.length", "a.gcd b", "Nat.lcm a 12", "0", "1", "7", "2003")
@@ -33,6 +34,6 @@ hypotheses = st.one_of(
 @settings(max_examples=300, deadline=None)
 @given(st.lists(hypotheses, max_size=6), propositions)
 def test_moves_are_proposed_for_whatever_is_printed(given_facts, target):
-    read = goal.read("\n".join([*given_facts, f"⊢ {target}"]))
-    found = moves.propose(read)
+    read = goal.read_goal("\n".join([*given_facts, f"⊢ {target}"]))
+    found = moves.propose_moves(read)
     assert all(move.tactic and move.budget > 0 and move.cost >= 0 for move in found)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pipeline.tactics import numbers, syntax, terms
-from pipeline.tactics.terms import Leaf, Number, Operation
+from pipeline.tactics.text import numbers, syntax, terms
+from pipeline.tactics.text.terms import Leaf, Number, Operation
 
 LEAVES = ("x", "y", "f 2")
 small = st.integers(min_value=0, max_value=6)
@@ -28,7 +28,7 @@ assignments = st.fixed_dictionaries(dict.fromkeys(LEAVES, small))
 
 @given(combined("+-*/%"))
 def test_a_term_that_is_written_reads_as_itself(term):
-    assert terms.read_term(terms.shown(term)) == term
+    assert terms.read_term(terms.term_text(term)) == term
 
 
 @given(combined("+-*"), assignments)
@@ -37,24 +37,24 @@ def test_polynomials_have_the_value_of_their_terms(term, known):
     total = sum(
         factor * math.prod(known[name] ** times for name, times in monomial) for monomial, factor in form.items()
     )
-    assume(abs(total) < terms.LARGEST)
-    assert total == numbers.value(term, known, naturals=False)
+    assume(abs(total) < terms.LARGEST_VALUE)
+    assert total == numbers.evaluate(term, known, naturals=False)
 
 
 @pytest.mark.parametrize(
     ("text", "value"), [("2 - 5 + 1", 1), ("7 / 0", 0), ("7 % 0", 7), ("2 ^ 3 ^ 2", 512), ("10 - 2 - 3", 5)]
 )
 def test_naturals_are_computed_as_lean_does(text, value):
-    assert numbers.closed(terms.read_term(text)) == value
+    assert numbers.constant_value(terms.read_term(text)) == value
 
 
 def test_division_of_integers_leaves_no_negative_rest():
-    assert numbers.value(terms.read_term("(-7) % 2"), {}, naturals=False) == 1
-    assert numbers.value(terms.read_term("(-7) / 2"), {}, naturals=False) == -4
+    assert numbers.evaluate(terms.read_term("(-7) % 2"), {}, naturals=False) == 1
+    assert numbers.evaluate(terms.read_term("(-7) / 2"), {}, naturals=False) == -4
 
 
 def test_a_natural_that_is_subtracted_is_not_looked_into():
-    assert numbers.names(numbers.polynomial(terms.read_term("x - y"))) == ["x - y"]
+    assert numbers.leaf_names(numbers.polynomial(terms.read_term("x - y"))) == ["x - y"]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_the_weakest_connective_is_found(text, sign):
 
 
 def test_what_a_quantifier_reaches_is_not_cut():
-    assert syntax.parts("p ∧ ∃ x, q x ∧ r", "∧") == ["p", "∃ x, q x ∧ r"]
+    assert syntax.split_at("p ∧ ∃ x, q x ∧ r", "∧") == ["p", "∃ x, q x ∧ r"]
 
 
 def test_bound_variables_come_without_their_types():

@@ -7,21 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.edge import load
-from pipeline.proof.throttle import Throttle, smoothed, throttle
+from pipeline.machine import load
+from pipeline.proof.schedule.policy import Throttle, smooth_load, throttle_sleep
 
 
 def test_the_documented_formulas() -> None:
-    assert smoothed(0.2, 1.2) == pytest.approx(0.1 * 1.2 + 0.9 * 0.2)
-    assert throttle(0.6, 0.5) == pytest.approx(4 * (0.6 - 0.5))
-    assert throttle(2.0, 0.5) == 1.0
-    assert throttle(0.5, 0.5) == 0.0
+    assert smooth_load(0.2, 1.2) == pytest.approx(0.1 * 1.2 + 0.9 * 0.2)
+    assert throttle_sleep(0.6, 0.5) == pytest.approx(4 * (0.6 - 0.5))
+    assert throttle_sleep(2.0, 0.5) == 1.0
+    assert throttle_sleep(0.5, 0.5) == 0.0
 
 
 @given(st.floats(0, 100), st.floats(0, 4))
 def test_one_sleeps_only_above_the_target_and_never_longer_than_a_second(ema: float, target: float) -> None:
-    assert 0 <= throttle(ema, target) <= 1
-    assert (throttle(ema, target) > 0) == (ema > target)
+    assert 0 <= throttle_sleep(ema, target) <= 1
+    assert (throttle_sleep(ema, target) > 0) == (ema > target)
 
 
 def test_a_spike_is_smoothed_away() -> None:
@@ -48,7 +48,7 @@ def test_the_narrowest_quota_around_us_holds(tmp_path: Path) -> None:
         "sys/fs/cgroup/cpu.max": "300000 100000\n",
     }
     root = machine(tmp_path, "0::/a/b\n", **files)
-    assert sorted(load.quotas(root)) == [1.5, 3.0]
+    assert sorted(load.cpu_quotas(root)) == [1.5, 3.0]
     assert load.usable_cpus(root) == min(1.5, *affinity())
 
 
@@ -80,5 +80,5 @@ def affinity() -> set[float]:
 
 
 def test_load_is_per_usable_cpu() -> None:
-    before, now, after = os.getloadavg()[0], load.read(), os.getloadavg()[0]
+    before, now, after = os.getloadavg()[0], load.load_per_cpu(), os.getloadavg()[0]
     assert min(before, after) - 0.01 <= now * load.usable_cpus() <= max(before, after) + 0.01

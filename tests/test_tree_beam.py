@@ -9,15 +9,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.tree.beam import RANK, SAME_CODE, Progress, Promotion, promote, rank, stop_reason
-from pipeline.tree.gate import CHECKS, COMPLETED, FAILED, SKIPPED, Evaluation, comparable, gate
-from pipeline.tree.results import complete, expected
-from pipeline.tree.scoring import Comparison, Metric, Rules, Score, score
-from pipeline.tree.sheet import read
-from pipeline.tree.slots import Place, Slot, slots_of
+from pipeline.tree.rules.beam import (
+    COMPLETED,
+    FAILED,
+    GATE_CHECKS,
+    RANK,
+    SAME_CODE,
+    SKIPPED,
+    DepthProgress,
+    Evaluation,
+    Promotion,
+    gate,
+    is_comparable,
+    promote,
+    rank_key,
+    stop_reason,
+)
+from pipeline.tree.rules.positions import EvalSlot, NodePlace, slots_of
+from pipeline.tree.rules.results import check_rows, expected_rows, read_sheet
+from pipeline.tree.rules.scoring import Comparison, Metric, Score, ScoringRules, score_by_means
 
 SLOTS = slots_of(1, 2, 3)
-RULES = Rules("sharpe", (Metric("sharpe"), Metric("returns"), Metric("drawdown", guard=True)))
+RULES = ScoringRules("sharpe", (Metric("sharpe"), Metric("returns"), Metric("drawdown", guard=True)))
 
 
 def compared(
@@ -27,7 +40,7 @@ def compared(
     return Comparison(total, grade, explore, (reason,), delta, 1, 0, 3, ())
 
 
-def good(slot: Slot = SLOTS[0], root: float | None = 0.05, delta: float = 0.1) -> Evaluation:
+def good(slot: EvalSlot = SLOTS[0], root: float | None = 0.05, delta: float = 0.1) -> Evaluation:
     """All that the gate asks for."""
     found = Score(compared(), compared(root, delta))
     return Evaluation(slot, COMPLETED, "", f"c-{slot}", "", True, "sha", "sha", (), 3, 3, found)
@@ -96,16 +109,16 @@ def test_each_check_of_the_gate_says_what_is_wrong(faulty: Evaluation, check: st
 
 @pytest.mark.parametrize(("faulty", "check"), [fault[:2] for fault in FAULTS])
 def test_luck_chooses_among_all_that_lack_nothing_but_a_score(faulty: Evaluation, check: str) -> None:
-    assert comparable(faulty) == (check in ("primary", "recommended"))
-    assert comparable(GOOD)
+    assert is_comparable(faulty) == (check in ("primary", "recommended"))
+    assert is_comparable(GOOD)
 
 
 def test_the_checks_are_made_in_order_and_each_has_a_fault_here() -> None:
-    assert [*dict.fromkeys(check for _, check, _ in FAULTS)] == [name for name, _ in CHECKS]
+    assert [*dict.fromkeys(check for _, check, _ in FAULTS)] == [name for name, _ in GATE_CHECKS]
     wrong = Evaluation(SLOTS[0], FAILED, "boom", defects=("a",), rows_expected=3)
     fixes: list[dict[str, Any]] = [{"status": COMPLETED}, {"commit": "c"}, {"approved": True}, {"results": "sha"}]
     fixes += [{"baseline": "sha"}, {"defects": ()}, {"rows_used": 3}, {"score": Score(compared(), compared())}]
-    for fix, (name, _) in zip(fixes, CHECKS, strict=False):
+    for fix, (name, _) in zip(fixes, GATE_CHECKS, strict=False):
         assert (gate(wrong) or ("",))[0] == name
         wrong = wrong._replace(**fix)
     assert gate(wrong) is None
@@ -131,9 +144,9 @@ def test_the_best_against_the_root_comes_first_whatever_it_is_against_its_parent
 
 
 def test_ranks_fall_back_from_the_root_score_to_the_primary_delta_to_nothing() -> None:
-    assert rank(good(root=0.2, delta=0.1)) == (0.2, 0.1)
-    assert rank(good(root=None, delta=0.1)) == rank(good(root=nan, delta=0.1)) == (0.1, 0.1)
-    assert rank(good(root=None, delta=nan)) == rank(GOOD._replace(score=None)) == (-inf, -inf)
+    assert rank_key(good(root=0.2, delta=0.1)) == (0.2, 0.1)
+    assert rank_key(good(root=None, delta=0.1)) == rank_key(good(root=nan, delta=0.1)) == (0.1, 0.1)
+    assert rank_key(good(root=None, delta=nan)) == rank_key(GOOD._replace(score=None)) == (-inf, -inf)
     order = [good(SLOTS[3], None, nan), good(SLOTS[2], None, 0.04), good(SLOTS[1], 0.05)]
     assert sources(promoted(depth(*order), 3)) == [str(SLOTS[1]), str(SLOTS[2]), str(SLOTS[3])]
 
@@ -150,9 +163,9 @@ def test_float_noise_does_not_break_a_tie() -> None:
 
 def test_a_place_that_stays_empty_says_why() -> None:
     found = promoted(depth(good(SLOTS[2])))
-    assert found.slots[0].place == Place(2, 0)
+    assert found.slots[0].place == NodePlace(2, 0)
     assert found.slots[0].commit == f"c-{SLOTS[2]}"
-    assert found.slots[1] == (Place(2, 1), None, "", "1 of 6 evaluations passed the gate with code of their own")
+    assert found.slots[1] == (NodePlace(2, 1), None, "", "1 of 6 evaluations passed the gate with code of their own")
     assert not found.empty
 
 
@@ -190,14 +203,14 @@ def test_a_depth_is_never_promoted_in_part(part: Callable[[list[Evaluation]], li
 def test_depth_0_is_promoted_like_any_other() -> None:
     slots = slots_of(0, 2, 2)
     found = promote([good(slots[1]), Evaluation(slots[0], FAILED, "boom")], 2, slots)
-    assert [slot.source for slot in found.slots] == [Slot(0, 0, 1), None]
+    assert [slot.source for slot in found.slots] == [EvalSlot(0, 0, 1), None]
     with pytest.raises(ValueError, match="not one evaluation for each slot"):
         promote([good(slots[1])], 2, slots)
 
 
 def test_depths_are_not_mixed() -> None:
     with pytest.raises(ValueError, match="one depth at a time"):
-        promote([good(Slot(0, 0, 0)), good(Slot(1, 0, 0))], 1, [Slot(0, 0, 0), Slot(1, 0, 0)])
+        promote([good(EvalSlot(0, 0, 0)), good(EvalSlot(1, 0, 0))], 1, [EvalSlot(0, 0, 0), EvalSlot(1, 0, 0)])
 
 
 SCORES = st.sampled_from([None, nan, -0.1, 0.0, 0.05, 0.05 + 1e-16, 0.3])
@@ -206,7 +219,7 @@ GRADES = st.sampled_from(["strong", "promising", "mixed", "weak"])
 
 
 @st.composite
-def evaluations(draw: st.DrawFn, slot: Slot) -> Evaluation:
+def evaluations(draw: st.DrawFn, slot: EvalSlot) -> Evaluation:
     """Most pass the gate, many tie."""
     faulty = draw(st.none() | st.sampled_from([e for e, _, _ in FAULTS]))
     e = (faulty or good())._replace(slot=slot, commit=draw(st.sampled_from([f"c-{slot}", "same"])))
@@ -251,10 +264,10 @@ def test_who_passed_the_gate_is_promoted_or_beaten_and_nobody_else_is_promoted(
 @given(DEPTHS, st.integers(1, 4))
 def test_the_beam_is_in_order_of_rank_and_ties_go_to_the_earlier_slot(all_: tuple[Evaluation, ...], width: int) -> None:
     by_slot = {e.slot: e for e in all_}
-    keys = [([-x for x in rank(by_slot[s.source])], s.source) for s in promoted(all_, width).slots if s.source]
+    keys = [([-x for x in rank_key(by_slot[s.source])], s.source) for s in promoted(all_, width).slots if s.source]
     assert keys == sorted(keys)
     beaten = [by_slot[d.slot] for d in promoted(all_, width).decisions if d.failed == RANK]
-    assert all(([-x for x in rank(e)], e.slot) > keys[-1] for e in beaten)
+    assert all(([-x for x in rank_key(e)], e.slot) > keys[-1] for e in beaten)
 
 
 @given(DEPTHS, st.integers(1, 4))
@@ -283,13 +296,13 @@ def test_whoever_is_promoted_has_approved_code_and_a_primary_metric_no_worse(
 ROOT_CSV = "config_id,status,sharpe,returns,drawdown\n0,ok,1,1,-1\n1,ok,0.5,2,-1\n2,ok,-3,1,-2\n"
 
 
-def evaluated(slot: Slot, candidate: str, limit: int | None, grid: int | None, root: str = ROOT_CSV) -> Evaluation:
+def evaluated(slot: EvalSlot, candidate: str, limit: int | None, grid: int | None, root: str = ROOT_CSV) -> Evaluation:
     names = [metric.name for metric in RULES.metrics]
-    base = read(root, names)
-    wanted = expected(limit, grid, base)
-    before, after = complete(base, wanted), complete(read(candidate, names), wanted)
+    base = read_sheet(root, names)
+    wanted = expected_rows(limit, grid, base)
+    before, after = check_rows(base, wanted), check_rows(read_sheet(candidate, names), wanted)
     defects = tuple(map(str, (*after.defects, *before.defects)))
-    found = None if defects else score(RULES, after, before, before)
+    found = None if defects else score_by_means(RULES, after, before, before)
     return good(slot)._replace(defects=defects, rows_used=after.rows_used, rows_expected=len(wanted.ids), score=found)
 
 
@@ -369,28 +382,28 @@ def test_what_was_paid_for_is_ranked_though_the_budget_cut_the_depth() -> None:
     cut[2] = cut[2]._replace(why="not enough of the budget is left: evals (limit 2)")
     found = promoted(cut)
     assert sources(found) == [str(SLOTS[1]), str(SLOTS[0])]
-    assert stop_reason(Progress(1, 5, found.empty, cut=("evals",))) == "max_total_idea_evals_reached"
+    assert stop_reason(DepthProgress(1, 5, found.empty, cut=("evals",))) == "max_total_idea_evals_reached"
 
 
 STOPS = [
-    (Progress(0, 3, False), ""),
-    (Progress(1, 3, False), ""),
-    (Progress(2, 3, False), "max_depth_reached"),
-    (Progress(0, 3, True), "empty_frontier"),
-    (Progress(0, 3, True, stop_on_empty=False), ""),
-    (Progress(0, 3, False, failed=True), ""),
-    (Progress(0, 3, False, strict=True), ""),
-    (Progress(2, 3, True, failed=True, strict=True, cut=("evals",)), "strict_depth_failure"),
-    (Progress(2, 3, True, cut=("evals",), short=("evals",)), "max_depth_reached"),
-    (Progress(0, 3, True, cut=("evals",), short=("evals",)), "max_total_idea_evals_reached"),
-    (Progress(0, 3, True, short=("evals",)), "empty_frontier"),
-    (Progress(0, 3, False, short=("evals",)), "max_total_idea_evals_reached"),
-    (Progress(0, 3, False, short=("usd",)), "budget_usd_reached"),
-    (Progress(0, 3, False, short=("seconds", "tokens")), "budget_tokens_reached"),
-    (Progress(0, 3, False, cut=("seconds",), short=("evals",)), "budget_seconds_reached"),
+    (DepthProgress(0, 3, False), ""),
+    (DepthProgress(1, 3, False), ""),
+    (DepthProgress(2, 3, False), "max_depth_reached"),
+    (DepthProgress(0, 3, True), "empty_frontier"),
+    (DepthProgress(0, 3, True, stop_on_empty=False), ""),
+    (DepthProgress(0, 3, False, failed=True), ""),
+    (DepthProgress(0, 3, False, strict=True), ""),
+    (DepthProgress(2, 3, True, failed=True, strict=True, cut=("evals",)), "strict_depth_failure"),
+    (DepthProgress(2, 3, True, cut=("evals",), short=("evals",)), "max_depth_reached"),
+    (DepthProgress(0, 3, True, cut=("evals",), short=("evals",)), "max_total_idea_evals_reached"),
+    (DepthProgress(0, 3, True, short=("evals",)), "empty_frontier"),
+    (DepthProgress(0, 3, False, short=("evals",)), "max_total_idea_evals_reached"),
+    (DepthProgress(0, 3, False, short=("usd",)), "budget_usd_reached"),
+    (DepthProgress(0, 3, False, short=("seconds", "tokens")), "budget_tokens_reached"),
+    (DepthProgress(0, 3, False, cut=("seconds",), short=("evals",)), "budget_seconds_reached"),
 ]
 
 
 @pytest.mark.parametrize(("progress", "reason"), STOPS)
-def test_a_search_stops_for_one_reason(progress: Progress, reason: str) -> None:
+def test_a_search_stops_for_one_reason(progress: DepthProgress, reason: str) -> None:
     assert stop_reason(progress) == reason

@@ -7,18 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.tree.pairs import by_block, other_seeds
-from pipeline.tree.results import Checked, complete, expected, in_order
-from pipeline.tree.sheet import read
+from pipeline.tree.rules.results import CheckedRows, blocks_in_order, check_rows, expected_rows, read_sheet
+from pipeline.tree.rules.scoring import block_means, seed_defects
 
 HEADER = "config_id,fold,status,seed,error,gain"
 CONFIGS, FOLDS = range(3), ("a", "b")
 GOOD = [f"{config},{fold},ok,7,,{config + n}" for config, (n, fold) in product(CONFIGS, enumerate(FOLDS))]
 
 
-def checked(rows: Sequence[str], blocks: Sequence[str] | None = FOLDS) -> Checked:
-    sheet = read("\n".join([HEADER, *rows]) + "\n", ["gain"], "fold")
-    return complete(sheet, expected(None, 3, sheet, blocks))
+def checked(rows: Sequence[str], blocks: Sequence[str] | None = FOLDS) -> CheckedRows:
+    sheet = read_sheet("\n".join([HEADER, *rows]) + "\n", ["gain"], "fold")
+    return check_rows(sheet, expected_rows(None, 3, sheet, blocks))
 
 
 def told(rows: Sequence[str], blocks: Sequence[str] | None = FOLDS) -> list[str]:
@@ -57,17 +56,17 @@ def test_what_keeps_rows_from_being_complete_is_told_once_with_its_block(name: s
 
 def test_without_names_the_blocks_of_the_baseline_are_the_rule_in_the_order_of_numbers_or_letters() -> None:
     assert not told(GOOD, None)
-    assert in_order({"10", "9", "-1.5"}) == ["-1.5", "9", "10"]
-    assert in_order({"2001-12", "2001-02", "x"}) == ["2001-02", "2001-12", "x"]
+    assert blocks_in_order({"10", "9", "-1.5"}) == ["-1.5", "9", "10"]
+    assert blocks_in_order({"2001-12", "2001-02", "x"}) == ["2001-02", "2001-12", "x"]
 
 
 def test_configs_are_reduced_first_so_that_only_blocks_are_repetitions() -> None:
-    assert by_block(checked(GOOD).rows, FOLDS, "gain") == [1.0, 2.0]
+    assert block_means(checked(GOOD).rows, FOLDS, "gain") == [1.0, 2.0]
 
 
 def test_a_candidate_with_other_seeds_is_not_measured_on_the_same() -> None:
     other = [row.replace(",7,", ",8,") if row.startswith("1,b") else row for row in GOOD]
-    assert [*map(str, other_seeds(checked(other), checked(GOOD)))] == [
+    assert [*map(str, seed_defects(checked(other), checked(GOOD)))] == [
         "config 1, block b, seed: '8' instead of the parent's '7'"
     ]
-    assert not [*other_seeds(checked(GOOD), checked(GOOD))]
+    assert not [*seed_defects(checked(GOOD), checked(GOOD))]

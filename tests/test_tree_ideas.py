@@ -7,52 +7,52 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.tree.budget import Ceiling, Ledger, Limits, Spent, committed
-from pipeline.tree.ideas import (
-    BUDGET,
+from pipeline.tree.rules.assignment import (
+    DEDUPE_SCOPES,
     DUPLICATE,
+    NO_BUDGET,
     NO_IDEA,
     NO_NODE,
-    SCOPES,
     Assignment,
-    Ground,
+    FrontierPlace,
     Idea,
-    Tried,
-    assign,
-    identity,
-    normal,
-    parse,
+    PastIdea,
+    assign_ideas,
+    idea_identity,
+    normal_text,
+    parse_idea,
 )
-from pipeline.tree.slots import ROOT, Place, Slot, parse_slot, slots_of
+from pipeline.tree.rules.budget import BudgetLedger, BudgetLimits, Ceiling, Spending, committed_spending
+from pipeline.tree.rules.positions import ROOT, EvalSlot, NodePlace, parse_slot, slots_of
 
 TEXT = "IDEA: Skip a month\nRATIONALE: reversal\nREQUIRED_CHANGES:\n- shift\n  by one\n"
 
 
 def test_texts_that_differ_only_in_blanks_bullets_and_capitals_are_the_same_idea() -> None:
     assert (
-        normal("  Add a Signal\r\n\r\n* first\n•  second\r\t+ third\n-x\n")
+        normal_text("  Add a Signal\r\n\r\n* first\n•  second\r\t+ third\n-x\n")
         == "add a signal\n- first\n- second\n- third\n-x"
     )
-    assert identity("A\n* b") == identity("\n a \r\n\n-  B\n\n") == sha256(b"a\n- b").hexdigest()
-    assert identity("*a") != identity("- a")
-    assert identity("a b") != identity("a\nb")
+    assert idea_identity("A\n* b") == idea_identity("\n a \r\n\n-  B\n\n") == sha256(b"a\n- b").hexdigest()
+    assert idea_identity("*a") != idea_identity("- a")
+    assert idea_identity("a b") != idea_identity("a\nb")
 
 
 @given(st.text(alphabet="aA -*•\n\r\t\ud800", max_size=12))
 def test_the_normal_form_is_its_own_normal_form_but_for_bullets_of_bullets(text: str) -> None:
-    lines = normal(text).split("\n")
+    lines = normal_text(text).split("\n")
     assert not [line for line in lines if line != line.strip()]
-    assert normal(text) == normal(f"\r\n{text}\n \n") == normal(text.upper())
-    assert len(identity(text)) == 64
+    assert normal_text(text) == normal_text(f"\r\n{text}\n \n") == normal_text(text.upper())
+    assert len(idea_identity(text)) == 64
 
 
 def test_an_idea_has_its_three_sections() -> None:
-    assert parse(TEXT) == (Idea("Skip a month", "reversal", "- shift\n  by one"), ())
+    assert parse_idea(TEXT) == (Idea("Skip a month", "reversal", "- shift\n  by one"), ())
 
 
 def test_an_introduction_and_the_marks_that_models_add_are_no_defect() -> None:
     text = "Here it is.\n\n**IDEA:** **Skip** it\n## RATIONALE: why\n**REQUIRED CHANGES**: all\n"
-    assert parse(text).idea == Idea("**Skip** it", "why", "all")
+    assert parse_idea(text).idea == Idea("**Skip** it", "why", "all")
 
 
 DEFECTS = [
@@ -69,34 +69,34 @@ DEFECTS = [
 
 @pytest.mark.parametrize(("text", "what"), DEFECTS)
 def test_what_is_no_idea_says_which_section_is_wrong(text: str, what: str) -> None:
-    found = parse(text)
+    found = parse_idea(text)
     assert found.idea is None
     assert any(defect.startswith(what) for defect in found.defects)
 
 
 @given(st.lists(st.sampled_from(["IDEA:", "IDEA: x", "RATIONALE: y", "REQUIRED_CHANGES: z", "w", ""]), max_size=6))
 def test_a_text_is_an_idea_or_has_defects(lines: list[str]) -> None:
-    found = parse("\n".join(lines))
+    found = parse_idea("\n".join(lines))
     assert (found.idea is None) == bool(found.defects)
     assert found.idea is None or all(found.idea)
 
 
-A, B = Place(1, 0), Place(1, 1)
-FRONTIER = (Ground(A, "aaa", (ROOT,)), Ground(B, "bbb", (ROOT,)))
+A, B = NodePlace(1, 0), NodePlace(1, 1)
+FRONTIER = (FrontierPlace(A, "aaa", (ROOT,)), FrontierPlace(B, "bbb", (ROOT,)))
 # The root tried p; d0.n1 is on no branch of the frontier and tried q.
-TRIED = (Tried(Slot(0, 0, 0), identity("p")), Tried(Slot(0, 1, 0), identity("q")))
+TRIED = (PastIdea(EvalSlot(0, 0, 0), idea_identity("p")), PastIdea(EvalSlot(0, 1, 0), idea_identity("q")))
 
 
 def assigned(
     scope: str = "node_plus_ancestors",
     a: Sequence[str] = (),
     b: Sequence[str] = (),
-    ledger: Ledger | None = None,
-    frontier: Sequence[Ground] = FRONTIER,
-    tried: Sequence[Tried] = TRIED,
+    ledger: BudgetLedger | None = None,
+    frontier: Sequence[FrontierPlace] = FRONTIER,
+    tried: Sequence[PastIdea] = TRIED,
 ) -> Assignment:
-    return assign(
-        frontier, {A: a, B: b}, ledger or Ledger(), scope, ideas_per_node=3, ceiling=Ceiling(usd=0.5), tried=tried
+    return assign_ideas(
+        frontier, {A: a, B: b}, ledger or BudgetLedger(), scope, ideas_per_node=3, ceiling=Ceiling(usd=0.5), tried=tried
     )
 
 
@@ -121,23 +121,23 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("scope", DEDUPE_SCOPES)
 def test_a_duplicate_leaves_its_slot_empty_and_names_the_first(scope: str) -> None:
     assert outcome(assigned(scope, ["p", "x", "X"], ["q", "x", "y"])) == EXPECTED[scope]
 
 
 def test_a_duplicate_of_a_duplicate_names_the_one_that_is_tried() -> None:
     found = assigned(a=["x", "x", "x"])
-    assert [task.duplicate_of for task in found.tasks[:3]] == [None, Slot(1, 0, 0), Slot(1, 0, 0)]
+    assert [task.duplicate_of for task in found.tasks[:3]] == [None, EvalSlot(1, 0, 0), EvalSlot(1, 0, 0)]
 
 
 def test_the_first_of_those_tried_before_is_named_in_whatever_order_they_come() -> None:
-    again = (Tried(Slot(0, 0, 2), identity("p")), *TRIED)
-    assert assigned(a=["p"], tried=again).tasks[0].duplicate_of == Slot(0, 0, 0)
+    again = (PastIdea(EvalSlot(0, 0, 2), idea_identity("p")), *TRIED)
+    assert assigned(a=["p"], tried=again).tasks[0].duplicate_of == EvalSlot(0, 0, 0)
 
 
 def test_a_slot_without_a_node_or_an_idea_says_so() -> None:
-    closed = (FRONTIER[0], Ground(B, "", closed="1 of 3 evaluations passed the gate"))
+    closed = (FRONTIER[0], FrontierPlace(B, "", closed="1 of 3 evaluations passed the gate"))
     found = assigned(a=["x", " \n"], b=["y"], frontier=closed)
     assert outcome(found) == ["x", NO_IDEA, NO_IDEA, NO_NODE, NO_NODE, NO_NODE]
     assert found.tasks[1].why == "d1.n0 has no idea number 1"
@@ -153,28 +153,30 @@ def test_a_node_that_is_closed_is_not_expanded_though_it_has_a_commit() -> None:
 
 
 def test_a_place_to_which_nothing_was_promoted_says_so() -> None:
-    found = assigned(b=["x"], frontier=(FRONTIER[0], Ground(B, "")))
-    assert found.tasks[3][:5] == (Slot(1, 1, 0), "", "", NO_NODE, "d1.n1: nothing was promoted to it")
+    found = assigned(b=["x"], frontier=(FRONTIER[0], FrontierPlace(B, "")))
+    assert found.tasks[3][:5] == (EvalSlot(1, 1, 0), "", "", NO_NODE, "d1.n1: nothing was promoted to it")
 
 
 def test_the_budget_goes_to_the_earlier_slots_and_duplicates_take_none_of_it() -> None:
-    found = assigned(a=["x", "x", "y"], b=["z", "w"], ledger=Ledger(Limits(evals=3)))
-    assert outcome(found) == ["x", "duplicate of d1.n0.i0", "y", "z", BUDGET, NO_IDEA]
+    found = assigned(a=["x", "x", "y"], b=["z", "w"], ledger=BudgetLedger(BudgetLimits(evals=3)))
+    assert outcome(found) == ["x", "duplicate of d1.n0.i0", "y", "z", NO_BUDGET, NO_IDEA]
     assert found.tasks[4].why == "not enough of the budget is left: evals (limit 3)"
     assert found.cut == ("evals",)
     assert [*found.ledger.reserved] == ["d1.n0.i0", "d1.n0.i2", "d1.n1.i0"]
 
 
 def test_what_earlier_depths_have_spent_is_not_there_any_more() -> None:
-    before = Ledger(Limits(evals=9, usd=2), spent={"d0.n0.i0": Spent(1, 1.2), "d0.n0.i1": Spent(1, 0.1)})
+    before = BudgetLedger(
+        BudgetLimits(evals=9, usd=2), spent={"d0.n0.i0": Spending(1, 1.2), "d0.n0.i1": Spending(1, 0.1)}
+    )
     found = assigned(a=["x", "y"], ledger=before)
-    assert outcome(found)[:2] == ["x", BUDGET]
+    assert outcome(found)[:2] == ["x", NO_BUDGET]
     assert found.cut == ("usd",)
 
 
 def test_an_idea_that_was_not_tried_for_want_of_budget_is_no_duplicate_below() -> None:
-    found = assigned(a=["x", "y"], ledger=Ledger(Limits(evals=1)))
-    assert found.tried == (Tried(Slot(1, 0, 0), identity("x")),)
+    found = assigned(a=["x", "y"], ledger=BudgetLedger(BudgetLimits(evals=1)))
+    assert found.tried == (PastIdea(EvalSlot(1, 0, 0), idea_identity("x")),)
 
 
 def test_more_ideas_than_slots_are_a_mistake_of_the_caller_and_none_is_dropped_in_silence() -> None:
@@ -184,35 +186,35 @@ def test_more_ideas_than_slots_are_a_mistake_of_the_caller_and_none_is_dropped_i
 
 TEXTS = st.lists(st.sampled_from(["p", "q", "x", "X ", "* x", "- x", "y", "", " \n"]), max_size=3)
 GROUNDS = st.permutations(FRONTIER).flatmap(lambda f: st.sampled_from([f, [f[0], f[1]._replace(commit="")]]))
-SCOPE = st.sampled_from([*SCOPES])
-LIMITS = st.builds(Limits, st.none() | st.integers(0, 4), st.sampled_from([None, 0.0, 0.4, 0.5, 1.5]))
+SCOPE = st.sampled_from([*DEDUPE_SCOPES])
+LIMITS = st.builds(BudgetLimits, st.none() | st.integers(0, 4), st.sampled_from([None, 0.0, 0.4, 0.5, 1.5]))
 
 
 @given(GROUNDS, SCOPE, TEXTS, TEXTS, LIMITS)
 def test_every_slot_of_a_depth_is_assigned_in_order_to_an_idea_or_to_a_reason(
-    frontier: list[Ground], scope: str, a: list[str], b: list[str], limits: Limits
+    frontier: list[FrontierPlace], scope: str, a: list[str], b: list[str], limits: BudgetLimits
 ) -> None:
-    found = assigned(scope, a, b, Ledger(limits), frontier)
+    found = assigned(scope, a, b, BudgetLedger(limits), frontier)
     assert tuple(task.slot for task in found.tasks) == slots_of(1, 2, 3)
     for task in found.tasks:
         assert bool(task.idea) != bool(task.empty)
         assert bool(task.empty) == bool(task.why)
         assert (task.empty == DUPLICATE) == (task.duplicate_of is not None)
-        assert (task.empty == BUDGET) == bool(task.lacking)
+        assert (task.empty == NO_BUDGET) == bool(task.lacking)
     assert {parse_slot(name) for name in found.ledger.reserved} == {task.slot for task in found.tasks if task.idea}
-    assert found == assigned(scope, a, b, Ledger(limits), sorted(frontier))
+    assert found == assigned(scope, a, b, BudgetLedger(limits), sorted(frontier))
 
 
 @given(SCOPE, TEXTS, TEXTS, LIMITS)
-def test_no_idea_is_tried_twice_within_its_scope(scope: str, a: list[str], b: list[str], limits: Limits) -> None:
-    found = assigned(scope, a, b, Ledger(limits))
+def test_no_idea_is_tried_twice_within_its_scope(scope: str, a: list[str], b: list[str], limits: BudgetLimits) -> None:
+    found = assigned(scope, a, b, BudgetLedger(limits))
     names = [(task.identity, task.slot.place) for task in found.tasks if task.idea]
     if scope == "node_plus_ancestors":
         assert len({*names}) == len(names)
-        assert identity("p") not in {name for name, _ in names}
+        assert idea_identity("p") not in {name for name, _ in names}
     if scope == "global":
         assert len({name for name, _ in names}) == len(names)
-        assert not {identity("p"), identity("q")} & {name for name, _ in names}
+        assert not {idea_identity("p"), idea_identity("q")} & {name for name, _ in names}
     for task in found.tasks:
         if task.duplicate_of:
             assert task.duplicate_of < task.slot
@@ -222,7 +224,9 @@ def test_no_idea_is_tried_twice_within_its_scope(scope: str, a: list[str], b: li
 
 
 @given(SCOPE, TEXTS, TEXTS, LIMITS)
-def test_assigning_never_reserves_more_than_there_is(scope: str, a: list[str], b: list[str], limits: Limits) -> None:
-    used = committed(assigned(scope, a, b, Ledger(limits)).ledger)
+def test_assigning_never_reserves_more_than_there_is(
+    scope: str, a: list[str], b: list[str], limits: BudgetLimits
+) -> None:
+    used = committed_spending(assigned(scope, a, b, BudgetLedger(limits)).ledger)
     assert limits.evals is None or used.evals <= limits.evals
     assert limits.usd is None or used.usd <= limits.usd

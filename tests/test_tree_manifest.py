@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tree_runs import IDEAS, config_of, manifest_of, searched, small_search
 
-from pipeline.tree.by_config import by_config, column
-from pipeline.tree.manifest import folded
-from pipeline.tree.manifest_evaluations import title
+from pipeline.tree.report.manifest import fold_manifest, idea_title
+from pipeline.tree.rules.scoring import column_by_config, compare_configs
 
 PAGE = (ROOT / "docs/manifest.md").read_text()
 # Names that users of such searches look for.
@@ -147,7 +146,7 @@ def test_records_that_must_not_be_believed_count_as_missing(search: Project) -> 
     path = "runs/x/eval/d0.n0.i0/summary.json"
     config = config_of(search)
     with chdir(search.root):
-        found = folded("x", config, without=frozenset([path]))["evaluations"]
+        found = fold_manifest("x", config, without=frozenset([path]))["evaluations"]
     assert found["d0.n0.i0"]["status"] == "pending"
     assert found["d0.n0.i1"]["status"] == "completed"
 
@@ -167,7 +166,7 @@ def test_a_line_of_events_that_a_kill_cut_off_was_never_written(search: Project)
     ],
 )
 def test_the_title_of_an_idea_is_its_first_line(text: str, line: str) -> None:
-    assert title(text) == line
+    assert idea_title(text) == line
 
 
 VALUES = st.sampled_from([-2.0, -1.0, 0.0, 1.0, 1.0 + 1e-15, 2.0])
@@ -178,7 +177,7 @@ def test_configs_are_counted_one_way_each_and_beyond_means_all_of_them(
     pairs: list[tuple[float, float]], better: str
 ) -> None:
     old, new = ({n: pair[side] for n, pair in enumerate(pairs)} for side in (0, 1))
-    found, back = by_config(better, old, new), by_config(better, new, old)
+    found, back = compare_configs(better, old, new), compare_configs(better, new, old)
     assert found.better + found.worse + found.same == len(pairs)
     assert (back.better, back.worse) == (found.worse, found.better)
     assert not found.beyond or (found.better == len(pairs) and not back.beyond)
@@ -186,7 +185,7 @@ def test_configs_are_counted_one_way_each_and_beyond_means_all_of_them(
 
 def test_a_column_is_read_for_the_configs_that_count() -> None:
     text = '\ufeffconfig_id , status,x\r\n0,ok,1.5\n\n1,"o\nk", 2\n7,error,\n'
-    assert column(text, "x", {0, 1}) == {0: 1.5, 1: 2.0}
+    assert column_by_config(text, "x", {0, 1}) == {0: 1.5, 1: 2.0}
 
 
 # Where a name is data: what stands for it in the page.

@@ -10,11 +10,21 @@ from hypothesis import strategies as st
 
 from pipeline.core.graph import Graph, Target
 from pipeline.core.recipe import recipe
-from pipeline.tree.budget import Ceiling, Limits
-from pipeline.tree.model import Canary, CheckCommand, Command, Keep, Loop, Protect, Shape, Sweep, TreeSpec
 from pipeline.tree.plan import plan
-from pipeline.tree.scoring import Metric, Rules
-from pipeline.tree.validate_files import targets as expected_targets
+from pipeline.tree.report.storage_checks import expected_targets
+from pipeline.tree.rules.budget import BudgetLimits, Ceiling
+from pipeline.tree.rules.scoring import Metric, ScoringRules
+from pipeline.tree.spec.model import (
+    Canary,
+    CheckCommand,
+    CheckoutCommand,
+    KeepKeys,
+    Loop,
+    ProtectKeys,
+    SearchShape,
+    Sweep,
+    TreeSpec,
+)
 
 PAID = ("implement", "test", "checks", "sweep", "row")
 BACKENDS = {
@@ -25,16 +35,16 @@ BACKENDS = {
 }
 
 
-def command(line: str, **reads: str) -> Command:
+def command(line: str, **reads: str) -> CheckoutCommand:
     ports = {name: (path,) for name, path in reads.items()}
-    return Command({"shell": line}, ports, {}, (), None, frozenset(re.findall(r"\{(\w+)\}", line)), 9)
+    return CheckoutCommand({"shell": line}, ports, {}, (), None, frozenset(re.findall(r"\{(\w+)\}", line)), 9)
 
 
 def role(backend: str) -> dict[str, Any]:
     return {"backend": backend} | ({"folder": "ideas"} if backend != "none" else {})
 
 
-def spec(shape: Shape, name: str = "x", configs: int = 0, **more: Any) -> TreeSpec:
+def spec(shape: SearchShape, name: str = "x", configs: int = 0, **more: Any) -> TreeSpec:
     """`configs`: as many rows; otherwise one command for all of them."""
     grid = tuple({"n": n} for n in range(configs)) or None
     sweep = Sweep(command("sweep {results} {n}", data="in.csv"), "per_config" if configs else "whole", grid, None)
@@ -48,13 +58,13 @@ def spec(shape: Shape, name: str = "x", configs: int = 0, **more: Any) -> TreeSp
         loop=Loop(roles, 0, False, ""),
         tests=None,
         sweep=sweep,
-        rules=Rules("gain", (Metric("gain"),)),
-        budget=Limits(),
+        rules=ScoringRules("gain", (Metric("gain"),)),
+        budget=BudgetLimits(),
         ceiling=Ceiling(),
         per_node=None,
         parallel=1,
         retries=0,
-        keep=Keep(),
+        keep=KeepKeys(),
         dry_run=False,
         store=None,
     )
@@ -99,7 +109,7 @@ validate: TREE_SUMMARY.md -> VALIDATION_REPORT.md
 
 
 def test_the_smallest_search_is_this_plan() -> None:
-    assert "\n".join(lines(spec(Shape(1, 1, 1), tests=command("run {tests}", tests="tests.py")))) + "\n" == GOLDEN
+    assert "\n".join(lines(spec(SearchShape(1, 1, 1), tests=command("run {tests}", tests="tests.py")))) + "\n" == GOLDEN
 
 
 def test_checks_stand_between_tests_and_sweep_of_the_root_too() -> None:
@@ -108,7 +118,7 @@ def test_checks_stand_between_tests_and_sweep_of_the_root_too() -> None:
         CheckCommand("ahead", command("decide {days}", days="in.csv"), Canary("days", "", 5, 1e-9, 0.5)),
     )
     planned = {
-        line.partition(":")[0]: line for line in lines(spec(Shape(1, 1, 1), tests=command("run"), checks=checks))
+        line.partition(":")[0]: line for line in lines(spec(SearchShape(1, 1, 1), tests=command("run"), checks=checks))
     }
     for where, folder in (("d0.n0", "nodes/d0.n0"), ("d0.n0.i0", "eval/d0.n0.i0")):
         assert planned[f"{where}.checks"] == (
@@ -122,7 +132,7 @@ def test_checks_stand_between_tests_and_sweep_of_the_root_too() -> None:
 
 # -- laws
 
-shapes = st.builds(Shape, st.integers(1, 4), st.integers(1, 3), st.integers(1, 4))
+shapes = st.builds(SearchShape, st.integers(1, 4), st.integers(1, 3), st.integers(1, 4))
 roles = st.fixed_dictionaries({name: st.sampled_from(names).map(role) for name, names in BACKENDS.items()})
 
 
@@ -137,7 +147,7 @@ def specs(draw: st.DrawFn) -> TreeSpec:
         loop=Loop(asked, draw(st.integers(0, 2)), draw(st.booleans()), ""),
         tests=draw(st.sampled_from([None, command("run")])),
         checks=draw(st.sampled_from([(), (CheckCommand("lint", command("lint"), None),)])),
-        protect=draw(st.sampled_from([Protect(), Protect(("sweep.py",))])),
+        protect=draw(st.sampled_from([ProtectKeys(), ProtectKeys(("sweep.py",))])),
         per_node=draw(st.sampled_from([None, 1])),
         dry_run=draw(st.booleans()),
     )
@@ -218,7 +228,7 @@ def test_a_plan_follows_from_its_spec_alone_and_the_name_of_the_run_changes_path
 
 @settings(deadline=None)
 @given(shapes, st.integers(1, 3))
-def test_a_larger_search_has_all_evaluations_of_a_smaller_one(shape: Shape, more: int) -> None:
+def test_a_larger_search_has_all_evaluations_of_a_smaller_one(shape: SearchShape, more: int) -> None:
     small = {*named([*plan(spec(shape))], *PAID)}
     for field in ("ideas_per_node", "beam_width", "max_depth"):
         larger = shape._replace(**{field: getattr(shape, field) + more})
@@ -237,7 +247,7 @@ def test_what_an_evaluation_is_made_of_has_a_place_among_all_and_one_at_its_node
 
 
 def test_a_repositorys_commit_is_that_of_its_run_and_a_folders_files_are_their_own() -> None:
-    shape = Shape(1, 1, 1)
+    shape = SearchShape(1, 1, 1)
     folder, again = (next(plan(spec(shape, name))) for name in "xy")
     assert recipe(folder, "") == recipe(again, "")
     one, two = (next(plan(spec(shape, name, plain=False))) for name in "xy")

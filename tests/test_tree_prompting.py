@@ -9,40 +9,47 @@ from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.tree.default_prompts import path_of, text_of
-from pipeline.tree.ideas import SECTIONS, parse
-from pipeline.tree.prompting import NAMES, NEEDED, diff_in, mistakes, rendered, verdict
-from pipeline.tree.read_roles import ROLES
+from pipeline.tree.rules.assignment import SECTIONS, parse_idea
+from pipeline.tree.rules.prompts import (
+    NEEDED_NAMES,
+    PROMPT_NAMES,
+    diff_in_answer,
+    prompt_mistakes,
+    render_prompt,
+    review_verdict,
+)
+from pipeline.tree.run.ideas import default_prompt_path, default_prompt_text
+from pipeline.tree.spec.roles import ROLE_BACKENDS
 
 
 def test_every_role_has_a_prompt_of_ours_without_mistakes() -> None:
-    assert {*NAMES} == {*NEEDED} == {*ROLES}
-    for role, names in NAMES.items():
-        assert mistakes(role, text_of(role)) == ()
-        text = rendered(text_of(role), {name: f"<<{name}>>" for name in names})
+    assert {*PROMPT_NAMES} == {*NEEDED_NAMES} == {*ROLE_BACKENDS}
+    for role, names in PROMPT_NAMES.items():
+        assert prompt_mistakes(role, default_prompt_text(role)) == ()
+        text = render_prompt(default_prompt_text(role), {name: f"<<{name}>>" for name in names})
         assert not [name for name in names if f"<<{name}>>" not in text]
 
 
 def test_our_prompts_are_shipped() -> None:
     shipped = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["pipeline"]
     assert "tree/prompts/*.md" in shipped
-    assert {path.stem for path in Path(path_of("ideas")).parent.iterdir()} == {*NAMES}
+    assert {path.stem for path in Path(default_prompt_path("ideas")).parent.iterdir()} == {*PROMPT_NAMES}
 
 
 def test_our_prompts_ask_for_what_is_understood() -> None:
-    shown = text_of("ideas")[text_of("ideas").index(f"{SECTIONS[0]}:") :]
-    assert parse(shown).defects == ()
-    assert diff_in(text_of("coder")).startswith("diff --git a/path/to/file")
-    assert verdict("APPROVE") is True
-    assert verdict("REJECT") is False
-    assert "a single word, APPROVE or REJECT" in text_of("reviewer")
+    shown = default_prompt_text("ideas")[default_prompt_text("ideas").index(f"{SECTIONS[0]}:") :]
+    assert parse_idea(shown).defects == ()
+    assert diff_in_answer(default_prompt_text("coder")).startswith("diff --git a/path/to/file")
+    assert review_verdict("APPROVE") is True
+    assert review_verdict("REJECT") is False
+    assert "a single word, APPROVE or REJECT" in default_prompt_text("reviewer")
 
 
 @given(st.text(alphabet="$a{}\n ", max_size=12), st.text(alphabet="$a{}\\g<1>", max_size=8))
 def test_a_template_without_mistakes_can_be_filled_with_anything(text: str, value: str) -> None:
     template = text.replace("a", "idea")
-    if not mistakes("planner", template):
-        filled = rendered(template, {"idea": value, "context": ""})
+    if not prompt_mistakes("planner", template):
+        filled = render_prompt(template, {"idea": value, "context": ""})
         assert value in filled
 
 
@@ -62,7 +69,7 @@ def test_a_template_without_mistakes_can_be_filled_with_anything(text: str, valu
     ],
 )
 def test_mistakes_say_where_and_what_would_be_right(role: str, template: str, says: list[str]) -> None:
-    found = mistakes(role, template)
+    found = prompt_mistakes(role, template)
     assert len(found) == len(says)
     assert all(said.startswith(start) for said, start in zip(found, says, strict=True))
 
@@ -102,14 +109,14 @@ CASES = [(text, said) for texts, said in ((APPROVALS, True), (REJECTIONS, False)
 @pytest.mark.parametrize("dress", ["{}", "**{}**", "## {}", "> `{}`", "\n \n{}\nAPPROVE\nREJECT", "Verdict: **{}**"])
 def test_the_first_line_decides_however_it_is_dressed(line: str, said: bool | None, dress: str) -> None:
     if line or "\n" not in dress:
-        assert verdict(dress.format(line)) is said
+        assert review_verdict(dress.format(line)) is said
 
 
 @given(st.lists(st.sampled_from(["approve", "reject", "not", "APPROVED", " ", ",", ".", "\n", "changes requested"])))
 def test_who_also_rejects_in_the_first_line_does_not_approve(words: list[str]) -> None:
     text = "".join(words)
     first = next((line for line in text.splitlines() if line.strip()), "").lower()
-    if verdict(text):
+    if review_verdict(text):
         assert first.strip().startswith("approve")
         assert "reject" not in first
         assert "changes requested" not in first
@@ -137,11 +144,11 @@ DIFF = "diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1,2 +1,3 @@\n one\n+```\n ```\
     ],
 )
 def test_a_change_is_the_last_block_of_its_kind_or_all_of_the_answer(text: str, found: str) -> None:
-    assert diff_in(text) == found
+    assert diff_in_answer(text) == found
 
 
 def test_git_applies_what_is_found(tmp_path: Path) -> None:
     (tmp_path / "f").write_text("one\n```\n")
-    change = diff_in(f"I have done it.\n\n```diff\n{DIFF}```\n")
+    change = diff_in_answer(f"I have done it.\n\n```diff\n{DIFF}```\n")
     subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=change.encode(), check=True, timeout=60)
     assert (tmp_path / "f").read_text() == "one\n```\n```\n"

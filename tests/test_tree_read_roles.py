@@ -8,25 +8,25 @@ from typing import Any
 import pytest
 from conftest import ROOT
 
-from pipeline.edge.process import Processes
-from pipeline.edge.roles.asking import BACKENDS, FOLDERS, ask
-from pipeline.edge.roles.contract import Desk, Question
 from pipeline.errors import SpecError
+from pipeline.machine.process import Processes
+from pipeline.models.ask import BACKENDS, FOLDERS, ask
+from pipeline.models.contract import CallContext, Question
 from pipeline.spec import parse
-from pipeline.tree import backends
-from pipeline.tree.read_roles import NEEDED, ROLES, roles
+from pipeline.tree.spec import roles as spec_roles
+from pipeline.tree.spec.roles import NEEDED_ROLES, ROLE_BACKENDS, read_roles
 
 PAGE = (ROOT / "docs/backends.md").read_text()
 PATCHES = {"ideas": "{backend: patches, folder: ideas}", "coder": "{backend: patches}"}
 
 
 def read(text: str) -> dict[str, dict[str, Any]]:
-    return roles(parse(text.encode(), "specs/x.yaml").fields("spec", ("roles",))["roles"])
+    return read_roles(parse(text.encode(), "specs/x.yaml").fields("spec", ("roles",))["roles"])
 
 
 def read_as(role: str, text: str) -> dict[str, Any]:
     """`text` begins on line 2; the roles that must be there are, on line 1 or so."""
-    others = "".join(f"  {other}: {PATCHES[other]}\n" for other in NEEDED if other != role)
+    others = "".join(f"  {other}: {PATCHES[other]}\n" for other in NEEDED_ROLES if other != role)
     return read(f"roles:\n  {role}:{text if text[0] == chr(10) else f' {text}'}\n{others}")[role]
 
 
@@ -96,11 +96,13 @@ def test_all_that_a_model_may_be_told_is_read_as_plain_data() -> None:
 def test_what_is_read_can_be_asked(processes: Processes) -> None:
     tail = read_as("reviewer", '{backend: command, run: [/bin/sh, -c, "cat; echo {{}}"]}')
     question = Question("reviewer", "REJECT\n", str(Path.cwd()), str(Path.cwd() / "log"))
-    assert ask(tail, question, Desk(processes, "x")).text == "REJECT\n{}\n"
+    assert ask(tail, question, CallContext(processes, "x")).text == "REJECT\n{}\n"
 
 
 def test_every_backend_can_be_had_by_some_role_and_has_its_keys() -> None:
-    assert {*BACKENDS, *FOLDERS} == {*backends.BACKENDS} == {name for names in ROLES.values() for name in names}
+    assert (
+        {*BACKENDS, *FOLDERS} == {*spec_roles.BACKENDS} == {name for names in ROLE_BACKENDS.values() for name in names}
+    )
 
 
 OPENAI = "backend: openai, url: 'http://x/v1', model: m"
@@ -157,10 +159,10 @@ def test_a_mistake_is_told_with_its_place_and_what_would_be_right(role: str, tex
     assert not [words for words in says if words not in message]
 
 
-@pytest.mark.parametrize("needed", NEEDED)
+@pytest.mark.parametrize("needed", NEEDED_ROLES)
 def test_somebody_has_to_have_ideas_and_somebody_to_write_code(needed: str) -> None:
     with pytest.raises(SpecError, match=rf"specs/x\.yaml:1: roles: '{needed}' is missing"):
-        read("roles: {" + ", ".join(f"{other}: {PATCHES[other]}" for other in NEEDED if other != needed) + "}")
+        read("roles: {" + ", ".join(f"{other}: {PATCHES[other]}" for other in NEEDED_ROLES if other != needed) + "}")
 
 
 RANDOM = "f00dfacecafe0123456789abcdefBADA"
@@ -215,15 +217,15 @@ def section(title: str) -> str:
 @pytest.mark.parametrize("block", blocks())
 def test_the_snippets_in_the_documentation_are_read(block: str) -> None:
     given = re.findall(r"^  (\w+):", block, re.MULTILINE)
-    assert read(block + "".join(f"  {role}: {PATCHES[role]}\n" for role in NEEDED if role not in given))
+    assert read(block + "".join(f"  {role}: {PATCHES[role]}\n" for role in NEEDED_ROLES if role not in given))
 
 
-@pytest.mark.parametrize("name", backends.BACKENDS)
+@pytest.mark.parametrize("name", spec_roles.BACKENDS)
 def test_every_key_of_a_backend_is_documented_and_no_other(name: str) -> None:
-    keys = {*backends.BACKENDS[name].read} - {"backend", "prompt"}
+    keys = {*spec_roles.BACKENDS[name].read} - {"backend", "prompt"}
     assert {*re.findall(r"^\| `(\w+)` \|", section(f"`{name}`"), re.MULTILINE)} == keys
 
 
 def test_which_role_may_have_which_backend_is_documented() -> None:
     table = dict(re.findall(r"^\| `(\w+)` \|.*?\| (`.*`) \|$", section("Roles"), re.MULTILINE))
-    assert {role: tuple(re.findall(r"`(\w+)`", names)) for role, names in table.items()} == ROLES
+    assert {role: tuple(re.findall(r"`(\w+)`", names)) for role, names in table.items()} == ROLE_BACKENDS

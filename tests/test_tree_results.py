@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.tree.results import MOST, Checked, Expected, complete, expected, few
-from pipeline.tree.sheet import Sheet, read
+from pipeline.tree.rules.results import (
+    MOST_DEFECTS,
+    CheckedRows,
+    ExpectedRows,
+    Sheet,
+    bounded_defects,
+    check_rows,
+    expected_rows,
+    read_sheet,
+)
 
 HEADER = "config_id,params,seed,status,error,sharpe,cost"
 GOOD = ['0,"{""a"": 1}",7,ok,,0.5,10', "1,{},7,ok,,0.25,20", "2,{},7,ok,,-1e-3,30"]
@@ -19,14 +27,14 @@ def text(rows: Sequence[str], header: str = HEADER) -> str:
 
 
 def sheet(*rows: str, metrics: Sequence[str] = BOTH) -> Sheet:
-    return read(text(rows), metrics)
+    return read_sheet(text(rows), metrics)
 
 
-def checked(*rows: str, wanted: Expected | None = None, metrics: Sequence[str] = BOTH) -> Checked:
-    return complete(sheet(*rows, metrics=metrics), wanted or expected(None, 3, None))
+def checked(*rows: str, wanted: ExpectedRows | None = None, metrics: Sequence[str] = BOTH) -> CheckedRows:
+    return check_rows(sheet(*rows, metrics=metrics), wanted or expected_rows(None, 3, None))
 
 
-def said(found: Checked | Sheet) -> str:
+def said(found: CheckedRows | Sheet) -> str:
     return "\n".join(map(str, found.defects))
 
 
@@ -81,7 +89,7 @@ def test_every_defect_names_its_config_and_its_column(row: str, reason: str) -> 
 @pytest.mark.parametrize("grid", [None, 3])
 @pytest.mark.parametrize("row", [row for row, _ in BAD])
 def test_a_defect_counts_with_a_limit_and_without(row: str, grid: int | None, limit: int | None) -> None:
-    wanted = expected(limit, grid, sheet(*GOOD))
+    wanted = expected_rows(limit, grid, sheet(*GOOD))
     assert checked(*GOOD, wanted=wanted).rows_used == 3
     assert checked(*GOOD[:2], row, wanted=wanted).defects
 
@@ -102,19 +110,19 @@ def test_a_failed_config_is_told_once_not_once_for_each_empty_metric() -> None:
 
 
 def test_rows_from_the_limit_on_are_left_out_good_or_bad() -> None:
-    wanted = expected(2, None, None)
+    wanted = expected_rows(2, None, None)
     found = checked(*GOOD[:2], "2,{},7,error,boom,,", "3,,,ok,,nan,1", "3,,,ok,,1,1", wanted=wanted)
     assert not found.defects
     assert found.rows_used == 2
 
 
 def test_a_limit_cuts_the_grid_and_does_not_extend_it() -> None:
-    assert expected(2, 3, None).ids == (0, 1)
-    assert expected(9, 3, None).ids == (0, 1, 2)
+    assert expected_rows(2, 3, None).ids == (0, 1)
+    assert expected_rows(9, 3, None).ids == (0, 1, 2)
 
 
 def test_without_limit_and_grid_the_configs_of_the_root_baseline_are_the_rule() -> None:
-    wanted = expected(None, None, sheet(GOOD[0], GOOD[2]))
+    wanted = expected_rows(None, None, sheet(GOOD[0], GOOD[2]))
     assert wanted.ids == (0, 2)
     assert not checked(GOOD[2], GOOD[0], wanted=wanted).defects
     assert "config 2, config_id: the row is missing (the root's baseline: its 2 configs)" in said(
@@ -125,20 +133,20 @@ def test_without_limit_and_grid_the_configs_of_the_root_baseline_are_the_rule() 
 
 def test_a_config_that_failed_in_the_root_baseline_is_expected_so_that_nobody_passes_without_it() -> None:
     root = sheet(*GOOD[:2], "2,{},7,error,boom,,")
-    wanted = expected(None, None, root)
+    wanted = expected_rows(None, None, root)
     assert wanted.ids == (0, 1, 2)
-    assert complete(root, wanted).defects
+    assert check_rows(root, wanted).defects
     assert checked(*GOOD[:2], wanted=wanted).defects
 
 
 def test_an_empty_baseline_is_never_complete() -> None:
-    wanted = expected(None, None, sheet())
+    wanted = expected_rows(None, None, sheet())
     assert "no config is expected" in said(checked(wanted=wanted))
 
 
 def test_no_rule_at_all_is_a_mistake_of_the_caller() -> None:
     with pytest.raises(ValueError, match="the root's baseline is needed"):
-        expected(None, None, None)
+        expected_rows(None, None, None)
 
 
 HEADERS = [
@@ -151,19 +159,19 @@ HEADERS = [
 
 @pytest.mark.parametrize(("header", "reason"), HEADERS)
 def test_a_column_that_counts_is_there_once(header: str, reason: str) -> None:
-    found = complete(read(text(["0,ok,1,1,1"], header), BOTH), expected(None, 1, None))
+    found = check_rows(read_sheet(text(["0,ok,1,1,1"], header), BOTH), expected_rows(None, 1, None))
     assert reason in said(found)
     assert found.rows_used == 0
 
 
 @pytest.mark.parametrize("nothing", ["", "\n\n", "\ufeff"])
 def test_an_empty_file_says_so(nothing: str) -> None:
-    assert said(read(nothing, BOTH)) == "the file is empty"
+    assert said(read_sheet(nothing, BOTH)) == "the file is empty"
 
 
 def test_spaces_blank_lines_windows_line_ends_and_a_byte_order_mark_are_no_defects() -> None:
     rows = "\r\n".join(["\ufeff" + HEADER.replace(",", ", "), "", *(row.replace(",ok,", ", ok ,") for row in GOOD), ""])
-    found = complete(read(rows, BOTH), expected(None, 3, None))
+    found = check_rows(read_sheet(rows, BOTH), expected_rows(None, 3, None))
     assert not found.defects
     assert found.rows_used == 3
 
@@ -176,9 +184,9 @@ def test_a_quoted_error_may_have_several_lines() -> None:
 
 @given(st.text(alphabet='01,"\r\n\0aok.-\ufeff\u2028', max_size=60))
 def test_no_text_makes_reading_fail(junk: str) -> None:
-    wanted = expected(None, 2, None)
+    wanted = expected_rows(None, 2, None)
     for content in (junk, text([junk]), text([*GOOD[:1], junk])):
-        found = complete(read(content, BOTH), wanted)
+        found = check_rows(read_sheet(content, BOTH), wanted)
         assert found.defects or found.rows_used == 2
         assert all(defect.what for defect in found.defects)
 
@@ -186,12 +194,17 @@ def test_no_text_makes_reading_fail(junk: str) -> None:
 def test_what_a_program_has_written_is_told_on_one_line_of_plain_text() -> None:
     rows = [(0, "failed\x1b[2J\nnow", "\x07boom"), (1, "x" * 10**5, "")]
     text = "config_id,status,error\n" + "".join(f'{n},"{status}",{error}\n' for n, status, error in rows)
-    told = [str(defect) for defect in read(text, []).defects]
+    told = [str(defect) for defect in read_sheet(text, []).defects]
     assert told[0] == r"config 0, status: 'failed\x1b[2J\nnow' instead of ok (\x07boom)"
     assert all(each.isprintable() and len(each) < 200 for each in told)
 
 
 def test_of_very_many_defects_the_first_are_kept_and_all_are_counted() -> None:
-    assert few(map(str, range(MOST))) == tuple(map(str, range(MOST)))
-    kept = few(map(str, range(MOST + 5)))
-    assert (len(kept), kept[0], kept[1], kept[-1]) == (MOST + 1, f"{MOST + 5} defects", "0", str(MOST - 1))
+    assert bounded_defects(map(str, range(MOST_DEFECTS))) == tuple(map(str, range(MOST_DEFECTS)))
+    kept = bounded_defects(map(str, range(MOST_DEFECTS + 5)))
+    assert (len(kept), kept[0], kept[1], kept[-1]) == (
+        MOST_DEFECTS + 1,
+        f"{MOST_DEFECTS + 5} defects",
+        "0",
+        str(MOST_DEFECTS - 1),
+    )

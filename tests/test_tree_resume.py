@@ -13,7 +13,7 @@ import pytest
 from conftest import Project
 from searches import SWEEP, TESTED, Search, agent, by_config, files
 
-from pipeline.edge.receipts import DONE, parsed
+from pipeline.store.receipts import DONE, parse_line
 
 PATIENCE = 30.0
 IDEAS = {
@@ -55,7 +55,7 @@ def without_seconds(text: bytes) -> bytes:
 def done(search: Search) -> set[str]:
     """The targets that are recorded as finished."""
     path = search.root / "runs/x/.coppice/receipts"
-    lines = map(parsed, path.read_bytes().split(b"\n")) if path.exists() else ()
+    lines = map(parse_line, path.read_bytes().split(b"\n")) if path.exists() else ()
     return {line.target.removeprefix("x:") for line in lines if line and line.event == DONE}
 
 

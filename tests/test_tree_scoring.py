@@ -9,29 +9,41 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pipeline.tree.results import Checked
-from pipeline.tree.rounding import relative, significant
-from pipeline.tree.scoring import LOWER, Comparison, Constants, Metric, Rules, mistakes, score, weighted_means
-from pipeline.tree.sheet import Defect, Row
+from pipeline.tree.rules.results import CheckedRows, Defect, SheetRow
+from pipeline.tree.rules.scoring import (
+    LOWER,
+    Comparison,
+    Constants,
+    Metric,
+    ScoringRules,
+    round_relative,
+    rule_mistakes,
+    score_by_means,
+    weighted_means,
+)
+from pipeline.trust.series import significant
 
 SHARPE, RETURNS, VOLATILITY = Metric("sharpe"), Metric("returns"), Metric("volatility", LOWER)
 DRAWDOWN = Metric("drawdown", guard=True)
-RULES = Rules("sharpe", (SHARPE, RETURNS, VOLATILITY, DRAWDOWN))
+RULES = ScoringRules("sharpe", (SHARPE, RETURNS, VOLATILITY, DRAWDOWN))
 
 
-def rows(**columns: Sequence[float]) -> Checked:
+def rows(**columns: Sequence[float]) -> CheckedRows:
     """A complete sweep: a config for each of the values."""
     configs = zip(*columns.values(), strict=True)
-    return Checked(
-        tuple(Row(i, "", "", "ok", "", dict(zip(columns, values, strict=True))) for i, values in enumerate(configs)), ()
+    return CheckedRows(
+        tuple(
+            SheetRow(i, "", "", "ok", "", dict(zip(columns, values, strict=True))) for i, values in enumerate(configs)
+        ),
+        (),
     )
 
 
-def one(sharpe: float = 1, returns: float = 1, volatility: float = 1, drawdown: float = -1) -> Checked:
+def one(sharpe: float = 1, returns: float = 1, volatility: float = 1, drawdown: float = -1) -> CheckedRows:
     return rows(sharpe=[sharpe], returns=[returns], volatility=[volatility], drawdown=[drawdown])
 
 
-def against(base: Checked, candidate: Checked, rules: Rules = RULES) -> Comparison:
+def against(base: CheckedRows, candidate: CheckedRows, rules: ScoringRules = RULES) -> Comparison:
     return weighted_means(rules, base, candidate)
 
 
@@ -43,7 +55,7 @@ def test_a_score_worked_out_by_hand() -> None:
     # deltas are   +0.1            +5             +0.5 (lower)         -0.02
     # relative     +0.1            +0.25          +0.125               -0.05
     # score        (1.5 * 0.1 + 0.25 + 0.125 - 0.05) / (1.5 + 1 + 1 + 1) = 0.475 / 4.5
-    assert [relative(d.relative) for d in found.metrics] == [0.1, 0.25, 0.125, -0.05]
+    assert [round_relative(d.relative) for d in found.metrics] == [0.1, 0.25, 0.125, -0.05]
     assert [significant(d.delta) for d in found.metrics] == [0.1, 5, 0.5, -0.02]
     assert [d.weight for d in found.metrics] == [1.5, 1, 1, 1]
     assert found.score == 0.105555555556
@@ -144,7 +156,7 @@ def test_all_that_speaks_against_a_candidate_is_told() -> None:
 
 
 def test_a_candidate_is_judged_against_its_parent_and_against_the_root() -> None:
-    found = score(RULES, candidate=one(1.2), parent=one(1.0), root=one(2.0))
+    found = score_by_means(RULES, candidate=one(1.2), parent=one(1.0), root=one(2.0))
     # 0.2 * 1.5 / 4.5; (1.2 - 2) / 2 = -0.4, * 1.5 / 4.5
     assert (found.parent.score, found.root.score) == (0.066666666667, -0.133333333333)
     assert found.root.reasons == ("primary_metric_regressed", "insufficient_signal")
@@ -177,7 +189,7 @@ def test_every_constant_can_be_given() -> None:
 
 
 def test_weights_may_be_given_and_one_of_zero_only_guards() -> None:
-    rules = Rules("sharpe", (SHARPE._replace(weight=1), RETURNS._replace(weight=3), DRAWDOWN._replace(weight=0)))
+    rules = ScoringRules("sharpe", (SHARPE._replace(weight=1), RETURNS._replace(weight=3), DRAWDOWN._replace(weight=0)))
     found = against(one(), one(1.2, 1.4, drawdown=-1.2), rules)
     # the score: (1 * .2 + 3 * .4) / 4
     assert (found.score, found.better, found.worse) == (0.35, 2, 0)
@@ -186,7 +198,7 @@ def test_weights_may_be_given_and_one_of_zero_only_guards() -> None:
 
 def test_rows_that_are_not_complete_are_not_scored() -> None:
     broken = one(5)._replace(defects=(Defect(3, "sharpe", "'nan' is not a finite number"),))
-    for base, candidate in ((broken, one()), (one(), broken), (one(), Checked((), ()))):
+    for base, candidate in ((broken, one()), (one(), broken), (one(), CheckedRows((), ()))):
         with pytest.raises(ValueError, match="is not complete"):
             against(base, candidate)
     two = rows(sharpe=[1, 1], returns=[1, 1], volatility=[1, 1], drawdown=[1, 1])
@@ -195,22 +207,22 @@ def test_rows_that_are_not_complete_are_not_scored() -> None:
 
 
 MISTAKES = [
-    (Rules("cagr", (SHARPE,)), "primary: 'cagr' is none of the metrics: sharpe"),
-    (Rules("sharpe", (SHARPE, SHARPE)), "metrics: a name is given twice"),
-    (Rules("sharpe", (Metric("sharpe", "up"),)), "better: must be higher or lower"),
-    (Rules("sharpe", (Metric("sharpe", weight=-1),)), "weight: must be a number from 0 on"),
-    (Rules("sharpe", (Metric("sharpe", weight=0),)), "weight: one metric at least must weigh more than 0"),
-    (Rules("sharpe", (SHARPE,), Constants(explore=float("nan"))), "score: must have finite numbers"),
-    (Rules("sharpe", (SHARPE,), Constants(clamp=0.1)), "score: a drop must be from 0 to below `clamp`"),
-    (Rules("sharpe", (SHARPE,), Constants(primary_drop=-0.1)), "score: a drop must be from 0 to below `clamp`"),
-    (Rules("sharpe", (SHARPE,), Constants(mixed=0.5)), "score: must have strong >= promising >= mixed"),
+    (ScoringRules("cagr", (SHARPE,)), "primary: 'cagr' is none of the metrics: sharpe"),
+    (ScoringRules("sharpe", (SHARPE, SHARPE)), "metrics: a name is given twice"),
+    (ScoringRules("sharpe", (Metric("sharpe", "up"),)), "better: must be higher or lower"),
+    (ScoringRules("sharpe", (Metric("sharpe", weight=-1),)), "weight: must be a number from 0 on"),
+    (ScoringRules("sharpe", (Metric("sharpe", weight=0),)), "weight: one metric at least must weigh more than 0"),
+    (ScoringRules("sharpe", (SHARPE,), Constants(explore=float("nan"))), "score: must have finite numbers"),
+    (ScoringRules("sharpe", (SHARPE,), Constants(clamp=0.1)), "score: a drop must be from 0 to below `clamp`"),
+    (ScoringRules("sharpe", (SHARPE,), Constants(primary_drop=-0.1)), "score: a drop must be from 0 to below `clamp`"),
+    (ScoringRules("sharpe", (SHARPE,), Constants(mixed=0.5)), "score: must have strong >= promising >= mixed"),
 ]
 
 
 @pytest.mark.parametrize(("rules", "what"), MISTAKES)
-def test_rules_that_make_no_sense_are_told(rules: Rules, what: str) -> None:
-    assert what in mistakes(rules)
-    assert not mistakes(RULES)
+def test_rules_that_make_no_sense_are_told(rules: ScoringRules, what: str) -> None:
+    assert what in rule_mistakes(rules)
+    assert not rule_mistakes(RULES)
 
 
 VALUES = st.sampled_from([-2.0, -1.0, -0.3, 0.0, 0.1, 0.2, 0.3, 0.95, 1.0, 1.1, 3.0])

@@ -4,19 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.tree.slots import ROOT, Place, Slot, parse_place, parse_slot, places_of, slots_of
+from pipeline.tree.rules.positions import ROOT, EvalSlot, NodePlace, parse_place, parse_slot, places_of, slots_of
 
 NUMBERS = st.integers(0, 999_999_999)
 
 
-@given(st.builds(Slot, NUMBERS, NUMBERS, NUMBERS))
-def test_a_slot_is_read_as_it_is_written(slot: Slot) -> None:
+@given(st.builds(EvalSlot, NUMBERS, NUMBERS, NUMBERS))
+def test_a_slot_is_read_as_it_is_written(slot: EvalSlot) -> None:
     assert parse_slot(str(slot)) == slot
     assert parse_place(str(slot.place)) == slot.place
 
 
 def test_slots_are_written_as_in_the_layout_of_a_run() -> None:
-    assert str(Slot(1, 0, 2)) == "d1.n0.i2"
+    assert str(EvalSlot(1, 0, 2)) == "d1.n0.i2"
     assert str(ROOT) == "d0.n0"
 
 
@@ -37,7 +37,7 @@ def test_what_is_no_place_is_refused_with_an_example(text: str) -> None:
 
 def test_depth_0_has_the_root_alone_and_the_others_the_width_of_the_beam() -> None:
     assert places_of(0, 3) == (ROOT,)
-    assert places_of(2, 3) == (Place(2, 0), Place(2, 1), Place(2, 2))
+    assert places_of(2, 3) == (NodePlace(2, 0), NodePlace(2, 1), NodePlace(2, 2))
     assert [*map(str, slots_of(0, 3, 2))] == ["d0.n0.i0", "d0.n0.i1"]
     assert [*map(str, slots_of(1, 2, 2))] == ["d1.n0.i0", "d1.n0.i1", "d1.n1.i0", "d1.n1.i1"]
 

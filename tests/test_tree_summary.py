@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tree_runs import IDEAS, manifest_of, searched, small_search
 
-from pipeline.tree.summary import best_path, summary
-from pipeline.tree.tables import cell, clipped, money, moved, table, width
+from pipeline.tree.report.markdown import (
+    clip_text,
+    display_width,
+    format_change,
+    format_money,
+    markdown_table,
+    table_cell,
+)
+from pipeline.tree.report.summary import best_path, summary_text
 
 GOLDEN = ROOT / "tests/tree_summary.md"
 
@@ -35,11 +42,11 @@ def timed(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_small_search_is_told_word_for_word(manifest: dict[str, Any]) -> None:
-    assert summary(manifest) == GOLDEN.read_text()
+    assert summary_text(manifest) == GOLDEN.read_text()
 
 
 def test_it_is_what_the_report_of_a_run_says(search: Project) -> None:
-    assert search.read("runs/x/TREE_SUMMARY.md") == summary(manifest_of(search))
+    assert search.read("runs/x/TREE_SUMMARY.md") == summary_text(manifest_of(search))
 
 
 def test_a_dry_run_says_so_at_the_top(project: Project) -> None:
@@ -64,9 +71,9 @@ def test_a_search_without_a_gain_says_that_the_start_is_best(project: Project) -
 
 def test_a_search_that_goes_on_says_so(project: Project) -> None:
     small_search(project)
-    assert "**Still going on**, 0 of 2 depths done." in summary(manifest_of(project))
+    assert "**Still going on**, 0 of 2 depths done." in summary_text(manifest_of(project))
     assert project.call("run", "x:d0.n0.i1.score").code == 0
-    text = summary(manifest_of(project))
+    text = summary_text(manifest_of(project))
     assert "| d0.n0.i1 | Raise b. | completed" in text
     assert "| not yet" in text
 
@@ -101,7 +108,7 @@ def test_what_is_too_good_is_told_with_its_numbers(manifest: dict[str, Any]) -> 
     for name, each in changed["evaluations"].items():
         if each["by_config"]:
             each["by_config"]["beyond"] = name == "d0.n0.i1"
-    part = summary(changed).partition("## Look twice\n")[2].partition("##")[0].strip()
+    part = summary_text(changed).partition("## Look twice\n")[2].partition("##")[0].strip()
     assert part.startswith(
         "- d0.n0.i1 (Raise b.): its worst config (gain 11) is better than its parent's best one (11)."
     )
@@ -113,9 +120,9 @@ TEXT = st.text(st.sampled_from("ab |\\<\n\r\t\x1b\u0301日`—"), max_size=12)
 
 @given(st.lists(st.tuples(TEXT, TEXT), max_size=4), st.booleans())
 def test_whatever_is_in_a_cell_a_table_keeps_its_shape(rows: list[tuple[str, str]], right: bool) -> None:
-    lines = table(["one", "two"], rows, right=["two"] if right else [])
+    lines = markdown_table(["one", "two"], rows, right=["two"] if right else [])
     assert len(lines) == len(rows) + 2
-    assert len({width(line) for line in lines}) == 1
+    assert len({display_width(line) for line in lines}) == 1
     for line in lines:
         assert line.isprintable() or "\u0301" in line
         assert len(re.findall(r"(?<!\\)\|", line)) == 3
@@ -125,16 +132,16 @@ def test_whatever_is_in_a_cell_a_table_keeps_its_shape(rows: list[tuple[str, str
     ("text", "shown"), [("a|b", "a\\|b"), ("a\n\n b", "a b"), ("<b>", "\\<b>"), ("", "-"), ("\x1b[31mred", "[31mred")]
 )
 def test_a_cell_is_one_line_that_ends_no_cell(text: str, shown: str) -> None:
-    assert cell(text) == shown
+    assert table_cell(text) == shown
 
 
 def test_texts_are_clipped_with_a_sign() -> None:
-    assert clipped("abcdef", 6) == "abcdef"
-    assert clipped("abc  def", 5) == "abc…"
+    assert clip_text("abcdef", 6) == "abcdef"
+    assert clip_text("abc  def", 5) == "abc…"
 
 
 def test_numbers_are_short() -> None:
-    assert moved(0.53312, 1.87399) == "0.5331 -> 1.874 (+1.341)"
-    assert moved(1, 1) == "1 (same)"
-    assert money(0, 0) == "-"
-    assert money(0.0123, 4200) == "$0.0123, 4,200 tokens"
+    assert format_change(0.53312, 1.87399) == "0.5331 -> 1.874 (+1.341)"
+    assert format_change(1, 1) == "1 (same)"
+    assert format_money(0, 0) == "-"
+    assert format_money(0.0123, 4200) == "$0.0123, 4,200 tokens"

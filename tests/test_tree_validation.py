@@ -13,9 +13,8 @@ from conftest import Project
 from gitting import contents, run_git
 from tree_runs import forge, manifest_of, problems, searched, small_search, validation_of
 
-from pipeline.edge.git.command import git
-from pipeline.tree.validate_state import consistency
-from pipeline.tree.validation import validation_report
+from pipeline.git.command import git
+from pipeline.tree.report.validation import check_consistency, validation_report
 
 Plant = Callable[[Project], object]
 
@@ -302,7 +301,7 @@ def manifest(built: Project) -> dict[str, Any]:
 
 
 def inconsistencies(manifest: dict[str, Any]) -> list[str]:
-    return [str(problem) for check in consistency(manifest) for problem in check.problems]
+    return [str(problem) for check in check_consistency(manifest) for problem in check.problems]
 
 
 @pytest.mark.parametrize(("path", "value", "said"), INCONSISTENT, ids=[f"{p[-1]}={v}"[:60] for p, v, _ in INCONSISTENT])

@@ -11,12 +11,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pipeline.trust import series
-from pipeline.trust.cascade import filled
-from pipeline.trust.draws import BITS, GRID, SLAB, cosines, normals, whole
-from pipeline.trust.evidence import DEGENERATE, IDENTICAL, STOPPED, TESTED, Weighed
-from pipeline.trust.moderation import prior, trigamma
-from pipeline.trust.rule import weigh
-from pipeline.trust.skewness import guarded, unguarded
+from pipeline.trust.draws import BITS, GRID, SLAB, cosines, normals, on_grid
+from pipeline.trust.evidence import DEGENERATE, IDENTICAL, STOPPED, TESTED, JointTest
+from pipeline.trust.pooling import prior, skew_guarded, trigamma, undo_skew_guard
+from pipeline.trust.rule import fill_stopped, weigh
 from pipeline.trust.student import cdf, quantile
 
 DRAWS = 2_000
@@ -34,7 +32,7 @@ def depths() -> st.SearchStrategy[Deltas]:
     return st.builds(noise, st.integers(1, 5), st.integers(5, 12), st.integers(0, 10**6))
 
 
-def judged(deltas: Sequence[Sequence[float]], alpha: float = 0.05, draws: int = DRAWS, **how: object) -> Weighed:
+def judged(deltas: Sequence[Sequence[float]], alpha: float = 0.05, draws: int = DRAWS, **how: object) -> JointTest:
     return weigh(deltas, alpha=alpha, seed=1, draws=draws, **how)  # type: ignore[arg-type]
 
 
@@ -139,12 +137,12 @@ def test_in_time_order_what_fills_a_stopped_idea_does_not_tell_how_alike_neighbo
 
 def test_the_blocks_that_a_stopped_idea_misses_are_noise_of_its_size() -> None:
     small, full = [0.1, 0.3, 0.1, 0.3], [1.0] * 400
-    one, other = filled([small, full], 400, seed=3)
+    one, other = fill_stopped([small, full], 400, seed=3)
     assert one[:4] == small
     assert other == full
     assert stdev(one[4:]) == pytest.approx(stdev(small), rel=0.15)
     assert abs(mean(one[4:])) < 0.03
-    assert filled([small, full], 400, seed=4)[0] != one
+    assert fill_stopped([small, full], 400, seed=4)[0] != one
 
 
 def test_ideas_that_are_equally_noisy_tell_of_each_other_and_others_do_not() -> None:
@@ -165,10 +163,10 @@ def test_blocks_that_lean_to_losses_make_a_t_smaller_and_those_that_lean_to_gain
 
 @given(st.floats(0.001, 20), st.floats(-3, 0), st.integers(5, 50))
 def test_the_skew_guard_can_be_undone(t: float, lean: float, blocks: int) -> None:
-    smaller = guarded(t, lean, blocks)
+    smaller = skew_guarded(t, lean, blocks)
     assert smaller <= t + 1e-9
     assume(smaller > 0)
-    assert unguarded(smaller, lean, blocks) == pytest.approx(t, rel=1e-5)
+    assert undo_skew_guard(smaller, lean, blocks) == pytest.approx(t, rel=1e-5)
 
 
 def in_time(ideas: int, blocks: int, rho: float, seed: int) -> Deltas:
@@ -189,12 +187,12 @@ def test_ordered_blocks_need_more_when_they_follow_each_other() -> None:
 
 
 def test_the_coordinates_are_a_rotation_and_their_sizes_are_those_of_ar_1_noise() -> None:
-    rows = series.rows(9)
+    rows = series.dct_rows(9)
     for i, one in enumerate(rows):
         for j, other in enumerate(rows):
             assert fsum(a * b for a, b in zip(one, other, strict=True)) == pytest.approx(float(i == j), abs=1e-12)
     variances = [fsum(row[i] * row[k] * 0.5 ** abs(i - k) for i in range(9) for k in range(9)) for row in rows]
-    assert series.sizes(9, 0.5) == pytest.approx([sqrt(v / variances[0]) for v in variances])
+    assert series.row_sizes(9, 0.5) == pytest.approx([sqrt(v / variances[0]) for v in variances])
 
 
 def test_trigamma_is_that_of_the_tables() -> None:
@@ -244,7 +242,7 @@ def test_random_numbers_are_far_from_where_their_rounding_changes() -> None:
 
 def test_sums_over_blocks_are_exact() -> None:
     count = SLAB + 10
-    rows = [whole(blocks, sqrt(fsum(x * x for x in blocks))) for blocks in noise(3, count, 9)]
+    rows = [on_grid(blocks, sqrt(fsum(x * x for x in blocks))) for blocks in noise(3, count, 9)]
     angles = cosines(rows, 4, 50)
     slabs = [normals(4, f"direction/{start}", 50 * size) for start, size in ((0, SLAB), (SLAB, 10))]
     z = [[int(x) for x in row] for slab in slabs for row in slab.reshape(-1, 50)]
@@ -261,7 +259,7 @@ def leaning_to_losses(ideas: int, blocks: int) -> Deltas:
     return [[x + rng.random() - rng.random() ** 2 * 2 for x in common] for _ in range(ideas)]
 
 
-def golden() -> list[Weighed]:
+def golden() -> list[JointTest]:
     deltas = leaning_to_losses(7, 12)
     deltas[5] = deltas[5][:6]
     deltas[2] = [x + 0.4 for x in deltas[2]]

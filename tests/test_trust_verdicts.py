@@ -8,11 +8,21 @@ from conftest import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.trust.blocks import differences, reduce
-from pipeline.trust.evidence import DEGENERATE, IDENTICAL, STOPPED, TESTED, Evidence
+from pipeline.trust.evidence import (
+    DEGENERATE,
+    IDENTICAL,
+    INDECISIVE,
+    PROMOTED,
+    REJECTED,
+    STOPPED,
+    TESTED,
+    UNDECIDABLE,
+    Evidence,
+    depth_alpha,
+    verdict,
+)
 from pipeline.trust.noninferiority import FAILED, PASSED, UNDECIDED, guard
-from pipeline.trust.verdicts import INDECISIVE, PROMOTED, REJECTED, UNDECIDABLE, verdict
-from pipeline.trust.wallet import level
+from pipeline.trust.series import differences, reduce_configs
 
 FOUND = Evidence(
     TESTED, blocks=10, mean=0.3, se=0.1, t=3.0, p=0.01, lower=0.05, upper=0.5, estimate=0.2, detectable=0.35
@@ -133,23 +143,23 @@ def test_what_cannot_be_guarded_is_refused(ideas: list[list[float]], margin: flo
     [([], 0.01), ([True], 0.02), ([False, True], 0.02), ([True, True], 0.03), ([True, False], 0.01)],
 )
 def test_a_depth_hands_on_what_it_did_not_need(freed: list[bool], expected: float) -> None:
-    assert level(0.05, 5, freed) == pytest.approx(expected)
+    assert depth_alpha(0.05, 5, freed) == pytest.approx(expected)
 
 
 @given(st.lists(st.booleans(), max_size=9))
 def test_the_levels_that_were_kept_never_add_up_to_more_than_alpha(freed: list[bool]) -> None:
-    spent = [level(0.05, 10, freed[:depth]) for depth in range(len(freed) + 1)]
+    spent = [depth_alpha(0.05, 10, freed[:depth]) for depth in range(len(freed) + 1)]
     kept = [one for one, free in zip(spent, [*freed, False], strict=True) if not free]
     assert sum(kept) == pytest.approx(0.005 * (len(freed) + 1))
 
 
 def test_there_is_no_alpha_after_the_last_depth() -> None:
     with pytest.raises(ValueError, match="there are 2 depths, and 2 of them are over"):
-        level(0.05, 2, [True, True])
+        depth_alpha(0.05, 2, [True, True])
 
 
 def test_configs_are_reduced_to_a_number_a_block_and_float_noise_to_nothing() -> None:
-    assert reduce([[1.0, 1e16], [3.0, 1.0], [5.0, -1e16]]) == [3.0, 0.333333333333]
+    assert reduce_configs([[1.0, 1e16], [3.0, 1.0], [5.0, -1e16]]) == [3.0, 0.333333333333]
     assert differences([0.1 + 0.2, 2.0], [0.3, 1.0]) == [0.0, 1.0]
     assert differences([0.1 + 0.2, 2.0], [0.3, 1.0], sign=-1.0) == [0.0, -1.0]
 

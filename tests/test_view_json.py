@@ -13,7 +13,7 @@ from doit.task import Task
 
 from pipeline.core.graph import Target
 from pipeline.views.events import Build
-from pipeline.views.json_report import JsonReporter
+from pipeline.views.reporters import JsonReporter
 
 SPEC = """\
 kind: steps

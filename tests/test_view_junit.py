@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.core.outcome import FAILED, SKIPPED, Outcome
-from pipeline.views.junit import document
+from pipeline.views.junit import junit_document
 
 SPEC = fine_and_bad("printf 'a\\\\000b\\\\033[31mc\\\\014d <&>'")
 
@@ -104,5 +104,5 @@ def test_a_place_that_cannot_be_written_is_told_before_anything_runs(demo: Proje
 @given(st.lists(st.tuples(st.sampled_from([FAILED, SKIPPED]), st.text())))
 def test_it_is_xml_whatever_a_message_holds(told: list[tuple[str, str]]) -> None:
     ended = [(f"demo:{n}", Outcome(status, why=why)) for n, (status, why) in enumerate(told)]
-    written = document(ended, datetime.now(UTC), "a \x00 b")
+    written = junit_document(ended, datetime.now(UTC), "a \x00 b")
     assert len(list(ElementTree.fromstring(written).iter("testcase"))) == len(told)

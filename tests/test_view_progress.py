@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from pipeline.core.freshness import Receipt
 from pipeline.core.graph import Limits, Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, IGNORED, RECALLED, SKIPPED, Outcome
-from pipeline.views.eta import SAMPLES, Eta, eta
 from pipeline.views.events import Build
-from pipeline.views.frame import frame, look_of
-from pipeline.views.progress import FEW, Progress
+from pipeline.views.live import frame_lines, terminal_look
+from pipeline.views.progress import FEW, SAMPLES, Eta, Progress, eta_of_build
 
 ROOMS = {"demo:gpu": 1, "demo:step sweep 4": 4}
 
@@ -39,7 +38,7 @@ def build(
 
 
 def rest(made: Build, running: Mapping[str, float] | None = None) -> float | None:
-    return eta(made).seconds({f"demo:{name}": since for name, since in (running or {}).items()})
+    return eta_of_build(made).seconds({f"demo:{name}": since for name, since in (running or {}).items()})
 
 
 FOUR = [target(f"s.{n}") for n in range(4)]
@@ -69,7 +68,7 @@ def test_siblings_that_are_fresh_count_as_well() -> None:
 
 
 def test_siblings_that_ended_in_this_build_count_as_well() -> None:
-    made = eta(build(FOUR))
+    made = eta_of_build(build(FOUR))
     made.end("demo:s.0")
     made.learn("demo:s.0", 5.0)
     assert made.seconds({}) == 15.0
@@ -100,7 +99,7 @@ def test_of_ten_thousand_targets_only_a_sample_is_looked_up() -> None:
         read.append(t.name)
         return receipt({"a": 1.0, "b": 2.0, "c": 3.0, "d": 4.0}[t.name[5]])
 
-    made = eta(build(many)._replace(receipt=look))
+    made = eta_of_build(build(many)._replace(receipt=look))
     assert made.seconds({}) == pytest.approx(2500 * 10)
     assert len(read) <= SAMPLES
 
@@ -168,7 +167,7 @@ def test_it_fits_every_size(
         progress.ended(target(f"sweep.{n}"), Outcome(status))
     for t in targets[12 : 12 + started]:
         progress.started(t, 0.0)
-    lines = frame(progress, 4000.0, width, height, look_of("utf-8", {"LANG": "C.UTF-8", "NO_COLOR": "1"}))
+    lines = frame_lines(progress, 4000.0, width, height, terminal_look("utf-8", {"LANG": "C.UTF-8", "NO_COLOR": "1"}))
     assert len(lines) <= height
     assert all(len(line.text) == line.width < width for line in lines)
 
@@ -178,8 +177,8 @@ def test_what_matters_most_stays_on_a_narrow_terminal() -> None:
     for status, name in ((BUILT, "s.0"), (FAILED, "s.1")):
         progress.ended(target(name), Outcome(status))
     progress.started(FOUR[2], 0.0)
-    look = look_of("utf-8", {"LANG": "C.UTF-8", "NO_COLOR": "1"})
-    said = {width: frame(progress, 2.0, width, 9, look)[0].text for width in (80, 40, 30, 15, 5)}
+    look = terminal_look("utf-8", {"LANG": "C.UTF-8", "NO_COLOR": "1"})
+    said = {width: frame_lines(progress, 2.0, width, 9, look)[0].text for width in (80, 40, 30, 15, 5)}
     assert said[80] == "█" * 12 + "░" * 12 + "  2/4  1 failed  ETA 18 s  1 built  2 s"
     assert said[40] == "2/4  1 failed  ETA 18 s  1 built  2 s"
     assert said[30] == "2/4  1 failed  ETA 18 s"
@@ -193,7 +192,10 @@ def test_on_a_narrow_terminal_rooms_are_whole_and_long_names_keep_their_end() ->
     for t in named:
         progress.started(t, 0.0)
     shown = {
-        width: [line.text for line in frame(progress, 2.0, width, 9, look_of("utf-8", {"LANG": lang, "NO_COLOR": "1"}))]
+        width: [
+            line.text
+            for line in frame_lines(progress, 2.0, width, 9, terminal_look("utf-8", {"LANG": lang, "NO_COLOR": "1"}))
+        ]
         for width, lang in ((44, "C.UTF-8"), (31, "C.UTF-8"), (30, "C"))
     }
     long, other = "demo:a_step_of_many_words.21.1", "     2 s demo:b.1"
@@ -205,8 +207,8 @@ def test_on_a_narrow_terminal_rooms_are_whole_and_long_names_keep_their_end() ->
 def test_rooms_are_named_as_the_spec_does() -> None:
     progress = Progress(build([target("a", "gpu"), target("b", "step sweep 4")], jobs=2), 0.0)
     progress.started(target("a", "gpu"), 0.0)
-    look = look_of("utf-8", {"NO_COLOR": "1"})
-    assert frame(progress, 0.0, 80, 9, look)[1].text == "1/2 running  gpu 1/1  sweep 0/4"
+    look = terminal_look("utf-8", {"NO_COLOR": "1"})
+    assert frame_lines(progress, 0.0, 80, 9, look)[1].text == "1/2 running  gpu 1/1  sweep 0/4"
 
 
 @pytest.mark.parametrize(
@@ -223,4 +225,4 @@ def test_rooms_are_named_as_the_spec_does() -> None:
 def test_the_locale_and_no_color_decide_the_look(
     encoding: str, env: dict[str, str], unicode: bool, colour: bool
 ) -> None:
-    assert look_of(encoding, env) == (colour, unicode)
+    assert terminal_look(encoding, env) == (colour, unicode)

@@ -13,8 +13,7 @@ import pytest
 from conftest import COPPICE, Project, environment
 from terminal import Terminal
 
-from pipeline.views.frame import Line
-from pipeline.views.screen import STOPPED, Screen
+from pipeline.views.live import STOPPED_SECONDS, Screen, ScreenLine
 
 # Each step says by a file that it runs, and goes on when the test says so.
 GATE = "touch {name}.runs; while [ ! -e go ]; do sleep 0.05; done; "
@@ -169,7 +168,7 @@ def test_a_terminal_that_is_gone_is_no_error() -> None:
     with TextIOWrapper(open(theirs, "wb", buffering=0), write_through=True) as stream:
         with pytest.raises(OSError, match="Input/output error"):
             stream.write("nobody is there")
-        screen = Screen(stream, lambda width, height: [Line("block", 5)])
+        screen = Screen(stream, lambda width, height: [ScreenLine("block", 5)])
         screen.open()
         screen.say("line")
         screen.close()
@@ -180,7 +179,7 @@ def test_stopped_and_continued_it_begins_a_new_block(start: Start) -> None:
     running(terminal, 3)
     os.kill(terminal.process.pid, signal.SIGSTOP)
     os.waitid(os.P_PID, terminal.process.pid, os.WSTOPPED | os.WNOWAIT)
-    until = time.monotonic() + STOPPED
+    until = time.monotonic() + STOPPED_SECONDS
     while time.monotonic() < until:
         terminal.read(0.2)
     drawn = len(terminal.frames)

@@ -13,8 +13,7 @@ from conftest import Project
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.causes import Causes
-from pipeline.core.freshness import Reason
+from pipeline.core.freshness import Causes, Reason
 from pipeline.core.graph import Graph, Target
 
 DEMO = """

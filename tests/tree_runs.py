@@ -9,10 +9,10 @@ from typing import Any
 from conftest import Project
 
 from pipeline.build.project import load
-from pipeline.edge.receipts import Receipts, done
-from pipeline.tree.manifest import folded
-from pipeline.tree.records import dumped
-from pipeline.tree.validation import Validation, validated
+from pipeline.store.receipts import Receipts, done_entry
+from pipeline.tree.report.manifest import fold_manifest
+from pipeline.tree.report.validation import Validation, validate_run
+from pipeline.tree.run.records import dump_record
 
 SWEEP = """\
 gain=$(cat a b c d | awk '{ sum += $1 } END { print sum }')
@@ -73,13 +73,13 @@ def config_of(project: Project, run: str = "x") -> dict[str, Any]:
 def manifest_of(project: Project, **lifecycle: Any) -> dict[str, Any]:
     config = config_of(project)
     with chdir(project.root):
-        return folded("x", config, lifecycle)
+        return fold_manifest("x", config, lifecycle)
 
 
 def validation_of(project: Project, stored: dict[str, Any] | None = None) -> Validation:
     config = config_of(project)
     with chdir(project.root):
-        return validated("x", config, stored)
+        return validate_run("x", config, stored)
 
 
 def problems(project: Project, stored: dict[str, Any] | None = None) -> list[str]:
@@ -91,7 +91,7 @@ def forge(project: Project, path: str, change: Callable[[dict[str, Any]], object
     path = f"runs/x/{path}"
     record = json.loads(project.read(path))
     change(record)
-    content = dumped(record)
+    content = dump_record(record)
     project.write(path, content)
     with chdir(project.root):
         receipts = Receipts("x")
@@ -101,5 +101,5 @@ def forge(project: Project, path: str, change: Callable[[dict[str, Any]], object
             if (found := receipts.receipt(name)) is not None and path in found.outputs
         )
         outputs = {**receipt.outputs, path: sha256(content).hexdigest()}
-        receipts.append([done(target, receipt._replace(outputs=outputs))])
+        receipts.append([done_entry(target, receipt._replace(outputs=outputs))])
         receipts.close()

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from benchmarks.fuzz.oracle import Truth, sha
 from benchmarks.fuzz.world import World
-from pipeline.edge import receipts
-from pipeline.edge.receipts import DONE, FORGOTTEN, Line
+from pipeline.store import receipts
+from pipeline.store.receipts import DONE, FORGOTTEN, ReceiptLine
 
-parsed = lru_cache(10_000)(receipts.parsed)  # the same lines are read after every start
+parsed = lru_cache(10_000)(receipts.parse_line)  # the same lines are read after every start
 
 
 class Kept(NamedTuple):
@@ -56,7 +56,7 @@ class Memory:
                 self._finished(world, line, states)
         return finished
 
-    def _finished(self, world: World, line: Line, states: list[dict[str, Truth]]) -> None:
+    def _finished(self, world: World, line: ReceiptLine, states: list[dict[str, Truth]]) -> None:
         world.counts["recalls"] += line.fields["how"] == "recalled"
         identities = _identities(line, states)
         kept = Kept(line.fields["key"], tuple(dict(line.fields["outputs"]).values()))
@@ -102,7 +102,7 @@ class Memory:
         self.lost.update(kept.key for kept in self.recorded.values() if content in kept.contents)
 
 
-def _identities(line: Line, states: list[dict[str, Truth]]) -> set[str]:
+def _identities(line: ReceiptLine, states: list[dict[str, Truth]]) -> set[str]:
     """What the receipt may speak of: the results whose inputs and outputs it has."""
     inputs, outputs = dict(line.fields["inputs"]), dict(line.fields["outputs"])
     return {
@@ -114,7 +114,7 @@ def _identities(line: Line, states: list[dict[str, Truth]]) -> set[str]:
     }
 
 
-def lines(world: World, every: bool = False) -> Iterator[tuple[bytes, Line]]:
+def lines(world: World, every: bool = False) -> Iterator[tuple[bytes, ReceiptLine]]:
     """All receipts of the project's runs, and of `every` run that there ever was; torn and damaged ones left out."""
     runs = (world.root / "runs").glob("*") if every else (world.root / "runs" / run.name for run in world.project.runs)
     for run in runs:

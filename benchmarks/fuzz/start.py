@@ -62,7 +62,7 @@ class Forked:
 
 def _warm() -> None:
     """Import what a build may, once."""
-    if "pipeline.build.doit_line" not in sys.modules:
+    if "pipeline.commands.command" not in sys.modules:
         for module in walk_packages(pipeline.__path__, "pipeline."):
             if module.name.startswith(_WARM) and ".lean" not in module.name and not module.name.endswith(".worker"):
                 import_module(module.name)

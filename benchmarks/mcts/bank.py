@@ -19,14 +19,13 @@ from pathlib import Path
 from benchmarks.bank import Metered, Patient
 from benchmarks.mcts.searchers import How, Row, named, searched
 from benchmarks.mcts.tree import Promise
-from pipeline.edge.lean import process
-from pipeline.edge.lean.model import NotElaborated, Theorem
-from pipeline.edge.lean.pool import Pool
-from pipeline.edge.lean.toolchain import ready
-from pipeline.goals.bank import read_bank
-from pipeline.goals.model import Goal
-from pipeline.mcts import priors, rewards
-from pipeline.mcts.trying import Guide
+from pipeline.goals.bank import Goal, read_bank
+from pipeline.lean.model import NotElaborated, Theorem
+from pipeline.lean.repl import process
+from pipeline.lean.repl.pool import Pool
+from pipeline.lean.toolchain.wasm import ready_toolchain
+from pipeline.mcts.search import guides
+from pipeline.mcts.search.evaluator import Guide
 
 REPL = Path(process.__file__).with_name("Repl.lean")
 SHARE = 0.05  # of CPU, for the tree's maths
@@ -37,7 +36,7 @@ def run(goals: Sequence[Goal], searchers: Sequence[str], how: How) -> Iterator[l
     """Of each goal, searchers in rotating order."""
     meter = Metered()
     try:
-        with closing(Pool(ready().command(REPL), meter)) as pool:
+        with closing(Pool(ready_toolchain().command(REPL), meter)) as pool:
             for number, goal in enumerate(goals):
                 first = number % len(searchers)
                 yield [*tried(goal, [*searchers[first:], *searchers[:first]], Patient(pool, meter), how)]
@@ -158,7 +157,7 @@ def main(given: Sequence[str]) -> int:
     asked = arguments(given)
     how = How(max(asked.calls), asked.attempts, asked.inflight, asked.seconds, guide(asked.priors))
     searchers, parts = named(asked.agents), asked.only.split(",")
-    run_by = {**how._asdict(), "guide": asked.priors, "searchers": searchers, "lean": ready().version}
+    run_by = {**how._asdict(), "guide": asked.priors, "searchers": searchers, "lean": ready_toolchain().version}
     rows = begun(asked.json, run_by)
     known = {row.goal for row in rows}
     goals = [goal for goal in mixed(read_bank(asked.bank.read_bytes()).goals) if any(part in goal.id for part in parts)]
@@ -181,4 +180,4 @@ def mixed(goals: Sequence[Goal]) -> list[Goal]:
 
 
 def guide(name: str) -> Guide:
-    return Guide(priors.chosen(name), rewards.chosen("printed"))
+    return Guide(guides.choose_priors(name), guides.choose_rewards("printed"))

@@ -21,13 +21,13 @@ class Coppice:
     """A goal to each action, moves found when a goal is first opened; the round is that of the centralized runner."""
 
     def __init__(self, branching: int, selection: str) -> None:
-        from pipeline.mcts import model
-        from pipeline.mcts.tree import Tree
+        from pipeline.mcts.search import records
+        from pipeline.mcts.search.tree import SearchTree
 
-        self.model = model
-        self.moves = tuple(model.Move(f"t{number}") for number in range(branching))
-        maths = model.Maths(selection, model.EXPLORE[selection], widen=1e9)
-        self.tree = Tree(maths, model.Subgoal("0", "", VALUE))
+        self.model = records
+        self.moves = tuple(records.WeightedMove(f"t{number}") for number in range(branching))
+        maths = records.Maths(selection, records.EXPLORE[selection], widen=1e9)
+        self.tree = SearchTree(maths, records.Subgoal("0", "", VALUE))
         self.told = 0
 
     def size(self) -> int:

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from benchmarks.bank import Metered, Patient
-from pipeline.edge.lean.model import Interrupted, LeanCrash, Session, TacticState, Theorem
-from pipeline.mcts import proving
-from pipeline.mcts.distributed import Team
-from pipeline.mcts.model import Budget, Expand, Expansion, Outcome, Rules
-from pipeline.mcts.nodes import WORDS
-from pipeline.mcts.steering import UNOBSERVED, VIRTUAL_LOSS, Steering
-from pipeline.mcts.trying import Guide, Trying
+from pipeline.lean.model import Interrupted, LeanCrash, Session, TacticState, Theorem
+from pipeline.mcts.run import engine
+from pipeline.mcts.search.agents import UNOBSERVED, VIRTUAL_LOSS, Steering
+from pipeline.mcts.search.distributed import Team
+from pipeline.mcts.search.evaluator import Evaluator, Guide
+from pipeline.mcts.search.nodes import STATUS_WORDS
+from pipeline.mcts.search.records import Budget, Expand, ExpandOutcome, Expansion, SearchRules
 from pipeline.proof.workers import micro
-from pipeline.proof.workers.search import Search
+from pipeline.proof.workers.best_first import BestFirstSearch
 
 IDLE = 50  # iterations to each tactic, since an agent may find nothing to do
 COUNTINGS = {"vl": VIRTUAL_LOSS, "wu": UNOBSERVED}
@@ -72,7 +72,7 @@ class Timed:
     def ask(self) -> Expand | None:
         return self._timed(self.policy.ask)
 
-    def tell(self, outcome: Outcome) -> None:
+    def tell(self, outcome: ExpandOutcome) -> None:
         self._timed(self.policy.tell, outcome)
 
     def _timed(self, do: Callable[..., Any], *args: Any) -> Any:
@@ -97,16 +97,16 @@ def searched(row: Row, theorem: Theorem, lean: Patient, how: How) -> Row:
         row.error = type(error).__name__
     row.all, row.python = round(meter.seconds() - begun, 3), round(time.process_time() - python, 3)
     if row.script:
-        row.error = proving.judged(theorem, lean, row.script)
+        row.error = engine.check_script(theorem, lean, row.script)
         row.solved = not row.error
     return row
 
 
 def by_micro(row: Row, session: Session, start: TacticState, how: How) -> None:
     """Asks without a family bring a goal to the front, and do not count."""
-    search, calls = Search(start, start.goals), Counter[bool]()
+    search, calls = BestFirstSearch(start, start.goals), Counter[bool]()
     while (ask := search.next()) is not None and calls[True] < how.calls:
-        search.learn(micro.answered(session.run_tac(ask.state, ask.tactic, ask.budget)))
+        search.learn(micro.as_answer(session.run_tac(ask.state, ask.tactic, ask.budget)))
         calls[bool(ask.family)] += 1
         row.calls = calls[True]
     row.script = search.script or ()
@@ -114,21 +114,21 @@ def by_micro(row: Row, session: Session, start: TacticState, how: How) -> None:
 
 
 def by_mcts(row: Row, session: Session, start: TacticState, how: How) -> None:
-    trying = Trying(session, start, how.guide)
-    wanted = proving.Wanted(Theorem("", ""), rules(row.searcher, how), how.guide)
-    journalled = proving.begun(wanted, trying, proving.Files())
+    trying = Evaluator(session, start, how.guide)
+    wanted = engine.TheoremTask(Theorem("", ""), rules(row.searcher, how), how.guide)
+    journalled = engine.begin_search(wanted, trying, engine.SearchFiles())
     journalled.policy = timed = Timed(journalled.policy)
     try:
-        proving.driven(journalled, lambda tree, waiting: trying.answer(tree, waiting[0]))
+        engine.drive_search(journalled, lambda tree, waiting: trying.answer(tree, waiting[0]))
     finally:
         row.calls, row.tree = trying.calls.tactics, round(timed.seconds, 4)
-    row.status = WORDS[timed.tree.root.status]
-    row.script = proving.written(timed.tree, trying)
+    row.status = STATUS_WORDS[timed.tree.root.status]
+    row.script = engine.found_script(timed.tree, trying)
 
 
-def rules(searcher: str, how: How) -> Rules | Team:
+def rules(searcher: str, how: How) -> SearchRules | Team:
     """`centralized`, or such as `vl 4`."""
-    rules = Rules(Budget(IDLE * how.calls, how.calls), expansion=Expansion(attempts=how.attempts))
+    rules = SearchRules(Budget(IDLE * how.calls, how.calls), expansion=Expansion(attempts=how.attempts))
     counting, *agents = searcher.split()
     return Team(rules, Steering(int(agents[0]), how.inflight, COUNTINGS[counting])) if agents else rules
 

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
-from pipeline.proof.bandits import BANDITS
-from pipeline.proof.bandits.model import Shape
+from pipeline.proof.schedule.bandits import BANDITS, GoalShape
 
-ALIKE = Shape("?")  # there is nothing to tell goals apart by
+ALIKE = GoalShape("?")  # there is nothing to tell goals apart by
 PULLS = 2000
 SEEDS = 40
 POINTS = 50  # of a curve

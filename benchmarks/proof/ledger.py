@@ -15,18 +15,24 @@ from contextlib import closing
 from threading import Event, Thread
 from typing import Any
 
-from pipeline.edge.ledger.ledger import Ledger
-from pipeline.edge.ledger.model import Attempt, Key, KnownGoal
-from pipeline.edge.ledger.reading import Reader
-from pipeline.edge.ledger.rows import ATTEMPT, columns, marks, row_of
-from pipeline.edge.ledger.schema import open_to_write
+from pipeline.ledger.model import (
+    ATTEMPT_COLUMNS,
+    Attempt,
+    AttemptKey,
+    KnownGoal,
+    attempt_row,
+    column_list,
+    placeholders,
+)
+from pipeline.ledger.sqlite.ledger import Ledger, LedgerReader
+from pipeline.ledger.sqlite.schema import open_to_write
 
 TARGET_PER_SECOND, TARGET_AGE = 2000.0, 1.0
 RECALLS = 2000
 
 
 def attempt(n: int) -> Attempt:
-    key = Key(f"{n:064x}", "micro", "c" * 16, "lean-4.28.0", 8.0)
+    key = AttemptKey(f"{n:064x}", "micro", "c" * 16, "lean-4.28.0", 8.0)
     tactics = ("intro n", "induction n with", "simp_all", "omega") if n % 2 else ()
     return Attempt(key, "∀ n : Nat, n + 0 = n", bool(n % 2), 0.25, 1e9, tactics, verified=bool(n % 2))
 
@@ -71,11 +77,11 @@ def paced(path: str, rate: float, seconds: float) -> dict[str, float]:
 
 def one_by_one(path: str, count: int) -> float:
     """The peer: the same table, a synced commit each."""
-    insert = f"INSERT INTO attempts ({columns(ATTEMPT)}) VALUES ({marks(ATTEMPT)})"
+    insert = f"INSERT INTO attempts ({column_list(ATTEMPT_COLUMNS)}) VALUES ({placeholders(ATTEMPT_COLUMNS)})"
     with closing(open_to_write(path)) as db:
         start = time.perf_counter()
         for n in range(count):
-            db.execute(insert, row_of(attempt(n)))
+            db.execute(insert, attempt_row(attempt(n)))
         return count / (time.perf_counter() - start)
 
 
@@ -84,7 +90,7 @@ def read_beside(path: str, count: int, readers: int) -> dict[str, float]:
     asked, over = [0] * readers, Event()
 
     def ask(mine: int) -> None:
-        with closing(Reader(path)) as reader:
+        with closing(LedgerReader(path)) as reader:
             while not over.is_set():
                 reader.recall(attempt(asked[mine] % count).key)
                 asked[mine] += 1
@@ -106,7 +112,7 @@ def asked(path: str, count: int) -> dict[str, float]:
         size = os.path.getsize(path) / db.execute("SELECT count(*) FROM attempts").fetchone()[0]
     times: dict[str, float] = {"bytes_each": size}
     start = time.perf_counter()
-    with closing(Reader(path)) as reader:
+    with closing(LedgerReader(path)) as reader:
         times["open_ms"] = 1e3 * (time.perf_counter() - start)
         start = time.perf_counter()
         for n in range(RECALLS):

@@ -13,15 +13,14 @@ from typing import Any
 
 from benchmarks.bank import Metered, Patient
 from benchmarks.proof.arms import ARMS, BUDGET
-from pipeline.edge.lean import process
-from pipeline.edge.lean.model import Interrupted, LeanCrash, NotElaborated
-from pipeline.edge.lean.pool import Pool
-from pipeline.edge.lean.toolchain import ready
-from pipeline.goals.bank import read_bank
-from pipeline.goals.model import Goal
+from pipeline.goals.bank import Goal, read_bank
+from pipeline.lean.model import Interrupted, LeanCrash, NotElaborated
+from pipeline.lean.repl import process
+from pipeline.lean.repl.pool import Pool
+from pipeline.lean.toolchain.wasm import ready_toolchain
 from pipeline.proof.workers import micro
-from pipeline.proof.workers.search import Options
-from pipeline.tactics.moves import EVERY
+from pipeline.proof.workers.best_first import SearchOptions
+from pipeline.tactics.moves import ALL_FAMILIES
 
 REPL = Path(process.__file__).with_name("Repl.lean")
 SLACK = 10.0  # CPU seconds over its budget: then it is interrupted; half of them are for a start
@@ -33,7 +32,7 @@ Tried = list[tuple[int, float]]  # of each arm: whether it proved the goal, and 
 
 def record(bank: Path, out: Path) -> None:
     """A goal is written as soon as all arms were tried on it, and is not tried again."""
-    toolchain, meter = ready(), Metered()
+    toolchain, meter = ready_toolchain(), Metered()
     found = _begun(out, toolchain.version)
     try:
         with closing(Pool(toolchain.command(REPL), meter)) as pool:
@@ -69,11 +68,11 @@ def _tried(goal: Goal, pool: Pool, meter: Metered) -> Tried:
 
 def _attempt(goal: Goal, arm: str, pool: Pool, meter: Metered) -> tuple[int, float]:
     families = ARMS[arm]
-    options = Options(families=EVERY if families is None else frozenset(families))
+    options = SearchOptions(families=ALL_FAMILIES if families is None else frozenset(families))
     begun = meter.seconds()
     with _limited(meter) as stop:
         try:
-            result = micro.prove(goal, BUDGET, Patient(pool, meter), options, stop, meter.seconds)
+            result = micro.prove_goal(goal, BUDGET, Patient(pool, meter), options, stop, meter.seconds)
         except (Interrupted, LeanCrash):
             return 0, round(meter.seconds() - begun, 3)
     return int(result.success), round(result.time_seconds, 3)

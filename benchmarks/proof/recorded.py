@@ -10,8 +10,8 @@ from random import Random
 from typing import NamedTuple
 
 from pipeline.goals.bank import read_bank
-from pipeline.proof.bandits.model import Bandit, Shape
-from pipeline.proof.shape import shape
+from pipeline.proof.schedule.bandits import Bandit, GoalShape
+from pipeline.proof.schedule.effort import goal_shape
 
 
 class Tried(NamedTuple):
@@ -25,7 +25,7 @@ class Item(NamedTuple):
     """A goal, as bandits see it, and what each arm does on it."""
 
     id: str
-    shape: Shape
+    shape: GoalShape
     tried: Mapping[str, Tried]
 
     @property
@@ -48,7 +48,7 @@ def load(recording: Path, bank: Path) -> list[Item]:
     found = json.loads(recording.read_text())
     goals = {goal.id: goal for goal in read_bank(bank.read_bytes()).goals}
     return [
-        Item(name, shape(goals[name]), _by_arm(found["arms"], tried))
+        Item(name, goal_shape(goals[name]), _by_arm(found["arms"], tried))
         for name, tried in found["goals"].items()
         if name in goals and tried
     ]

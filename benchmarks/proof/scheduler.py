@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
-from pipeline.goals.model import Goal
-from pipeline.proof.bandits import BANDITS
-from pipeline.proof.journal import Journalled
-from pipeline.proof.trials import CANCELLED, FAILED, PROVED, Outcome, Rules, Strategy, Trial
+from pipeline.goals.bank import Goal
+from pipeline.proof.schedule.bandits import BANDITS
+from pipeline.proof.schedule.journal import ScheduleJournal
+from pipeline.proof.schedule.records import CANCELLED, FAILED, PROVED, ScheduleRules, Strategy, Trial, TrialOutcome
 
 GOALS = 10_000
 ARMS = (1, 3, 10)
@@ -45,20 +45,20 @@ def goals(count: int) -> list[Goal]:
     return found
 
 
-def rules(bandit: str, arms: int) -> Rules:
-    return Rules(tuple(Strategy(f"arm {n}", 8.0) for n in range(arms)), bandit=bandit, levels=2)
+def rules(bandit: str, arms: int) -> ScheduleRules:
+    return ScheduleRules(tuple(Strategy(f"arm {n}", 8.0) for n in range(arms)), bandit=bandit, levels=2)
 
 
 def cost(bandit: str, arms: int, some: Sequence[Goal]) -> Cost:
     gc.collect()
-    plain = Journalled(rules(bandit, arms), lambda _: None).schedule
+    plain = ScheduleJournal(rules(bandit, arms), lambda _: None).schedule
     begun = time.process_time()
     for goal in some:
         plain.add(goal)
     added = (time.process_time() - begun) / len(some)
     times = _decided(plain, len(some))
     written: list[str] = []
-    journalled = Journalled(rules(bandit, arms), written.append)
+    journalled = ScheduleJournal(rules(bandit, arms), written.append)
     for goal in some:
         journalled.add(goal)
     noted = _decided(journalled, len(some))
@@ -80,7 +80,7 @@ def _decided(of: object, count: int) -> list[float]:
                 continue
         ended = running.pop(rng.randrange(len(running)))
         status = rng.choices((PROVED, FAILED, CANCELLED), (3, 6, 1))[0]
-        of.tell(Outcome(ended.number, status, rng.random() * 4))  # type: ignore[attr-defined]
+        of.tell(TrialOutcome(ended.number, status, rng.random() * 4))  # type: ignore[attr-defined]
         times.append(time.process_time() - begun)
     return times
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from benchmarks.proof.bernoulli import Curve, Mean, curve, mean
 from benchmarks.proof.recorded import Ended, Item, best_order, ended, oracle, played, shuffled
-from pipeline.proof.bandits import BANDITS
+from pipeline.proof.schedule.bandits import BANDITS
 
 PARTS = 5
 REPEATS = 20

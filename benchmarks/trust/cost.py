@@ -7,8 +7,8 @@ from statistics import median
 
 from benchmarks.trust.shares import seeded
 from benchmarks.trust.study import Found, Params, Promise, Study
-from pipeline.trust.blocks import differences, reduce
 from pipeline.trust.rule import weigh
+from pipeline.trust.series import differences, reduce_configs
 
 ROUNDS = 15
 MOST = 20.0  # ms
@@ -24,7 +24,7 @@ def _measure(_depths: int, K: int, configs: int, B: int, order: str) -> Found:  
     spent = []
     for _ in range(ROUNDS):
         start = time.process_time()
-        parent, *ideas = [reduce(side) for side in rows]
+        parent, *ideas = [reduce_configs(side) for side in rows]
         deltas = [differences(idea, parent) for idea in ideas]
         weigh(deltas, alpha=0.05, seed=1, ordered=order == "time", draws=10_000)
         spent.append(1000 * (time.process_time() - start))

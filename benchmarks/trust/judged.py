@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.trust.worlds import CONFIGS
-from pipeline.tree.gate import COMPLETED, Evaluation, gate
-from pipeline.tree.results import Checked
-from pipeline.tree.scoring import Metric, Rules, score
-from pipeline.tree.sheet import Row
-from pipeline.tree.slots import Slot
-from pipeline.trust.evidence import Weighed
+from pipeline.tree.rules.beam import COMPLETED, Evaluation, gate
+from pipeline.tree.rules.positions import EvalSlot
+from pipeline.tree.rules.results import CheckedRows, SheetRow
+from pipeline.tree.rules.scoring import Metric, ScoringRules, score_by_means
+from pipeline.trust.evidence import JointTest
 from pipeline.trust.rule import weigh
 from pipeline.trust.student import quantile
 
@@ -27,16 +26,16 @@ RESAMPLES = 1_000
 LEVEL = 1.0  # a baseline's metric, for what reckons relative to it
 
 
-def weighed(blocks: Array, start: int = 0, *, alpha: float = ALPHA, draws: int = DRAWS, **how: Any) -> list[Weighed]:
+def weighed(blocks: Array, start: int = 0, *, alpha: float = ALPHA, draws: int = DRAWS, **how: Any) -> list[JointTest]:
     """Of block means [depth, idea, block]."""
     return [weigh(d.tolist(), alpha=alpha, seed=start + i, draws=draws, **how) for i, d in enumerate(blocks)]
 
 
-def promoted(found: Sequence[Weighed], alpha: float = ALPHA) -> Array:
+def promoted(found: Sequence[JointTest], alpha: float = ALPHA) -> Array:
     return np.array([[e.p <= alpha for e in depth.ideas] for depth in found])
 
 
-def column(found: Sequence[Weighed], name: str) -> Array:
+def column(found: Sequence[JointTest], name: str) -> Array:
     """[depth, idea]: one number of the evidence."""
     return np.array([[getattr(e, name) for e in depth.ideas] for depth in found])
 
@@ -84,14 +83,14 @@ def weighted_means(deltas: Array) -> Array:
 
 def _passes(configs: Array) -> bool:
     sides = [_rows(LEVEL + delta) for delta in (configs, 0 * configs)]
-    found = score(Rules("m", (Metric("m"),)), sides[0], sides[1], sides[1])
+    found = score_by_means(ScoringRules("m", (Metric("m"),)), sides[0], sides[1], sides[1])
     names = {"commit": "c", "tree": "t", "results": "r", "baseline": "b"}
-    ended = Evaluation(Slot(1, 0, 0), COMPLETED, **names, approved=True, score=found)
+    ended = Evaluation(EvalSlot(1, 0, 0), COMPLETED, **names, approved=True, score=found)
     return gate(ended._replace(rows_used=CONFIGS, rows_expected=CONFIGS)) is None
 
 
-def _rows(values: Array) -> Checked:
-    return Checked(tuple(Row(i, "", "", "ok", "", {"m": float(v)}) for i, v in enumerate(values)), ())
+def _rows(values: Array) -> CheckedRows:
+    return CheckedRows(tuple(SheetRow(i, "", "", "ok", "", {"m": float(v)}) for i, v in enumerate(values)), ())
 
 
 RULES: dict[str, Callable[[Array], Array]] = {

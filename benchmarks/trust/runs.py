@@ -10,7 +10,7 @@ from benchmarks.trust.judged import ALPHA, column, weighed
 from benchmarks.trust.shares import Share, seeded, share
 from benchmarks.trust.study import Found, Params, Promise, Study
 from benchmarks.trust.worlds import Array, World
-from pipeline.trust.wallet import level
+from pipeline.trust.evidence import depth_alpha
 
 DEPTHS, IDEAS, BLOCKS = 5, 7, 20
 MOST = 5.5
@@ -76,7 +76,7 @@ def _wins(p: Array, wallet: str, beam: int) -> Array:
 def _level(wallet: str, freed: list[bool]) -> float:
     if wallet == ".05 each":
         return ALPHA
-    return level(ALPHA, DEPTHS, [False] * len(freed) if wallet == ".05/D" else freed)
+    return depth_alpha(ALPHA, DEPTHS, [False] * len(freed) if wallet == ".05/D" else freed)
 
 
 def _promises(_params: Params, found: Found) -> list[Promise]:

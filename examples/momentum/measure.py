@@ -24,15 +24,20 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent))  # the checkout's own coppice
 
-from pipeline.tree.canary import data_of  # noqa: E402
-from pipeline.tree.commands import NOTHING_RAN, Ran  # noqa: E402
-from pipeline.tree.cutting import watched  # noqa: E402
-from pipeline.tree.model import Canary  # noqa: E402
-from pipeline.trust.blocks import differences, reduce  # noqa: E402
-from pipeline.trust.evidence import Evidence, Weighed  # noqa: E402
+from pipeline.tree.run.canary import (
+    parse_data,  # noqa: E402
+    run_canary,  # noqa: E402
+)
+from pipeline.tree.run.command import NOTHING_RAN, CheckoutRun  # noqa: E402
+from pipeline.tree.spec.model import Canary  # noqa: E402
+from pipeline.trust.evidence import (  # noqa: E402
+    Evidence,
+    JointTest,
+    depth_alpha,  # noqa: E402
+    verdict,  # noqa: E402
+)
 from pipeline.trust.rule import weigh  # noqa: E402
-from pipeline.trust.verdicts import verdict  # noqa: E402
-from pipeline.trust.wallet import level  # noqa: E402
+from pipeline.trust.series import differences, reduce_configs  # noqa: E402
 
 IDEAS = sorted(path.name for path in (HERE / "ideas").iterdir())
 # What the search compares with what, going by what it promotes: see specs/momentum.yaml.
@@ -64,7 +69,7 @@ class Measured:
         return [[year[metric] for year in years.values()] for years in self.years.values()]
 
     def mean(self, metric: str) -> float:
-        return fmean(reduce(self.series(metric)))
+        return fmean(reduce_configs(self.series(metric)))
 
     @property
     def refused(self) -> str:
@@ -99,15 +104,15 @@ def runner(code: Path, out: Path) -> Callable[..., subprocess.CompletedProcess[s
 
 def looks_ahead(run: Callable[..., subprocess.CompletedProcess[str]], out: Path, prices: Path) -> str:
     """How many of the cuts change a decision."""
-    data = data_of(prices.read_text(), CANARY.column)
+    data = parse_data(prices.read_text(), CANARY.column)
     cut, decisions = out / "cut.csv", out / "decisions.csv"
 
-    def decide(until: str) -> Ran:
+    def decide(until: str) -> CheckoutRun:
         cut.write_text(data.until(until))
         ended = run("decisions.py", "--prices", cut, "--out", decisions)
         return NOTHING_RAN._replace(results=decisions.read_bytes(), why=ended.stderr[-200:])
 
-    found = watched(CANARY, data, "", decide).cuts
+    found = run_canary(CANARY, data, "", decide).cuts
     return f"{sum(bool(each.change) for each in found)} of {len(found)}"
 
 
@@ -137,10 +142,10 @@ def told(tests_pass: bool, cuts: str, labels: bool, table: list[Row]) -> Measure
 
 
 def deltas(mine: Measured, parent: Measured) -> list[float]:
-    return list(differences(reduce(mine.series("sharpe")), reduce(parent.series("sharpe"))))
+    return list(differences(reduce_configs(mine.series("sharpe")), reduce_configs(parent.series("sharpe"))))
 
 
-def weighed(found: Iterable[Measured], parent: Measured, alpha: float) -> Weighed:
+def weighed(found: Iterable[Measured], parent: Measured, alpha: float) -> JointTest:
     return weigh([deltas(mine, parent) for mine in found], alpha=alpha, seed=1, ordered=True)
 
 
@@ -207,7 +212,7 @@ Made by `measure.py`, with Python {platform.python_version()} and numpy {np.__ve
   by which the search has to reckon with the best of several, and knows more of how alike neighbouring years are.
 """
     spent = [False] * len(DEPTHS)  # each depth fills one of the two places of the beam
-    depths = [depth(n, prices, level(ALPHA, len(DEPTHS), spent[:n])) for n in range(len(DEPTHS))]
+    depths = [depth(n, prices, depth_alpha(ALPHA, len(DEPTHS), spent[:n])) for n in range(len(DEPTHS))]
     out.write_text("\n".join([about, *(f"{each}\n" for each in [*depths, *(table(on, prices) for on in KEPT)])]))
 
 

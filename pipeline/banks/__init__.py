@@ -1,1 +1,8 @@
-"""What kinds that prove have alike: which Lean is asked, which rows of a bank are goals, and what pages are made of."""
+"""Banks before a Lean: which Lean is asked, and which rows of a bank are goals.
+
+Not pure: files and processes.  May import core, errors, spec, spec_fields, machine, lean, goals and tactics.
+
+read     keys that the specs of all kinds that prove share
+records  goals and proofs as JSON files
+lean     the Lean that a stage asks, and the stage that records it
+check    rows that do not elaborate, are false, or stand there twice"""

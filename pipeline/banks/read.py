@@ -1,4 +1,4 @@
-"""YAML -> what specs of all kinds that prove say alike: `lean`, paths, counts, shares."""
+"""Keys that specs of all kinds that prove share: `lean`, paths, counts, shares."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from pipeline.banks.settings import LeanKeys
-from pipeline.declared import choice
+from pipeline.goals.proving import LeanKeys
 from pipeline.spec import Item
+from pipeline.spec_fields import choice
 
 LEAN_KEYS = ("backend", "processes", "memory", "project")
 BACKENDS = ("wasm", "native", "leandojo")
@@ -19,7 +19,7 @@ T = TypeVar("T")
 Keys = Mapping[str, Item]
 
 
-def lean(top: Keys, d: LeanKeys = LeanKeys()) -> LeanKeys:  # noqa: B008
+def read_lean(top: Keys, d: LeanKeys = LeanKeys()) -> LeanKeys:  # noqa: B008
     if "lean" not in top:
         return d
     item = top["lean"]
@@ -31,32 +31,32 @@ def lean(top: Keys, d: LeanKeys = LeanKeys()) -> LeanKeys:  # noqa: B008
         item.wrong("lean: backend leandojo proves in a repository; name it with `project:`")
     return LeanKeys(
         backend,
-        count(keys, "processes", 1, d.processes, MOST_PROCESSES, "lean: processes"),
-        count(keys, "memory", LEAST_MEMORY, d.memory, None, "lean: memory"),
+        read_count(keys, "processes", 1, d.processes, MOST_PROCESSES, "lean: processes"),
+        read_count(keys, "memory", LEAST_MEMORY, d.memory, None, "lean: memory"),
         _folder(keys["project"]) if "project" in keys else "",
     )
 
 
 def _folder(item: Item) -> str:
-    folder = path(item, "lean: project")
+    folder = read_path(item, "lean: project")
     if not os.path.isdir(folder):
         item.wrong(f"lean: project: {folder} is no folder; name the one with the project's lakefile")
     return folder
 
 
-def path(item: Item, what: str) -> str:
+def read_path(item: Item, what: str) -> str:
     return os.path.normpath(item.text(what) or item.wrong(f"{what}: expected a path, found nothing"))
 
 
-def count(top: Keys, key: str, least: int, default: int, most: int | None = None, what: str = "") -> int:
+def read_count(top: Keys, key: str, least: int, default: int, most: int | None = None, what: str = "") -> int:
     return top[key].count(what or key, least, most) if key in top else default
 
 
-def share(item: Item, what: str) -> float:
-    return between(item, what, 0.0, 1.0)
+def read_share(item: Item, what: str) -> float:
+    return read_between(item, what, 0.0, 1.0)
 
 
-def between(item: Item, what: str, least: float, most: float) -> float:
+def read_between(item: Item, what: str, least: float, most: float) -> float:
     value = item.plain()
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
         item.wrong(f"{what}: expected a number from {least:g} to {most:g}, found {item.found()}")

@@ -1,4 +1,4 @@
-"""Goals and proofs as files: JSON, sorted, so that equal records are equal files, and Lean, as a check reads it."""
+"""Goals and proofs as files: JSON, sorted, so that equal records are equal files."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any, NamedTuple
 
-from pipeline.edge.lean.model import Theorem
-from pipeline.goals.model import Goal
+from pipeline.goals.bank import Goal
+from pipeline.lean.model import Theorem
 
 Record = dict[str, Any]
 _OF_GOAL = {field.name for field in fields(Goal)}

@@ -1,1 +1,14 @@
-"""The build: what is stale, making it so, and the only importers of doit."""
+"""One build: which targets are stale, making them, recording how they ended.
+
+Not pure: files, processes, threads, clock.  May import core, store, machine, git, views, kinds, abilities, spec and
+errors; never commands.  `runner` alone imports doit.
+
+names      the commands of `coppice`, where each is, and the names that no run may have
+project    the specs of a project, the plans made of them, frozen until a spec or this package changes
+session    one look at a project: plans, records, and which targets are in doubt
+outputs    staging, logs, and inputs that are what their makers wrote
+make       one target: found fresh, recalled from the store, or run
+board      what the threads of a build share: what to make next, and the news of it
+rehearsal  a build played through without building: forecasts, statuses, times, the plan
+runner     doit's side of a build: targets as its tasks, receipts as its database, its runner with our rooms
+inquiry    what is known of targets: why they are stale, and all details of one"""

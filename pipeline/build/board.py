@@ -1,19 +1,21 @@
-"""What the threads of a build share: which target to make next, how each one went, and what is to be told of it.
+"""The board that the threads of a build share: which target is next, how each one ended, and the news of it.
 
-Threads take targets and hand in outcomes by themselves.  The thread that follows them is woken once for many."""
+Threads take targets and hand in outcomes by themselves.  The thread that follows them is woken once for many.
+
+A target on the board: taken -> handed in | given up (nothing is known of how it ended) | set aside (another thread
+makes the same key; it is taken again when that one is done).  What lies below a failed or ignored target is left out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from threading import Condition, Event
 
-from pipeline.build.session import Session
-from pipeline.core.graph import Target
-from pipeline.core.outcome import FAILED, IGNORED, SKIPPED, Outcome, needs
-from pipeline.core.rooms import rooms, rooms_of
-from pipeline.core.schedule import Blocked, Schedule
-from pipeline.edge import receipts
-from pipeline.edge.receipts import Entry
+from pipeline.build.session import BuildSession
+from pipeline.core.graph import Target, room_places, rooms_of
+from pipeline.core.outcome import FAILED, IGNORED, SKIPPED, Outcome, needs_message
+from pipeline.core.schedule import BlockedTarget, Schedule
+from pipeline.store import receipts
+from pipeline.store.receipts import ReceiptEntry
 
 # Of a target: that it was started (None), how far it is (a line), or how it ended.
 News = tuple[Target, Outcome | str | None]
@@ -22,13 +24,13 @@ News = tuple[Target, Outcome | str | None]
 class Board:
     """`go_on`: a failure stops what needs it, and nothing else."""
 
-    def __init__(self, session: Session, todo: set[int], go_on: bool) -> None:
+    def __init__(self, session: BuildSession, todo: set[int], go_on: bool) -> None:
         self.stopping = False  # may be set in a signal handler: no lock is taken for it
         self.ended: dict[int, str] = {}  # how, in a word: all that is left of an outcome once it was told
         self.told = Event()  # there are news
         self.over = Event()  # all threads have left
         self._session, self._go_on = session, go_on
-        self._schedule = _schedule(session, todo)
+        self._schedule = _schedule_of(session, todo)
         self._changed = Condition()
         self._running = self._threads = 0
         self._news: list[News] = []
@@ -67,7 +69,7 @@ class Board:
     def hand_in(self, i: int, outcome: Outcome) -> None:
         """Write the receipt and build upon it."""
         target = self._session.graph.targets[i]
-        entries = list(_entries(target.name, outcome))
+        entries = list(_receipt_entries(target.name, outcome))
         with self._changed:
             self._session.maker.receipts[target.run].append(entries)
             self.ended[i] = outcome.status
@@ -115,10 +117,10 @@ class Board:
             if not self._session.maker.receipts[target.run].ignored(target.name):
                 return i
             self._schedule.leave(i)
-            self._tell(self._left_out([Blocked(i, ()), *self._schedule.ended(i, ok=False)]))
+            self._tell(self._left_out([BlockedTarget(i, ()), *self._schedule.ended(i, ok=False)]))
         return None
 
-    def _left_out(self, blocked: Iterable[Blocked]) -> list[News]:
+    def _left_out(self, blocked: Iterable[BlockedTarget]) -> list[News]:
         """What cannot run because of what is above it; the nearest come first."""
         targets = self._session.graph.targets
         news: list[News] = []
@@ -127,7 +129,7 @@ class Board:
                 self._ignored.add(i)
                 news.append((targets[i], Outcome(IGNORED)))
             elif self._go_on:
-                news.append((targets[i], Outcome(SKIPPED, why=needs([targets[j].name for j in by]))))
+                news.append((targets[i], Outcome(SKIPPED, why=needs_message([targets[j].name for j in by]))))
         return news
 
     def _tell(self, news: Iterable[News]) -> None:
@@ -136,18 +138,18 @@ class Board:
         self._news.extend(news)
 
 
-def _schedule(session: Session, todo: set[int]) -> Schedule:
+def _schedule_of(session: BuildSession, todo: set[int]) -> Schedule:
     graph = session.graph
     own = {i: named for i in todo if (named := rooms_of(graph.targets[i]))}
-    return Schedule({i: graph.above(i) for i in sorted(todo)}, own, rooms(session.plans.values()))
+    return Schedule({i: graph.above(i) for i in sorted(todo)}, own, room_places(session.plans.values()))
 
 
-def _entries(name: str, outcome: Outcome) -> Iterator[Entry]:
+def _receipt_entries(name: str, outcome: Outcome) -> Iterator[ReceiptEntry]:
     if outcome.receipt is not None:
-        yield receipts.done(name, outcome.receipt)
+        yield receipts.done_entry(name, outcome.receipt)
     elif outcome.status == FAILED:
         fields = {
             "why": outcome.why, "exit": outcome.exit, "attempts": outcome.attempts,
             "start": round(outcome.start, 3), "end": round(outcome.end, 3), "log": outcome.log,
         }  # fmt: skip
-        yield receipts.entry(name, receipts.FAILED, fields)
+        yield receipts.receipt_entry(name, receipts.FAILED, fields)

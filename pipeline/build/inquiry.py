@@ -1,24 +1,123 @@
-"""Finds out why targets are stale: looks no further than at what they are made from."""
+"""Answers about targets: why they are stale, and all that is known of one target, step or run.
+
+`why` looks no further than at what targets are made from, by one rehearsal for all that is asked.  Remarks tell what
+can still be said of contents that are gone: sizes, the first byte that differs, which file of a folder changed.
+`info` looks up a target's status, reads, writes and last result, and puts them into a table."""
 
 from __future__ import annotations
 
+import os
+import time
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from io import BytesIO
+from typing import IO, Any, NamedTuple
 
-from pipeline.build.evidence import evidence
-from pipeline.build.rehearsal import rehearse
-from pipeline.build.session import Session
-from pipeline.core.causes import Causes, Chain
-from pipeline.core.forecast import Forecast
-from pipeline.core.freshness import Reason
-from pipeline.core.outcome import FRESH, IGNORED
+from pipeline import kinds
+from pipeline.build.rehearsal import TargetStatus, rehearse, target_statuses
+from pipeline.build.session import BuildSession
+from pipeline.core.freshness import Causes, Chain, Reason, Receipt
+from pipeline.core.graph import Target, room_label
+from pipeline.core.outcome import BUILT, FRESH, IGNORED, Forecast
+from pipeline.core.text import duration, join_names
+from pipeline.store import state
+from pipeline.store.files import FOLDER, digest_entry
+from pipeline.store.results import Store
 from pipeline.views import why
+from pipeline.views.graph import STATUSES
+from pipeline.views.why import failure_text, outlook_text, reason_line, shorten
+
+_CHUNK_BYTES = 1 << 20
+_MOST_FILES = 3
+
+
+def remark_on(session: BuildSession, target: Target, reason: Reason) -> str:
+    """A remark on one difference, empty when nothing is known beyond its hashes."""
+    if reason.what == "output changed" and reason.old is not None:
+        return _output_remark(session, target, reason)
+    if reason.what != "input changed":
+        return ""
+    if reason.where in session.maker.files.watched:
+        return _changed_files(session, target.run, reason)
+    old = _size(session.maker.stores[target.run].object(reason.old))
+    return _size_change(old, _size(reason.where))
+
+
+def _output_remark(session: BuildSession, target: Target, reason: Reason) -> str:
+    """The old content of an output is in the store, unless the store was cleared."""
+    old = _open_stored(session.maker.stores[target.run], session, target, reason.where)
+    if old is None:
+        return _size_change(None, _size(reason.where))
+    with old, open(reason.where, "rb") as new:
+        sizes = _size_change(old.seek(0, os.SEEK_END), _size(reason.where))
+        old.seek(0)
+        return f"{sizes}, first differing byte {_first_difference(old, new)}"
+
+
+def _open_stored(store: Store, session: BuildSession, target: Target, path: str) -> IO[bytes] | None:
+    receipt = session.maker.receipts[target.run].receipt(target.name)
+    stored = store.look(receipt.key) if receipt else None
+    if stored is None or len(stored.result.contents) != len(target.outputs):
+        return None
+    place = target.outputs.index(path)
+    content, small = stored.result.contents[place], stored.result.small[place]
+    return BytesIO(small) if small is not None else open(store.object(content), "rb")
+
+
+def _first_difference(old: IO[bytes], new: IO[bytes]) -> int:
+    """Counted from 1, as cmp does; one past the end of the shorter when that is how the longer begins."""
+    at = 0
+    while (a := old.read(_CHUNK_BYTES)) == (b := new.read(_CHUNK_BYTES)) and a:
+        at += len(a)
+    pairs = enumerate(zip(a, b, strict=False))
+    return at + 1 + next((i for i, (x, y) in pairs if x != y), min(len(a), len(b)))
+
+
+def _size(path: str) -> int | None:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return None  # not there, or no longer
+
+
+def _size_change(old: int | None, new: int | None) -> str:
+    if new is None:
+        return ""
+    return f"now {new} bytes" if old is None else f"{old} -> {new} bytes" if old != new else f"still {new} bytes"
+
+
+def _changed_files(session: BuildSession, run: str, reason: Reason) -> str:
+    """Which files of a folder or pattern changed; only if what is remembered is what the target has read."""
+    loaded = state.load_state(run)
+    if loaded is None:
+        return ""
+    seen, known, _ = loaded
+    contents = dict(zip(seen.files, known.contents, strict=True))
+    old = {name: contents[name] for name in known.watched.get(reason.where, ()) if contents[name] != FOLDER}
+    if sha256(b"".join(map(digest_entry, old, old.values()))).hexdigest() != reason.old:
+        return ""
+    files = session.maker.files
+    now = {name: files.content(name) for name in files.watched[reason.where] if os.path.isfile(name)}
+    changes = list(_file_changes(old, now))
+    more = f" and {len(changes) - _MOST_FILES} more" if len(changes) > _MOST_FILES else ""
+    return ", ".join(changes[:_MOST_FILES]) + more
+
+
+def _file_changes(old: dict[str, str], now: dict[str, str | None]) -> Iterator[str]:
+    for name in sorted({*old, *now}):
+        if name not in old:
+            yield f"{name} is new"
+        elif name not in now:
+            yield f"{name} is gone"
+        elif old[name] != now[name]:
+            yield f"{name} {shorten(old[name])} -> {shorten(now[name])}"
 
 
 class Inquiry:
     """One rehearsal for all that is asked."""
 
-    def __init__(self, session: Session, wanted: Iterable[int]) -> None:
+    def __init__(self, session: BuildSession, wanted: Iterable[int]) -> None:
         self.session, self.graph = session, session.graph
         self.forecasts = rehearse(session, session.stale(wanted))
         self.causes = Causes(session.graph, {i: seen.reasons for i, seen in self.forecasts.items()})
@@ -33,7 +132,7 @@ class Inquiry:
         name = self.graph.targets[i].name
         forecast = self.forecasts.get(i, Forecast(FRESH))
         causes = map(self._cause, self.causes.chains(i)) if i in self.causes.own else ()
-        return why.answered(why.Answer(name, forecast, tuple(causes), self._failures([i])))
+        return why.answer_text(why.TargetAnswer(name, forecast, tuple(causes), self._failures([i])))
 
     def told_together(self, title: str, own: Collection[int]) -> str:
         """Of many: those that are stale by themselves, those with the same reasons together."""
@@ -48,8 +147,8 @@ class Inquiry:
         ]
         stale = [i for i in own if i in self.causes.own and not self._is_left_out(i)]
         below = sum(not self.causes.own[i] for i in stale)
-        numbers = why.Numbers(len(own), len(stale), below, [*left_out.items()])
-        return why.summed_up(title, numbers, groups, self._failures(own))
+        numbers = why.StaleCounts(len(own), len(stale), below, [*left_out.items()])
+        return why.summary_text(title, numbers, groups, self._failures(own))
 
     def settled(self, i: int) -> bool:
         """Is there nothing to be said of it, but that it is fresh?"""
@@ -65,7 +164,7 @@ class Inquiry:
             (self.graph.targets[above].name, self._between(below, above))
             for below, above in zip(chain.path, chain.path[1:], strict=False)
         )
-        reasons = tuple((reason, evidence(self.session, target, reason)) for reason in chain.reasons)
+        reasons = tuple((reason, remark_on(self.session, target, reason)) for reason in chain.reasons)
         return why.Cause(target.name, way, reasons, chain.alike)
 
     def _failures(self, wanted: Collection[int]) -> why.Failures:
@@ -78,3 +177,109 @@ class Inquiry:
         """The first output of `above` that `below` reads."""
         made = {*self.graph.targets[above].outputs}
         return next(path for path in self.graph.targets[below].inputs if path in made)
+
+
+TextRow = tuple[str, Sequence[str]]  # a word, and the lines beside it
+
+
+class TargetDetails(NamedTuple):
+    """`status` has the status and what there is to say of it, and is empty when it was not asked for."""
+
+    name: str
+    status: Sequence[str]
+    does: Mapping[str, Sequence[str]]
+    reads: Mapping[str, str]  # path -> the target that writes it, or nothing
+    writes: Sequence[str]
+    receipt: Receipt | None
+    failure: Mapping[str, Any] | None
+
+
+def target_text(seen: TargetDetails) -> str:
+    width = max(map(len, seen.reads), default=0)
+    reads = [f"{path:{width}}  <- {maker}" if maker else path for path, maker in seen.reads.items()]
+    made = [_made_line(seen.receipt)] if seen.receipt else []
+    failed = [failure_text(seen.failure)] if seen.failure else []
+    rows = [("status", seen.status), *seen.does.items(), ("reads", reads), ("writes", seen.writes)]
+    rows += [("made", made), ("failed", failed)]
+    return "\n".join([seen.name, *_table(rows)])
+
+
+def run_text(run: str, declared: Mapping[str, str], rooms: Mapping[str, int], statuses: Mapping[str, int]) -> str:
+    """`statuses`: how many targets stand how; empty when that was not asked for."""
+    places = [", ".join(f"{room_label(room)} {size}" for room, size in rooms.items())] if rooms else []
+    counted = [", ".join(f"{n} {status}" for status, n in statuses.items())] if statuses else []
+    rows = [*((word, [text]) for word, text in declared.items()), ("rooms", places), ("status", counted)]
+    return "\n".join([run, *_table(rows)])
+
+
+def _table(rows: Iterable[TextRow]) -> Iterator[str]:
+    rows = [row for row in rows if row[1]]
+    width = max([7, *(len(word) for word, _ in rows)])
+    for word, lines in rows:
+        for first, line in zip([word, *[""] * len(lines)], lines, strict=False):
+            yield f"  {first:{width}} {line}"
+
+
+def _made_line(receipt: Receipt) -> str:
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(receipt.end))
+    if receipt.how != BUILT:
+        return f"{receipt.how} {when}"
+    attempts = f", at attempt {receipt.attempts}" if receipt.attempts > 1 else ""
+    return f"{when} in {duration(receipt.end - receipt.start)}{attempts}"
+
+
+def target_info(session: BuildSession, i: int, with_status: bool) -> tuple[str, bool]:
+    """The text, and whether the target is fresh."""
+    target = session.graph.targets[i]
+    standing = target_statuses(session, [i])[i] if with_status else None
+    receipts = session.maker.receipts[target.run]
+    makers = {path: session.graph.writer.get(path) for path in target.inputs}
+    seen = TargetDetails(
+        target.name,
+        [*_status_lines(standing)] if standing else [],
+        {**kinds.describe(session.plans[target.run].kind, target), **_limit_rows(session, target)},
+        {path: "" if maker is None else session.graph.targets[maker].name for path, maker in makers.items()},
+        target.outputs,
+        receipts.receipt(target.name),
+        receipts.failure(target.name),
+    )
+    return target_text(seen), standing is None or standing.status == FRESH
+
+
+def run_info(session: BuildSession, run: str, with_status: bool) -> tuple[str, bool]:
+    plan = session.plans[run]
+    own = session.select([run])
+    statuses = _status_counts(session, own) if with_status else {}
+    declared = {"spec": plan.spec, "kind": plan.kind, "store": plan.store, "targets": str(len(own))}
+    return run_text(run, declared, plan.rooms, statuses), statuses.keys() <= {FRESH}
+
+
+def step_info(session: BuildSession, word: str, own: Collection[int], with_status: bool) -> tuple[str, bool]:
+    """Such as a step."""
+    statuses = _status_counts(session, own) if with_status else {}
+    names = join_names([session.graph.targets[i].name for i in sorted(own)])
+    return run_text(word, {"targets": f"{len(own)}: {names}"}, {}, statuses), statuses.keys() <= {FRESH}
+
+
+def _limit_rows(session: BuildSession, target: Target) -> dict[str, list[str]]:
+    timeout, retries, rooms = target.limits
+    places = session.plans[target.run].rooms
+    return {
+        "timeout": [] if timeout is None else [duration(timeout)],
+        "retries": [str(retries)] if retries else [],
+        "room": [f"{room_label(room)}, {places[room]} at once" for room in rooms],
+    }
+
+
+def _status_counts(session: BuildSession, own: Collection[int]) -> dict[str, int]:
+    """How many stand how."""
+    seen = target_statuses(session, own)
+    counted = Counter(seen[i].status for i in own)
+    return {status: counted[status] for status in STATUSES if counted[status]}
+
+
+def _status_lines(standing: TargetStatus) -> Iterator[str]:
+    yield standing.status
+    if standing.status != FRESH:
+        yield from (reason_line(reason) for reason in standing.forecast.reasons)
+        yield outlook_text(standing.forecast)

@@ -1,31 +1,66 @@
-"""Making one target: find it fresh, recall its result, or run its stage and put the outputs in place."""
+"""Making one target: find it fresh, recall its result, or run its stage and put the outputs in place.
+
+Equal work is done once: a key that another thread makes raises Busy, and who comes second stands aside and later finds
+the result in the store.
+
+States of a target in here: waiting -> fresh | recalled | running -> built | failed; running -> running again, as often
+as its limits allow retries.  An input that was edited while the stage ran makes the result `unsettled`: it is kept and
+recorded as failed, so that the next build makes it again."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import zip_longest
+from threading import Lock
 from typing import Any, NamedTuple
 
-from pipeline.build.inflight import InFlight
-from pipeline.build.inputs import Inputs
-from pipeline.build.logs import kept_log, log_path, note
-from pipeline.build.staging import Staging, put_in_place, settled
+from pipeline.build.outputs import Inputs, Staging, append_note, log_if_any, log_path, put_in_place, sync_output
 from pipeline.core import recipe as recipes
-from pipeline.core.freshness import Receipt, intact
+from pipeline.core.freshness import Receipt, outputs_intact
 from pipeline.core.graph import Graph, Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, RECALLED, Outcome
-from pipeline.edge.ended import cramped, unwritten
-from pipeline.edge.files import Files, Mark, Version, matched
-from pipeline.edge.job import Job, Stage, StageFailed
-from pipeline.edge.kept import Kept
-from pipeline.edge.process import Processes, Stopping
-from pipeline.edge.receipts import Receipts
-from pipeline.edge.store import Store, Written
-from pipeline.edge.workers import Workers
 from pipeline.errors import NO_ROOM
+from pipeline.machine.job import Job, SharedResources, Stage, StageFailed, Workers
+from pipeline.machine.process import BuildStopping, Processes, cramped, unwritten
+from pipeline.store.files import Files, Mark, Version, files_by_port
+from pipeline.store.receipts import Receipts
+from pipeline.store.results import OutputFile, Store
+
+
+class Busy(Exception):
+    """The key is being made by another thread of this build."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+class InFlight:
+    """The keys that are being made now."""
+
+    def __init__(self) -> None:
+        self._mutex = Lock()
+        self._keys: set[str] = set()
+
+    @contextmanager
+    def alone(self, key: str) -> Iterator[None]:
+        with self._mutex:
+            if key in self._keys:
+                raise Busy(key)
+            self._keys.add(key)
+        try:
+            yield
+        finally:
+            with self._mutex:
+                self._keys.discard(key)
+
+    def __contains__(self, key: str) -> bool:
+        with self._mutex:
+            return key in self._keys
 
 
 class Maker:
@@ -46,7 +81,7 @@ class Maker:
         self.making = InFlight()
         self.processes = Processes([*receipts], locks)
         self.workers = Workers(self.processes)
-        self.kept = Kept()
+        self.kept = SharedResources()
         self.say: Callable[[Target, str], None] = lambda target, line: None
 
     def recipe(self, target: Target) -> dict[str, Any]:
@@ -68,7 +103,7 @@ class Maker:
                 return Outcome(FAILED, why=f"{path} is missing", exit=2)
             inputs[path] = content
         recipe = self.recipe(target)
-        key = recipes.key(recipe, inputs.values())
+        key = recipes.result_key(recipe, inputs.values())
         if self.always:
             return self._run(Work(target, recipe, inputs, key, time.time()))
         with self.making.alone(key):
@@ -81,7 +116,7 @@ class Maker:
         receipt = self.receipts[target.run].receipt(target.name)
         if receipt is None or receipt.key != key or receipt.unsettled:
             return False
-        return intact(receipt, {path: self.files.content(path) for path in target.outputs})
+        return outputs_intact(receipt, {path: self.files.content(path) for path in target.outputs})
 
     def _recalled(self, work: Work) -> Outcome | None:
         target = work.target
@@ -111,11 +146,11 @@ class Maker:
                 return self._attempt(work, attempt, marks, log)
             except StageFailed as error:
                 if self.processes.stopping:
-                    raise Stopping from error
+                    raise BuildStopping from error
                 if attempt > work.target.limits.retries:
                     end = time.time()
-                    return Outcome(FAILED, None, str(error), error.status, attempt, work.start, end, kept_log(log))
-                note(log, f"attempt {attempt} failed: {error}")
+                    return Outcome(FAILED, None, str(error), error.status, attempt, work.start, end, log_if_any(log))
+                append_note(log, f"attempt {attempt} failed: {error}")
 
     def _attempt(self, work: Work, attempt: int, marks: Mapping[str, Mark], log: str) -> Outcome:
         target = work.target
@@ -123,15 +158,17 @@ class Maker:
         with Staging(target, stage.own_folder, attempt) as staged:
             self._do(stage, self._job(target, staged, log), staged.paths)
             if self.processes.stopping:
-                raise Stopping  # it may have answered our signal by ending well, half done
-            outputs = [settled(path, final) for path, final in zip(staged.paths, target.outputs, strict=True)]
+                raise BuildStopping  # it may have answered our signal by ending well, half done
+            outputs = [sync_output(path, final) for path, final in zip(staged.paths, target.outputs, strict=True)]
             unsettled = tuple(path for path, mark in marks.items() if self.files.touched(path, mark))
             fault = None if unsettled else self._keep(work, staged.paths, outputs)
             contents = [output.content for output in outputs]
             self._publish(target, staged.paths, contents, [output.version for output in outputs])
         receipt = work.receipt(BUILT, contents, attempt, unsettled)
         status, why = (FAILED, f"{unsettled[0]} was edited while it ran; build again") if unsettled else (BUILT, "")
-        return Outcome(status, receipt, why, int(bool(why)), attempt, receipt.start, receipt.end, kept_log(log), fault)
+        return Outcome(
+            status, receipt, why, int(bool(why)), attempt, receipt.start, receipt.end, log_if_any(log), fault
+        )
 
     @staticmethod
     def _do(stage: Stage, job: Job, paths: Sequence[str]) -> None:
@@ -145,7 +182,7 @@ class Maker:
                 raise
             raise StageFailed(unwritten(error), 1) from error
 
-    def _keep(self, work: Work, paths: Sequence[str], outputs: Sequence[Written]) -> OSError | None:
+    def _keep(self, work: Work, paths: Sequence[str], outputs: Sequence[OutputFile]) -> OSError | None:
         """A store that cannot be written must not cost the result: it is put in place, and the fault raised after."""
         target = work.target
         try:
@@ -155,7 +192,11 @@ class Maker:
         return None
 
     def _job(self, target: Target, staged: Staging, log: str) -> Job:
-        reads, writes, store = matched(target.reads), staged.by_port(target.writes), self.stores[target.run].folder
+        reads, writes, store = (
+            files_by_port(target.reads),
+            staged.by_port(target.writes),
+            self.stores[target.run].folder,
+        )
         say = partial(self.say, target)
         return Job(target, reads, writes, log, self.processes, self.workers, self.kept, store, say)
 

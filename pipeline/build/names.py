@@ -1,4 +1,6 @@
-"""The names of commands: where each is, which of them no run may have, and what is said of other words."""
+"""The names of commands: where each is, and which names no run may have.
+
+It stands here and not in commands/, because a project checks the names of its runs by it."""
 
 from __future__ import annotations
 
@@ -6,37 +8,37 @@ import os
 import re
 from collections.abc import Sequence
 
-from pipeline.errors import instead
+from pipeline.errors import did_you_mean
 
 COMMANDS = {
-    "help": "pipeline.build.help:Help",
-    "run": "pipeline.build.run:Run",
-    "list": "pipeline.build.commands:List",
-    "info": "pipeline.build.commands:Info",
-    "clean": "pipeline.build.commands:Clean",
-    "forget": "pipeline.build.commands:Forget",
-    "ignore": "pipeline.build.commands:Ignore",
-    "why": "pipeline.build.questions:Why",
-    "plan": "pipeline.build.questions:Plan",
-    "graph": "pipeline.build.questions:GraphCommand",
-    "advance": "pipeline.build.advance:Advance",
-    "tree": "pipeline.build.tree_command:Tree",
-    "explain": "pipeline.build.accounts:Explain",
-    "replay": "pipeline.build.accounts:Replay",
-    "calibrate": "pipeline.build.calibrate:Calibrate",
-    "holdout": "pipeline.build.holdout:Holdout",
-    "bank": "pipeline.build.bank:Bank",
-    "bg": "pipeline.build.bg:Bg",
-    "stats": "pipeline.build.stats:Stats",
-    "mcts": "pipeline.build.mcts_command:Mcts",
-    "init": "pipeline.build.upkeep:Init",
-    "gc": "pipeline.build.upkeep:Gc",
+    "help": "pipeline.commands.help:HelpCommand",
+    "run": "pipeline.commands.run:RunCommand",
+    "list": "pipeline.commands.doit_commands:ListCommand",
+    "info": "pipeline.commands.doit_commands:InfoCommand",
+    "clean": "pipeline.commands.doit_commands:CleanCommand",
+    "forget": "pipeline.commands.doit_commands:ForgetCommand",
+    "ignore": "pipeline.commands.doit_commands:IgnoreCommand",
+    "why": "pipeline.commands.questions:WhyCommand",
+    "plan": "pipeline.commands.questions:PlanCommand",
+    "graph": "pipeline.commands.questions:GraphCommand",
+    "advance": "pipeline.commands.advance:AdvanceCommand",
+    "tree": "pipeline.commands.tree:TreeCommand",
+    "explain": "pipeline.commands.accounts:ExplainCommand",
+    "replay": "pipeline.commands.accounts:ReplayCommand",
+    "calibrate": "pipeline.commands.calibrate:CalibrateCommand",
+    "holdout": "pipeline.commands.holdout:HoldoutCommand",
+    "bank": "pipeline.commands.proofs:BankCommand",
+    "bg": "pipeline.commands.proofs:BgCommand",
+    "stats": "pipeline.commands.proofs:StatsCommand",
+    "mcts": "pipeline.commands.proofs:MctsCommand",
+    "init": "pipeline.commands.upkeep:InitCommand",
+    "gc": "pipeline.commands.upkeep:GcCommand",
 }
 # For `doit` alone: what it should say of its own commands that have nothing to do here.
 MEANINGLESS = {
-    "dumpdb": "pipeline.build.meaningless:DumpDB",
-    "reset-dep": "pipeline.build.meaningless:ResetDep",
-    "strace": "pipeline.build.meaningless:Strace",
+    "dumpdb": "pipeline.commands.doit_commands:DumpDBCommand",
+    "reset-dep": "pipeline.commands.doit_commands:ResetDepCommand",
+    "strace": "pipeline.commands.doit_commands:StraceCommand",
 }
 # Taken from the start, so that no run has to be renamed when they come.
 _LATER = {"watch", "dashboard"}
@@ -56,7 +58,7 @@ def unknown(words: Sequence[str]) -> str:
     runs = {name.rpartition(".")[0] for name in os.listdir("specs") if name.endswith((".yaml", ".yml"))}
     if not runs or first in runs:
         return ""
-    near = instead(first, {*runs, *COMMANDS}, ())
+    near = did_you_mean(first, {*runs, *COMMANDS}, ())
     return (
         f"there is no run '{first}': no specs/{first}.yaml; nor is it a command{near};"
         f" runs: {_some(sorted(runs))}; commands: {', '.join(COMMANDS)}; see `coppice help`"

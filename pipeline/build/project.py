@@ -1,4 +1,8 @@
-"""The specs of a project and the graphs they make.  Planned once, then frozen until a spec or this package changes."""
+"""The specs of a project and the graphs they make, planned once and frozen until something changes.
+
+A plan is frozen into the state folder of its run with the signatures of all that decided it: the spec, every source
+file of this package, and further files that the spec names.  When one of them differs, or the frozen file is damaged,
+the plan is made anew; only then is YAML imported."""
 
 from __future__ import annotations
 
@@ -13,15 +17,16 @@ from zlib import crc32
 
 from pipeline.build.names import RESERVED
 from pipeline.core.graph import CycleError, Graph, Limits, Target
-from pipeline.edge import noop, state
-from pipeline.edge.files import write_whole
-from pipeline.errors import SpecError, instead
+from pipeline.errors import SpecError, did_you_mean
+from pipeline.store import noop, state
+from pipeline.store import noop as store_noop
+from pipeline.store.files import write_whole
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = (".py", ".lean", ".js")
 _RECORDED = re.compile(r"coppice-.*\.dist-info")
-FORMAT = "coppice-graph-2 " + sys.version
-UNSEEN = 0  # stands for the signature of what is in no file
+GRAPH_FORMAT = "coppice-graph-2 " + sys.version
+NO_SIGNATURE = 0  # stands for the signature of what is in no file
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
@@ -40,12 +45,12 @@ class RunPlan(NamedTuple):
     targets: list[Target]
 
 
-def specs() -> dict[str, str]:
+def spec_paths() -> dict[str, str]:
     """run -> path of its spec."""
     try:
-        names = _in_folder("specs")
+        names = _spec_files("specs")
     except (FileNotFoundError, NotADirectoryError):
-        raise SpecError(f"there is no folder specs/ here; {_proposed()}") from None
+        raise SpecError(f"there is no folder specs/ here; {_project_hint()}") from None
     found: dict[str, str] = {}
     for name in names:
         run, spec = name.rpartition(".")[0], f"specs/{name}"
@@ -57,20 +62,20 @@ def specs() -> dict[str, str]:
     return found
 
 
-def _in_folder(specs: str) -> list[str]:
+def _spec_files(specs: str) -> list[str]:
     return sorted(name for name in os.listdir(specs) if name.endswith((".yaml", ".yml")) and name[0] != ".")
 
 
-def _proposed() -> str:
+def _project_hint() -> str:
     """Where a project is, or how it becomes one."""
     place = os.getcwd()
     while place != (place := os.path.dirname(place)):
-        if os.path.isdir(f"{place}/specs") and _in_folder(f"{place}/specs"):
+        if os.path.isdir(f"{place}/specs") and _spec_files(f"{place}/specs"):
             return f"this is inside the project {place}; run it there"
     return "`coppice init` makes one with a first spec"
 
 
-def checked(run: str, spec: str) -> None:
+def check_run_name(run: str, spec: str) -> None:
     if run in RESERVED:
         raise SpecError(f"{spec}:1: '{run}' is the name of a command; rename the file, the run is called after it")
     if not RUN_NAME.fullmatch(run):
@@ -79,15 +84,15 @@ def checked(run: str, spec: str) -> None:
 
 def load(runs: Iterable[str], keep: bool = True) -> dict[str, RunPlan]:
     """The plans of `runs` and of the runs they read from.  `keep`: what had to be planned is frozen, if it can be."""
-    known = specs()
+    known = spec_paths()
     plans: dict[str, RunPlan] = {}
     pending = sorted(runs, reverse=True)
     while pending:
         run = pending.pop()
         if run not in plans:
             if run not in known:
-                raise SpecError(f"there is no run '{run}': no specs/{run}.yaml{instead(run, known)}")
-            checked(run, known[run])
+                raise SpecError(f"there is no run '{run}': no specs/{run}.yaml{did_you_mean(run, known)}")
+            check_run_name(run, known[run])
             plan = _load(run, known[run], keep)
             plans[run] = plan._replace(needs=tuple(need for need in plan.needs if need in known))
             pending += plans[run].needs
@@ -100,7 +105,7 @@ def graph(plans: dict[str, RunPlan], aside: Sequence[Target] = ()) -> Graph:
     try:
         made = Graph(targets, in_order=len(plans) == 1)
     except CycleError as error:
-        raise _cycle(error, {plan.run: plan.spec for plan in plans.values()}) from None
+        raise _cycle_error(error, {plan.run: plan.spec for plan in plans.values()}) from None
     for plan in plans.values():
         _check_needs(plan, made)
     return made
@@ -114,26 +119,26 @@ def _check_needs(plan: RunPlan, made: Graph) -> None:
     for target in plan.targets:
         for path in target.inputs:
             if f"{path}/".startswith(others) and path not in made.writer:
-                what = f"reads: no step writes {path}{instead(path, made.writer)}; name the files"
+                what = f"reads: no step writes {path}{did_you_mean(path, made.writer)}; name the files"
                 raise SpecError(f"{plan.spec}:{target.line}: {what}")
 
 
 def _load(run: str, spec: str, keep: bool) -> RunPlan:
     sources = (spec, *package_files())
     signatures = [state.signature(path) for path in sources]
-    return _thawed(run, sources, signatures) or _planned(run, spec, sources, signatures, keep)
+    return _load_frozen(run, sources, signatures) or _plan_anew(run, spec, sources, signatures, keep)
 
 
-def _thawed(run: str, sources: Sequence[str], signatures: list[int]) -> RunPlan | None:
+def _load_frozen(run: str, sources: Sequence[str], signatures: list[int]) -> RunPlan | None:
     try:
-        with open(f"{state.folder(run)}/graph", "rb") as file:
+        with open(f"{store_noop.folder(run)}/graph", "rb") as file:
             check, content = file.read(4), file.read()
         if crc32(content) != int.from_bytes(check, "little"):
             return None  # damaged: what is in it would be executed
         head, rows = marshal.loads(content)
     except noop.DAMAGE:
         return None
-    if head[0] != FORMAT or head[1][: len(sources)] != list(sources):
+    if head[0] != GRAPH_FORMAT or head[1][: len(sources)] != list(sources):
         return None
     signatures = [*signatures, *(state.signature(path) for path in head[1][len(sources) :])]
     if head[2] != signatures:
@@ -144,48 +149,48 @@ def _thawed(run: str, sources: Sequence[str], signatures: list[int]) -> RunPlan 
     return RunPlan._make([*head[3], tuple(head[1]), tuple(signatures), targets])
 
 
-def declared(run: str, spec: str) -> Any:
+def read_spec(run: str, spec: str) -> Any:
     """The spec itself, for what is no part of its plan."""
     from pipeline import kinds
     from pipeline.spec import parse
 
-    item = parse(_read(spec), spec)
+    item = parse(_spec_content(spec), spec)
     return kinds.read(kinds.kind_of(item), item, run)
 
 
-def kind(spec: str) -> str:
+def kind_of_spec(spec: str) -> str:
     """Of a spec, which may have mistakes elsewhere."""
     from pipeline import kinds
     from pipeline.spec import parse
 
-    return kinds.kind_of(parse(_read(spec), spec))
+    return kinds.kind_of(parse(_spec_content(spec), spec))
 
 
-def unsaved(run: str, kind: str, path: str, spec: Any, targets: Sequence[Target]) -> RunPlan:
+def plan_without_spec(run: str, kind: str, path: str, spec: Any, targets: Sequence[Target]) -> RunPlan:
     """A plan that no spec has: no file says whether it is the one that was seen."""
     listed = Graph(targets).targets
     facts = (run, kind, path, spec.store or "runs/.store", spec.rooms, spec.at_once)
-    return RunPlan(*facts, _needs(run, listed), (path,), (UNSEEN,), listed)
+    return RunPlan(*facts, _needs(run, listed), (path,), (NO_SIGNATURE,), listed)
 
 
-def _planned(run: str, spec: str, sources: Sequence[str], signatures: list[int], keep: bool) -> RunPlan:
+def _plan_anew(run: str, spec: str, sources: Sequence[str], signatures: list[int], keep: bool) -> RunPlan:
     from pipeline import kinds
     from pipeline.spec import parse  # YAML is needed for this alone
 
-    item = parse(_read(spec), spec)
+    item = parse(_spec_content(spec), spec)
     kind = kinds.kind_of(item)
     try:
         declared = kinds.read(kind, item, run)
         targets = Graph(kinds.plan(kind, declared)).targets
     except CycleError as error:
-        raise _cycle(error, {run: spec}) from None
+        raise _cycle_error(error, {run: spec}) from None
     except RecursionError:
         item.wrong("nested too deeply, or an alias inside what it stands for")
     store = declared.store or "runs/.store"
     facts = (run, kind, spec, store, declared.rooms, declared.at_once, _needs(run, targets))
     decide = {**dict(zip(sources, signatures, strict=True)), **declared.sources}
     if keep:
-        _freeze(run, [FORMAT, [*decide], [*decide.values()], facts], targets)
+        _freeze(run, [GRAPH_FORMAT, [*decide], [*decide.values()], facts], targets)
     return RunPlan(*facts, tuple(decide), tuple(decide.values()), targets)
 
 
@@ -196,8 +201,8 @@ def _freeze(run: str, head: list[Any], targets: Sequence[Target]) -> None:
     rows = [(*t[:5], limits.setdefault(t.limits, len(limits)), t.line) for t in targets]
     content = marshal.dumps(([*head, [tuple(limit) for limit in limits]], rows))
     with suppress(OSError):
-        os.makedirs(state.folder(run), exist_ok=True)
-        write_whole(f"{state.folder(run)}/graph", crc32(content).to_bytes(4, "little") + content, durable=False)
+        os.makedirs(store_noop.folder(run), exist_ok=True)
+        write_whole(f"{store_noop.folder(run)}/graph", crc32(content).to_bytes(4, "little") + content, durable=False)
 
 
 def _needs(run: str, targets: Sequence[Target]) -> tuple[str, ...]:
@@ -207,7 +212,7 @@ def _needs(run: str, targets: Sequence[Target]) -> tuple[str, ...]:
     return tuple(sorted({path.split("/")[1] for path in reads if path.startswith("runs/")} - {run}))
 
 
-def _read(spec: str) -> bytes:
+def _spec_content(spec: str) -> bytes:
     if os.path.exists(spec) and not os.path.isfile(spec):
         raise SpecError(f"{spec}: is not a file")
     try:
@@ -217,7 +222,7 @@ def _read(spec: str) -> bytes:
         raise SpecError(f"{spec}: cannot be read: {error.strerror}") from error
 
 
-def _cycle(error: CycleError, spec_of: dict[str, str]) -> SpecError:
+def _cycle_error(error: CycleError, spec_of: dict[str, str]) -> SpecError:
     first = error.targets[0]
     round_ = " -> ".join(t.name for t in reversed(error.targets))
     return SpecError(f"{spec_of[first.run]}:{first.line}: a cycle, each makes what the next one reads: {round_}")

@@ -1,19 +1,32 @@
-"""Plays a build through without building anything."""
+"""A build played through without building: what would become of each target, how it stands, how long it would take.
+
+Forecasts follow the graph's order; `after` has the contents that files would have.  A status is a forecast in one
+word: fresh, stale, failed or ignored.  Times come from receipts and from what is stored with results; a target that
+never ran is expected to take as long as others of its step.  The plan of a build is all of that together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from pipeline.build.session import Session
+from pipeline import kinds
+from pipeline.build.session import BuildSession
 from pipeline.core import recipe as recipes
-from pipeline.core.forecast import HELD, MAYBE, RUN, Forecast
-from pipeline.core.freshness import FAILED_BEFORE, FORGOTTEN, NEVER_BUILT, Reason, Receipt, intact, reasons
-from pipeline.core.graph import Target
-from pipeline.core.outcome import FRESH, IGNORED, RECALLED
+from pipeline.core.freshness import (
+    FAILED_BEFORE,
+    FORGOTTEN,
+    NEVER_BUILT,
+    Reason,
+    Receipt,
+    outputs_intact,
+    stale_reasons,
+)
+from pipeline.core.graph import Target, room_places, rooms_of, step_of
+from pipeline.core.outcome import BUILT, FAILED, FRESH, HELD, IGNORED, MAYBE, RECALLED, RUN, STALE, Forecast, wall_time
+from pipeline.views.plan import BuildPlan, PlanItem, plan_reasons
 
 
-def rehearse(session: Session, todo: Iterable[int]) -> dict[int, Forecast]:
+def rehearse(session: BuildSession, todo: Iterable[int]) -> dict[int, Forecast]:
     rehearsal = _Rehearsal(session)
     for i in sorted(todo):  # the graph's order: each after all it reads from
         rehearsal.target(i)
@@ -23,7 +36,7 @@ def rehearse(session: Session, todo: Iterable[int]) -> dict[int, Forecast]:
 class _Rehearsal:
     """`after` has the contents that files will have, as far as they change: None where nobody can know."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: BuildSession) -> None:
         self.session, self.maker = session, session.maker
         self.after: dict[str, str | None] = {}
         self.seen: dict[int, Forecast] = {}
@@ -51,7 +64,7 @@ class _Rehearsal:
         content = self.maker.files.content
         inputs = {path: content(path) for path in target.inputs} if receipt else {}
         outputs = {path: content(path) for path in target.outputs} if receipt else {}
-        return tuple(reasons(receipt, recipe, inputs, outputs, "" if receipt else self._lacking(target)))
+        return tuple(stale_reasons(receipt, recipe, inputs, outputs, "" if receipt else self._lacking(target)))
 
     def _lacking(self, target: Target) -> str:
         """Why there may be no receipt."""
@@ -74,7 +87,7 @@ class _Rehearsal:
     ) -> str:
         """It is left as it is, and what reads it too; which matters only when that is not as it should be."""
         contents = [content for content in inputs.values() if content is not None]
-        if len(contents) == len(inputs) and self.maker.is_fresh(target, recipes.key(recipe, contents)):
+        if len(contents) == len(inputs) and self.maker.is_fresh(target, recipes.result_key(recipe, contents)):
             return FRESH
         self.after |= dict.fromkeys(target.outputs)
         return HELD
@@ -85,7 +98,7 @@ class _Rehearsal:
         if None in inputs.values():
             self.after |= dict.fromkeys(target.outputs)
             return RUN if self._surely(target, receipt, recipe, inputs) else MAYBE
-        key = recipes.key(recipe, inputs.values())  # type: ignore[arg-type]
+        key = recipes.result_key(recipe, inputs.values())  # type: ignore[arg-type]
         if self.maker.is_fresh(target, key):
             return FRESH
         stored = self.maker.stores[target.run].look(key)
@@ -100,9 +113,89 @@ class _Rehearsal:
         self, target: Target, receipt: Receipt | None, recipe: dict[str, Any], inputs: Mapping[str, str | None]
     ) -> bool:
         """Is it redone whatever the inputs that are not known come out as?"""
-        if receipt is None or receipt.unsettled or recipes.compact(receipt.recipe) != recipes.compact(recipe):
+        if receipt is None or receipt.unsettled or recipes.compact_json(receipt.recipe) != recipes.compact_json(recipe):
             return True
         old = list(receipt.inputs.values())
         if len(old) != len(inputs) or any(b not in (None, a) for a, b in zip(old, inputs.values(), strict=True)):
             return True
-        return not intact(receipt, {path: self.maker.files.content(path) for path in target.outputs})
+        return not outputs_intact(receipt, {path: self.maker.files.content(path) for path in target.outputs})
+
+
+class TargetStatus(NamedTuple):
+    """`forecast`: what the next build would do with it."""
+
+    status: str
+    forecast: Forecast
+
+
+def target_statuses(session: BuildSession, wanted: Iterable[int]) -> dict[int, TargetStatus]:
+    """Of `wanted` and all it is made from, in graph order."""
+    wanted = {*wanted}
+    forecasts = rehearse(session, session.stale(wanted))
+    seen = {i: forecasts.get(i, Forecast(FRESH)) for i in sorted(session.graph.needed(wanted))}
+    return {i: TargetStatus(_status_of(session, session.graph.targets[i], each), each) for i, each in seen.items()}
+
+
+def _status_of(session: BuildSession, target: Target, forecast: Forecast) -> str:
+    if forecast.action in (FRESH, IGNORED):
+        return forecast.action
+    return FAILED if session.maker.receipts[target.run].failure(target.name) else STALE
+
+
+# Of a step that nothing is known of below, so many others are asked: enough for a mean.
+SIBLINGS_ASKED = 20
+
+
+def last_seconds(session: BuildSession, target: Target) -> float | None:
+    """A recalled result took as long as it did where it was made."""
+    receipt = session.maker.receipts[target.run].receipt(target.name)
+    if receipt is None:
+        return None
+    if receipt.how == BUILT:
+        return receipt.end - receipt.start
+    stored = session.maker.stores[target.run].look(receipt.key)
+    return stored.seconds if stored else None
+
+
+def usual_seconds(session: BuildSession, steps: Iterable[str]) -> dict[str, float]:
+    """The mean time of each of these steps, as far as any of its targets ever ran."""
+    found: dict[str, list[float]] = {step: [] for step in steps}
+    for target in session.graph.targets:
+        times = found.get(step_of(target.name))
+        if times is not None and len(times) < SIBLINGS_ASKED and (seconds := last_seconds(session, target)) is not None:
+            times.append(seconds)
+    return {step: sum(times) / len(times) for step, times in found.items() if times}
+
+
+def expected_seconds(session: BuildSession, todo: Iterable[int]) -> Iterator[tuple[int, float | None, bool]]:
+    """(target, seconds, guessed): its own last time, or else what is usual in its step."""
+    own: Mapping[int, float | None] = {i: last_seconds(session, session.graph.targets[i]) for i in todo}
+    steps = {step_of(session.graph.targets[i].name) for i, seconds in own.items() if seconds is None}
+    means = usual_seconds(session, steps) if steps else {}
+    for i, seconds in own.items():
+        mean = means.get(step_of(session.graph.targets[i].name))
+        yield (i, seconds, False) if seconds is not None else (i, mean, mean is not None)
+
+
+def plan_build(session: BuildSession, wanted: Iterable[int], todo: Iterable[int], jobs: int) -> BuildPlan:
+    graph = session.graph
+    forecasts = {i: seen for i, seen in rehearse(session, todo).items() if seen.action != FRESH}
+    running = [i for i, seen in forecasts.items() if seen.action in (RUN, MAYBE)]
+    times = {i: (seconds, guessed) for i, seconds, guessed in expected_seconds(session, running)}
+    items = []
+    for i, seen in forecasts.items():
+        name = graph.targets[i].name
+        items.append(PlanItem(name, seen.action, plan_reasons(seen), *times.get(i, (None, False))))
+    seconds = {i: s or 0.0 for i, (s, _) in times.items()}
+    own = {i: rooms_of(graph.targets[i]) for i in seconds}
+    at_once = wall_time(seconds, {i: graph.above(i) for i in seconds}, own, room_places(session.plans.values()), jobs)
+    return BuildPlan(
+        items, len(graph.needed(wanted)), sum(seconds.values()), at_once, jobs, [*_outlook_lines(session, wanted)]
+    )
+
+
+def _outlook_lines(session: BuildSession, wanted: Iterable[int]) -> Iterator[str]:
+    """Of runs that are asked for; not of those that they only read from."""
+    for run in dict.fromkeys(session.graph.targets[i].run for i in sorted(wanted)):
+        plan = session.plans[run]
+        yield from (f"{run}: {line}" for line in kinds.outlook(plan.kind, plan.targets))

@@ -1,29 +1,126 @@
-"""doit's runner with rooms instead of `-n` slots: threads make the targets, the main thread syncs and tells."""
+"""The doit side of a build: targets as its tasks, receipts as its database, and its runner with rooms for slots.
+
+There is no database besides the receipts, so there is none that could be lost or be wrong.  Threads make the targets;
+the main thread syncs what is recorded, then tells reporters of it.  A signal or a fault: nothing more is started,
+commands that run are ended, and the fault is raised once all is quiet."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from threading import Thread
 from typing import Any, NamedTuple
 
+from doit.dependency import DependencyStatus
 from doit.runner import FAILURE, Runner
+from doit.task import Task
 
 from pipeline.build.board import Board
-from pipeline.build.inflight import Busy
-from pipeline.build.session import Session
-from pipeline.build.tasks import Records
-from pipeline.core.outcome import FAILED
-from pipeline.edge.process import Stopping
+from pipeline.build.make import Busy
+from pipeline.build.rehearsal import TargetStatus, target_statuses
+from pipeline.build.session import BuildSession
+from pipeline.core.graph import Target
+from pipeline.core.outcome import FAILED, FRESH, IGNORED
+from pipeline.core.text import join_names, target_count
+from pipeline.machine.process import BuildStopping
+from pipeline.store.receipts import FORGOTTEN, receipt_entry
+from pipeline.store.receipts import IGNORED as IGNORED_LINE
+
+
+class TargetTask(Task):  # type: ignore[misc]
+    """A doit task that knows its target."""
+
+    def __init__(self, target: Target, needs: Iterable[str]) -> None:
+        super().__init__(
+            target.name,
+            None,
+            file_dep=target.inputs,
+            targets=target.outputs,
+            task_dep=list(needs),
+            clean=True,
+            subtask_of=target.run,
+            doc=join_names(target.outputs),
+        )
+        self.target = target
+
+
+def doit_tasks(session: BuildSession) -> list[Task]:
+    """A group for each run, then its targets: what doit's own commands work on."""
+    out: list[Task] = []
+    for run, plan in session.plans.items():
+        own = [t for t in session.graph.targets if t.run == run]
+        doc = f"{plan.kind}, {target_count(len(own))} ({plan.spec})"
+        group = Task(run, None, task_dep=[t.name for t in own], has_subtask=True, doc=doc)
+        out += [group, *(doit_task(session, session.graph.index[t.name]) for t in own)]
+    return out
+
+
+def doit_task(session: BuildSession, i: int) -> TargetTask:
+    targets = session.graph.targets
+    return TargetTask(targets[i], [targets[j].name for j in session.graph.above(i)])
+
+
+class ReceiptDatabase:
+    """doit's view of the receipts: the interface of doit.dependency.Dependency that its commands use.
+
+    There is no database besides the receipts, so there is none that could be lost or be wrong."""
+
+    def __init__(self, session: BuildSession) -> None:
+        self.session = session
+
+    def get_status(self, task: Task, tasks_dict: Any, get_log: bool = False) -> DependencyStatus:
+        """The same that `graph` shows: of a run, whether anything in it is stale."""
+        status = DependencyStatus(get_log)
+        targets = [task.name] if isinstance(task, TargetTask) else task.task_dep
+        if any(self._standings[self.session.graph.index[name]].status not in (FRESH, IGNORED) for name in targets):
+            status.add_reason("uptodate_false", ("it is stale", [], {}))
+        return status
+
+    @cached_property
+    def _standings(self) -> dict[int, TargetStatus]:
+        return target_statuses(self.session, range(len(self.session.graph.targets)))
+
+    def status_is_ignore(self, task: Task) -> bool:
+        """Also of what lies below: that is left out too."""
+        return isinstance(task, TargetTask) and self._standings[self.session.graph.index[task.name]].status == IGNORED
+
+    def ignore(self, task: Task) -> None:
+        if isinstance(task, TargetTask):
+            self._append(task.name, IGNORED_LINE)
+
+    def remove(self, name: str) -> None:
+        """Forget a target: its result is neither fresh nor recalled until it has been made anew."""
+        if name in self.session.graph.index:
+            self._append(name, FORGOTTEN)
+
+    def remove_all(self) -> None:
+        for name in self.session.graph.index:
+            self.remove(name)
+
+    def remove_success(self, task: Task) -> None:
+        """A failure is a line of its own in the receipts; what succeeded before stays true of its inputs."""
+
+    def get_values(self, name: str) -> dict[str, Any]:
+        return {}
+
+    def _append(self, name: str, event: str) -> None:
+        self.session.maker.receipts[name.partition(":")[0]].append([receipt_entry(name, event, {})])
+
+    def close(self) -> None:
+        for receipts in self.session.maker.receipts.values():
+            receipts.sync()
+        self.session.close()
+
 
 # What is finished is safe from a kill at once, and from a power cut within this time.
 SYNC_SECONDS = 0.05
 # A signal that another thread took is handled when the main thread next wakes.
-PATIENCE = 1.0
+WAKE_SECONDS = 1.0
 
 
-class Interrupted(Exception):
+class BuildInterrupted(Exception):
     """A signal asked the build to stop; `number` says which."""
 
     def __init__(self, number: int) -> None:
@@ -31,7 +128,7 @@ class Interrupted(Exception):
         self.number = number
 
 
-class Todo(NamedTuple):
+class TaskSelection(NamedTuple):
     """What doit's runner asks of a dispatcher, before our own loop takes over."""
 
     tasks: dict[str, Any]
@@ -41,8 +138,8 @@ class Todo(NamedTuple):
 class RoomRunner(Runner):  # type: ignore[misc]
     """Runs the stale targets of a session as their inputs get ready and their rooms have a place."""
 
-    def __init__(self, session: Session, todo: set[int], jobs: int, reporter: Any, go_on: bool) -> None:
-        super().__init__(Records(session), reporter, continue_=go_on)
+    def __init__(self, session: BuildSession, todo: set[int], jobs: int, reporter: Any, go_on: bool) -> None:
+        super().__init__(ReceiptDatabase(session), reporter, continue_=go_on)
         self._session = session
         self._board = Board(session, todo, go_on)
         session.maker.say = self._board.say
@@ -54,7 +151,7 @@ class RoomRunner(Runner):  # type: ignore[misc]
     def ended(self) -> dict[int, str]:
         return self._board.ended
 
-    def run_tasks(self, _dispatcher: Todo) -> None:
+    def run_tasks(self, _dispatcher: TaskSelection) -> None:
         with self._signals():
             try:
                 self._start()
@@ -81,13 +178,13 @@ class RoomRunner(Runner):  # type: ignore[misc]
 
     def _follow(self) -> None:
         while not self._board.over.is_set():
-            self._board.told.wait(PATIENCE)
+            self._board.told.wait(WAKE_SECONDS)
             self._board.over.wait(SYNC_SECONDS)
             self._catch_up()
         self._catch_up()
 
     def _wait(self) -> None:
-        while not self._board.over.wait(PATIENCE):
+        while not self._board.over.wait(WAKE_SECONDS):
             pass
 
     def _catch_up(self) -> None:
@@ -127,7 +224,7 @@ class RoomRunner(Runner):  # type: ignore[misc]
             self._board.set_aside(i, busy.key)
             return
         except BaseException as error:  # noqa: BLE001 - raised by the main thread
-            if not isinstance(error, Stopping):
+            if not isinstance(error, BuildStopping):
                 self._stop(error)
             self._board.give_up(i)
             return
@@ -147,7 +244,7 @@ class RoomRunner(Runner):  # type: ignore[misc]
         """SIGINT and SIGTERM end the commands that run; what is finished by then is recorded."""
 
         def interrupted(number: int, _frame: object) -> None:
-            self._stop(Interrupted(number))
+            self._stop(BuildInterrupted(number))
 
         numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
         heeded = [n for n in numbers if signal.getsignal(n) is not signal.SIG_IGN]  # nohup, a background job

@@ -12,15 +12,15 @@ from pipeline.build import project
 from pipeline.build.make import Maker
 from pipeline.core.graph import Graph, Target, step_of
 from pipeline.core.outcome import FAILED
-from pipeline.edge import state
-from pipeline.edge.files import Files, is_pattern, write_whole
-from pipeline.edge.job import Stage
-from pipeline.edge.receipts import Receipts
-from pipeline.edge.store import Store
-from pipeline.errors import SpecError, clipped, instead, writing
+from pipeline.errors import SpecError, cut_text, did_you_mean, writing
+from pipeline.machine.job import Stage
+from pipeline.store import noop, state
+from pipeline.store.files import Files, is_pattern, write_whole
+from pipeline.store.receipts import Receipts
+from pipeline.store.results import Store
 
 
-class Session:
+class BuildSession:
     """Loads what is asked for and no more; everything in here is read-only until `prepare`.
 
     `aside`: targets that are no part of a build of their run, but made and kept like any when they are asked for."""
@@ -58,12 +58,12 @@ class Session:
         known: dict[str, tuple[int, str]] = {}
         between: set[str] = set()  # changed after the look at one run, and before another was built and looked at
         for run, plan in self.plans.items():
-            loaded = state.load(run)
+            loaded = state.load_state(run)
             if loaded is None:
                 self._doubt_run(run)
                 continue
             seen, more, written = loaded
-            changed = {*state.changed(run, seen, written)}
+            changed = {*state.changed_inputs(run, seen, written)}
             rows = zip(seen.files, seen.signatures, more.contents, strict=True)
             fresh = {path: (sign, content) for path, sign, content in rows if content and path not in changed}
             between |= {path for path in known.keys() & fresh.keys() if known[path][0] != fresh[path][0]}
@@ -74,7 +74,7 @@ class Session:
                 self.listed[run] = seen.files[len(plan.sources) + 1 :]
             else:
                 self._doubt_run(run)
-        for path in reached(between, self.watched):
+        for path in with_patterns_behind(between, self.watched):
             self.suspects.update(self.graph.touching(path))
         return Files(known)
 
@@ -83,18 +83,18 @@ class Session:
         """Files that decide on every target of a run: what makes its plan, and what is recorded."""
         return [*plan.sources, Receipts.path_of(plan.run)]
 
-    def _decided_alike(self, plan: project.RunPlan, seen: state.Seen) -> bool:
+    def _decided_alike(self, plan: project.RunPlan, seen: state.StateHead) -> bool:
         """Compared anew: the look that led here may be older than the plan, and than our lock."""
         deciding = self._deciding(plan)
         now = [*plan.signatures, state.signature(deciding[-1])]
-        saved = project.UNSEEN not in plan.signatures
+        saved = project.NO_SIGNATURE not in plan.signatures
         return saved and (deciding, now) == (seen.files[: len(now)], seen.signatures[: len(now)])
 
     def _doubt_run(self, run: str) -> None:
         self.suspects.update(i for i, t in enumerate(self.graph.targets) if t.run == run)
 
-    def _doubt(self, changed: set[str], more: state.Known) -> None:
-        for path in reached(changed, more.watched):
+    def _doubt(self, changed: set[str], more: state.StateDetails) -> None:
+        for path in with_patterns_behind(changed, more.watched):
             self.suspects.update(self.graph.touching(path))
         self.suspects.update(self.graph.index[name] for name in more.suspects if name in self.graph.index)
 
@@ -120,7 +120,7 @@ class Session:
         if found := of_step or {named[name] for name in fnmatch.filter(named, word)}:
             return found
         steps = dict.fromkeys(map(step_of, self.graph.index))
-        closest = instead(word, [*steps, *named], steps)
+        closest = did_you_mean(word, [*steps, *named], steps)
         raise SpecError(f"there is no target '{word}'{closest}; `coppice list --all` shows all")
 
     def stale(self, wanted: Iterable[int]) -> set[int]:
@@ -141,7 +141,9 @@ class Session:
         for path, target in asked.items():
             if not os.path.exists(path) and self.maker.files.content(path) is None:
                 where = f"{self.plans[target.run].spec}:{target.line}"
-                raise SpecError(f"{where}: {clipped(path)} is missing, which {target.name} reads; {_hint(path)}")
+                raise SpecError(
+                    f"{where}: {cut_text(path)} is missing, which {target.name} reads; {_missing_hint(path)}"
+                )
         self._check_folders(todo)
 
     def _check_folders(self, todo: Collection[int]) -> None:
@@ -160,18 +162,18 @@ class Session:
     def prepare(self) -> None:
         """Clear what a killed build may have left half done."""
         for run in self.plans:
-            for name in os.listdir(state.folder(run)):
-                if name.endswith(".draft") and not _alive(int(name.split(".")[-2])):
-                    os.unlink(f"{state.folder(run)}/{name}")
-            shutil.rmtree(f"{state.folder(run)}/stage", ignore_errors=True)
+            for name in os.listdir(noop.folder(run)):
+                if name.endswith(".draft") and not _is_running(int(name.split(".")[-2])):
+                    os.unlink(f"{noop.folder(run)}/{name}")
+            shutil.rmtree(f"{noop.folder(run)}/stage", ignore_errors=True)
             for part in ("stage", "logs"):
-                os.makedirs(f"{state.folder(run)}/{part}", exist_ok=True)
+                os.makedirs(f"{noop.folder(run)}/{part}", exist_ok=True)
 
     def save(self, ended: Mapping[int, str]) -> None:
         """Remember signatures and contents, so that the next look costs a stat a file."""
         ok = {i for i, status in ended.items() if status != FAILED}
         files = self.maker.files
-        moved = reached(files.moved, {**self.watched, **files.watched})
+        moved = with_patterns_behind(files.moved, {**self.watched, **files.watched})
         self.suspects = (self.suspects_below() - ok) | {i for path in moved for i in self.graph.touching(path)}
         for run, plan in self.plans.items():
             self.maker.receipts[run].compact(len(plan.targets))
@@ -193,18 +195,18 @@ class Session:
         doubted = [self.graph.targets[i] for i in sorted(self.suspects - self.aside)]
         suspects = [target.name for target in doubted if target.run == run]
         deciding = self._deciding(plan)
-        seen = state.Seen(
-            state.FORMAT,
+        seen = state.StateHead(
+            noop.FORMAT,
             not suspects,
             len(plan.targets),
             plan.needs,
             [*deciding, *listed],
             [*plan.signatures, state.signature(deciding[-1]), *signatures],
         )
-        known = state.Known([""] * len(deciding) + contents, suspects, watched)
-        path = f"{state.folder(run)}/state"
+        known = state.StateDetails([""] * len(deciding) + contents, suspects, watched)
+        path = f"{noop.folder(run)}/state"
         with writing(path):
-            write_whole(path, state.dump(seen, known), durable=False)
+            write_whole(path, state.dump_state(seen, known), durable=False)
 
     def close(self) -> None:
         self.maker.kept.close()
@@ -214,19 +216,19 @@ class Session:
             self.maker.stores[run].close()
 
 
-def reached(changed: Collection[str], watched: Mapping[str, list[str]]) -> set[str]:
+def with_patterns_behind(changed: Collection[str], watched: Mapping[str, list[str]]) -> set[str]:
     """`changed`, and the folders and patterns that one of them is behind."""
     changed = {*changed}
     return changed | {pattern for pattern, behind in watched.items() if not changed.isdisjoint(behind)}
 
 
-def _hint(path: str) -> str:
+def _missing_hint(path: str) -> str:
     if os.path.islink(path):
         return "it is a symbolic link that leads nowhere"
     return "a pattern that no file matches" if is_pattern(path) else "create it, or correct the path"
 
 
-def _alive(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

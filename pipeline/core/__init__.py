@@ -1,1 +1,12 @@
-"""Pure parts: no I/O, no clock, no randomness, standard library only."""
+"""Pure parts that everything stands on: the graph of targets, recipes, freshness, what may start.
+
+Pure: no I/O, no clock, no randomness.  Imports the standard library and nothing of ours.
+
+graph      targets, the files between them, patterns of paths, rooms
+recipe     what a target's result depends on, and its key
+freshness  is a target fresh; if not, why, and which target above it is the cause
+schedule   what may start now
+outcome    records that views show: how a target went, what a build would do, what a gc dropped
+templates  texts with {braces}: parsed, filled in, quoted for a shell
+text       numbers, lists and durations in words
+journal    a journal replayed, each line compared with what is written again"""

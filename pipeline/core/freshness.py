@@ -1,18 +1,22 @@
-"""Is a target fresh?  If not, exactly why: which input or key, and its old and new value."""
+"""Freshness of a target: if it is stale, which input or key differs, and from which target above that comes.
+
+`stale_reasons` compares a receipt with what is there now.  `Causes` walks from a stale target up to the nearest ones
+that are stale by themselves."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pipeline.core.recipe import compact
+from pipeline.core.graph import Graph
+from pipeline.core.recipe import compact_json
 
 NEVER_BUILT, FAILED_BEFORE, FORGOTTEN = "never built", "failed", "forgotten"
 OTHER_FILES, REGROUPED = "reads other files", "reads the same files by other names or in another order"
 PATHS_COUNT = "the paths of what it reads count now, or no longer"
 # What the kind keeps under these words is called something else in a spec.
-SPOKEN = {"argv": "run", "shell": "run", "pass": "env passed through"}
+SPEC_WORDS = {"argv": "run", "shell": "run", "pass": "env passed through"}
 
 
 class Receipt(NamedTuple):
@@ -39,7 +43,7 @@ class Reason(NamedTuple):
     new: Any = None
 
 
-def reasons(
+def stale_reasons(
     receipt: Receipt | None,
     recipe: Mapping[str, Any],
     inputs: Mapping[str, str | None],
@@ -54,7 +58,7 @@ def reasons(
         return
     for path in receipt.unsettled:
         yield Reason("input changed while it ran", path)
-    yield from _made_by(receipt, recipe, inputs)
+    yield from _recipe_reasons(receipt, recipe, inputs)
     for path, now in outputs.items():
         old = receipt.outputs.get(path)
         if now is None:
@@ -63,16 +67,16 @@ def reasons(
             yield Reason("output changed", path, old, now)
 
 
-def intact(receipt: Receipt, outputs: Mapping[str, str | None]) -> bool:
+def outputs_intact(receipt: Receipt, outputs: Mapping[str, str | None]) -> bool:
     """Is every output there, as it was recorded?"""
     return all(now is not None and receipt.outputs.get(path) == now for path, now in outputs.items())
 
 
-def _made_by(receipt: Receipt, recipe: Mapping[str, Any], inputs: Mapping[str, str | None]) -> Iterator[Reason]:
+def _recipe_reasons(receipt: Receipt, recipe: Mapping[str, Any], inputs: Mapping[str, str | None]) -> Iterator[Reason]:
     """Recipe and inputs.  Which files are read is in both, and is told once."""
     old, new = _Parts.of(receipt.recipe), _Parts.of(recipe)
-    found = [*_differences(old.others, new.others), *_inputs(receipt.inputs, inputs, old.grouped(new))]
-    if not found and compact(receipt.recipe) != compact(recipe):
+    found = [*_differences(old.others, new.others), *_input_reasons(receipt.inputs, inputs, old.grouped(new))]
+    if not found and compact_json(receipt.recipe) != compact_json(recipe):
         found = [Reason(PATHS_COUNT, "")]
     yield from found
 
@@ -88,17 +92,19 @@ class _Parts(NamedTuple):
     def of(cls, recipe: Mapping[str, Any]) -> _Parts:
         """What the kind put in is told without the word it stands under."""
         params = recipe.get("params", {})
-        params = {SPOKEN.get(word, word): value for word, value in params.items() if word != "paths"}
+        params = {SPEC_WORDS.get(word, word): value for word, value in params.items() if word != "paths"}
         others = {word: value for word, value in recipe.items() if word not in ("reads", "params")}
         return cls(recipe.get("reads"), recipe.get("params", {}).get("paths"), {**others, **params})
 
     def grouped(self, new: _Parts) -> bool:
         """Are files read by other ports or paths now?  Not when they are only named in the command now, or no more."""
         named = None not in (self.by_port, new.by_port) and {*self.by_port} == {*new.by_port}
-        return compact(self.reads) != compact(new.reads) or (named and compact(self.by_port) != compact(new.by_port))
+        return compact_json(self.reads) != compact_json(new.reads) or (
+            named and compact_json(self.by_port) != compact_json(new.by_port)
+        )
 
 
-def _inputs(old: Mapping[str, str], new: Mapping[str, str | None], grouped: bool) -> Iterator[Reason]:
+def _input_reasons(old: Mapping[str, str], new: Mapping[str, str | None], grouped: bool) -> Iterator[Reason]:
     """Inputs count by place in the list, so that a renamed run or a moved slot is no difference.
 
     What is newly read may well be missing yet: its name is told, and that is enough."""
@@ -126,10 +132,70 @@ def _differences(old: Any, new: Any, where: str = "") -> Iterator[Reason]:
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for i, (a, b) in enumerate(zip(old, new, strict=True)):
             yield from _differences(a, b, f"{where}[{i}]")
-    elif compact(old) != compact(new):  # 1, 1.0 and true are equal, but not the same
+    elif compact_json(old) != compact_json(new):  # 1, 1.0 and true are equal, but not the same
         yield Reason("recipe changed", where, _plain(old), _plain(new))
 
 
 def _plain(value: Any) -> Any:
     """Lists and mappings as a spec may spell them; None is kept for what is not there."""
     return value if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+class Chain(NamedTuple):
+    """The shortest way from a target up to one that is stale by itself; both are on `path`."""
+
+    path: tuple[int, ...]
+    reasons: tuple[Reason, ...]
+    alike: int  # how many more targets above are stale for the very same reasons
+
+
+class Causes:
+    """Of targets in graph order: which are stale, and by themselves or because of what is above them.
+
+    `found` has for each target that is in doubt what is different from its receipt."""
+
+    def __init__(self, graph: Graph, found: Mapping[int, Sequence[Reason]]) -> None:
+        self.graph = graph
+        self.own: dict[int, tuple[Reason, ...]] = {}
+        self.via: dict[int, list[int]] = {}
+        for i in sorted(found):
+            above = [j for j in graph.above(i) if j in self.own]
+            if found[i] or above:
+                self.own[i] = tuple(r for r in found[i] if not self._from_above(r))
+                self.via[i] = above
+
+    def above(self, wanted: Iterable[int]) -> list[int]:
+        """Of all that `wanted` needs, the targets that are stale by themselves."""
+        needed = self.graph.needed(wanted)
+        return [i for i, own in self.own.items() if own and i in needed]
+
+    def chains(self, i: int) -> list[Chain]:
+        """Nearest cause first; causes that are alike in one."""
+        found: dict[tuple[Reason, ...], Chain] = {}
+        for path in self._paths(i):
+            reasons = self.own[path[-1]]
+            known = found.get(reasons)
+            found[reasons] = known._replace(alike=known.alike + 1) if known else Chain(path, reasons, 0)
+        return list(found.values())
+
+    def _paths(self, i: int) -> Iterator[tuple[int, ...]]:
+        """Breadth first, up to and not beyond what is stale by itself."""
+        below: dict[int, int | None] = {i: None}
+        for j in (front := [i]):
+            if self.own[j]:
+                yield _path(below, j)
+                continue
+            fresh = [k for k in self.via[j] if k not in below]
+            below.update(dict.fromkeys(fresh, j))
+            front.extend(fresh)
+
+    def _from_above(self, reason: Reason) -> bool:
+        """The input differs, but what makes it is stale itself and may put it right."""
+        return reason.what in ("input changed", "input missing") and self.graph.writer.get(reason.where) in self.own
+
+
+def _path(below: Mapping[int, int | None], last: int) -> tuple[int, ...]:
+    walk = [last]
+    while (step := below[walk[-1]]) is not None:
+        walk.append(step)
+    return tuple(reversed(walk))

@@ -1,11 +1,53 @@
-"""The build graph: targets, the files between them, and the questions one asks of it."""
+"""The build graph: targets, the files between them, and the questions one asks of it.
+
+A target reads and writes ports: names with paths behind them.  A path it reads is a file, a folder or a pattern such as
+`src/**/*.py`.  A file has one writer at most.  Rooms limit how many targets run at once: in one build of several runs
+each is called `run:room`."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from heapq import heappop, heappush
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
+
+GLOB = re.compile(r"[*?\[]")
+_GLOB_PARTS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
+def glob_regex(pattern: str) -> str:
+    out = ""
+    for part in re.split(r"(\*\*/|\*\*|\*|\?|\[[^]]+\])", pattern):
+        if part in _GLOB_PARTS:
+            out += _GLOB_PARTS[part]
+        elif part.startswith("[") and part.endswith("]"):
+            out += _character_class(part[1:-1])
+        else:
+            out += re.escape(part)
+    return out
+
+
+def _character_class(inside: str) -> str:
+    negated = "^" if inside[0] == "!" else ""
+    return f"[{negated}" + re.sub(r"([][\\^&|~])", r"\\\1", inside.removeprefix("!")) + "]"
+
+
+def pattern_error(path: str) -> str:
+    """What is wrong with a pattern, or nothing."""
+    try:
+        re.compile(glob_regex(path) if GLOB.search(path) else "")
+    except re.error as error:
+        return str(error)
+    return ""
+
+
+def covers_path(pattern: str, path: str) -> bool:
+    """Is `path` that file, below that folder, or does it match?  Names may hold anything, line breaks too."""
+    if path == pattern or path.startswith(f"{pattern}/"):
+        return True
+    return GLOB.search(pattern) is not None and re.fullmatch(glob_regex(pattern), path, re.DOTALL) is not None
+
 
 # A port is a name with the paths behind it; pairs rather than a dict, to be small a hundred thousand times.
 Ports = tuple[tuple[str, tuple[str, ...]], ...]
@@ -166,3 +208,28 @@ def _one_cycle(listed: Sequence[Target], writer: Mapping[str, int], waits: Seque
         walk.append(i)
         i = min(writer[p] for p in listed[i].inputs if p in writer and waits[writer[p]])
     yield from (listed[j] for j in [*walk[walk.index(i) :], i])
+
+
+class RunRooms(Protocol):
+    """What is asked of the plan of a run."""
+
+    @property
+    def run(self) -> str: ...
+
+    @property
+    def rooms(self) -> Mapping[str, int]: ...
+
+
+def room_places(plans: Iterable[RunRooms]) -> dict[str, int]:
+    """Their places."""
+    return {f"{plan.run}:{room}": places for plan in plans for room, places in plan.rooms.items()}
+
+
+def rooms_of(target: Target) -> tuple[str, ...]:
+    """Those that it needs a place in, each; none for a target that may run anywhere."""
+    return tuple(f"{target.run}:{room}" for room in target.limits.rooms)
+
+
+def room_label(room: str) -> str:
+    """A room that is a number in the spec is called after its step."""
+    return room.removeprefix("step ").rpartition(" ")[0] if room.startswith("step ") else room

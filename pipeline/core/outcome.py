@@ -1,12 +1,17 @@
-"""How it went with one target: the words for it, and the record that the kernel hands to the views."""
+"""Records that views show: how one target went, what a build would do with it, and what a gc dropped.
+
+A target's status is one of FRESH, RECALLED, BUILT, FAILED; SKIPPED and IGNORED were not even looked at; no build has
+looked at one that is STALE.  A forecast has an action besides: RUN, MAYBE or HELD."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import heappop, heappush
 from typing import NamedTuple
 
-from pipeline.core.freshness import Receipt
-from pipeline.core.words import listed
+from pipeline.core.freshness import Reason, Receipt
+from pipeline.core.schedule import Schedule
+from pipeline.core.text import join_names
 
 FRESH, RECALLED, BUILT, FAILED = "fresh", "recalled", "built", "failed"
 SKIPPED, IGNORED = "skipped", "ignored"  # these were not even looked at
@@ -31,6 +36,73 @@ class Outcome(NamedTuple):
         return self.end - self.start
 
 
-def needs(names: Sequence[str]) -> str:
+def needs_message(names: Sequence[str]) -> str:
     """Why a target cannot run: these above it did not succeed."""
-    return f"needs {listed(names)}"
+    return f"needs {join_names(names)}"
+
+
+# Or FRESH, RECALLED or IGNORED, as an outcome.
+RUN, MAYBE, HELD = "run", "maybe", "held"
+
+
+class Forecast(NamedTuple):
+    """What would become of a target, and what is different now from what was recorded of it.
+
+    MAYBE: it is redone only if what it reads comes out different.  HELD: it is stale, and the missing file `held_by`
+    keeps it so; what is FRESH may be held too, without harm.  IGNORED: it is left out, fresh or not, since the user
+    told so of `held_by`: of itself, or of one that it is made from."""
+
+    action: str
+    reasons: tuple[Reason, ...] = ()
+    held_by: str = ""
+
+
+def wall_time(
+    seconds: Mapping[int, float],
+    above: Mapping[int, Iterable[int]],
+    rooms_of: Mapping[int, tuple[str, ...]],
+    rooms: Mapping[str, int],
+    jobs: int,
+) -> float:
+    """From the first start to the last end, `jobs` at once as far as their rooms allow."""
+    schedule = Schedule(above, rooms_of, rooms)
+    running: list[tuple[float, int]] = []
+    now = 0.0
+    while True:
+        while len(running) < jobs and (i := schedule.start()) is not None:
+            heappush(running, (now + seconds[i], i))
+        if not running:
+            return now
+        now, ended = heappop(running)
+        schedule.leave(ended)
+        schedule.ended(ended, ok=True)
+
+
+class Tally(NamedTuple):
+    """How many files, and their bytes."""
+
+    files: int = 0
+    size: int = 0
+
+    def plus(self, other: Tally) -> Tally:
+        return Tally(self.files + other.files, self.size + other.size)
+
+
+class CheckoutRefs(NamedTuple):
+    """What another checkout refers to: its place `host:/path`, the file that says so, how many stored results."""
+
+    place: str
+    file: str
+    results: int
+
+
+class GcReport(NamedTuple):
+    """What was dropped from a store and what is left in it."""
+
+    folder: str
+    results: Tally
+    objects: Tally
+    drafts: Tally
+    damaged: Tally
+    left: Tally
+    others: tuple[CheckoutRefs, ...]

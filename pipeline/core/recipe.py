@@ -1,4 +1,6 @@
-"""What, besides the contents it reads, decides what a target writes; and the key both give together."""
+"""Recipe of a target: all that decides what it writes besides the contents it reads; and the key of both.
+
+Position (names, paths of outputs) is left out, so that a renamed run or a moved slot finds its results again."""
 
 from __future__ import annotations
 
@@ -41,12 +43,12 @@ def _reads(target: Target) -> list[Any]:
     return [[port, [place[path] for path in group] if twice else len(group)] for port, group in target.reads]
 
 
-def alike(then: Mapping[str, Any], now: Mapping[str, Any] | None) -> bool:
+def same_request(then: Mapping[str, Any], now: Mapping[str, Any] | None) -> bool:
     """Does a spec ask for the same, whatever code and Python it is done by?"""
-    return now is not None and compact(_asked(then)) == compact(_asked(now))
+    return now is not None and compact_json(_request_part(then)) == compact_json(_request_part(now))
 
 
-def _asked(recipe: Mapping[str, Any]) -> dict[str, Any]:
+def _request_part(recipe: Mapping[str, Any]) -> dict[str, Any]:
     return {name: part for name, part in recipe.items() if name not in _BY}
 
 
@@ -71,10 +73,10 @@ def suffix(path: str) -> str:
     return match[0] if match else ""
 
 
-def key(recipe: Mapping[str, Any], contents: Iterable[str]) -> str:
+def result_key(recipe: Mapping[str, Any], contents: Iterable[str]) -> str:
     """The identity of a result: same recipe, same contents in the same order."""
-    return sha256(f"{compact(recipe)}\n{' '.join(contents)}".encode()).hexdigest()
+    return sha256(f"{compact_json(recipe)}\n{' '.join(contents)}".encode()).hexdigest()
 
 
 # One encoder for all: json.dumps would make a new one for each call.
-compact: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode
+compact_json: Callable[[Any], str] = json.JSONEncoder(separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode

@@ -1,4 +1,7 @@
-"""What may start now: after all it needs, in plan order, as far as its rooms have a place."""
+"""Schedule of a build: what may start now, after all it needs, in plan order, as far as its rooms have a place.
+
+A target waits for those above it, is ready, is started (its places in rooms taken), leaves (its places released), and
+is finished or requeued.  One that fails blocks all below it.  A waiting target never holds a place."""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 
-class Blocked(NamedTuple):
+class BlockedTarget(NamedTuple):
     """A target that cannot run, and those directly above it that are to blame."""
 
     target: int
@@ -66,9 +69,9 @@ class Schedule:
         """The target no longer needs its places."""
         self._change(self.rooms_of.get(index, ()), 1)
 
-    def ended(self, index: int, ok: bool) -> list[Blocked]:
+    def ended(self, index: int, ok: bool) -> list[BlockedTarget]:
         """Free those that waited for this one; the ones that can never run are returned, nearest first."""
-        blocked: list[Blocked] = []
+        blocked: list[BlockedTarget] = []
         front = deque([(index, ok)])
         while front:
             i, good = front.popleft()
@@ -79,7 +82,7 @@ class Schedule:
                 if self.waits[j]:
                     continue
                 if j in self.failed_above:
-                    blocked.append(Blocked(j, tuple(self.failed_above.pop(j))))
+                    blocked.append(BlockedTarget(j, tuple(self.failed_above.pop(j))))
                     front.append((j, False))
                 else:
                     self._make_ready(j)

@@ -1,4 +1,7 @@
-"""Texts with {braces}: values are filled in when a run is planned, files when a target runs."""
+"""Texts with {braces}: values are filled in when a run is planned, files when a target runs.
+
+In a shell line each value stands for just itself, also inside quotes; what would have to be understood better than is
+done here is refused."""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ class Template(NamedTuple):
     form: str
 
 
-class Matrix(Protocol):
+class ValueTable(Protocol):
     """Values by name, one for each row."""
 
     @property
@@ -42,7 +45,7 @@ class Matrix(Protocol):
     def size(self) -> int: ...
 
 
-def template(text: str) -> Template:
+def parse_template(text: str) -> Template:
     try:
         parsed = list(Formatter().parse(text))
     except ValueError as error:
@@ -55,14 +58,14 @@ def template(text: str) -> Template:
     return Template(parts, tuple(name for _, name in parts if name is not None), form)
 
 
-def filled(template: Template, matrix: Matrix) -> Sequence[str]:
+def fill(template: Template, matrix: ValueTable) -> Sequence[str]:
     """For each row its values put in and braces unescaped: finished texts."""
     if not template.names:
         return [template.form % ()] * matrix.size
     return [*map(template.form.__mod__, zip(*[matrix.columns[name] for name in template.names], strict=True))]
 
 
-def half_filled(template: Template, matrix: Matrix, spell: Spell = lambda value, place: value) -> Sequence[str]:
+def fill_values(template: Template, matrix: ValueTable, spell: Spell = lambda value, place: value) -> Sequence[str]:
     """For each row its values put in, names of files left in braces: still templates."""
     form = ""
     values: list[Sequence[str]] = []
@@ -76,17 +79,17 @@ def half_filled(template: Template, matrix: Matrix, spell: Spell = lambda value,
     return [*map(form.__mod__, zip(*values, strict=True))] if values else [form % ()] * matrix.size
 
 
-def half_filled_line(line: Template, matrix: Matrix) -> Sequence[str]:
+def fill_shell_values(line: Template, matrix: ValueTable) -> Sequence[str]:
     """The same for a shell line, in which each value stands for just itself."""
     marks = _open_quotes(line)
-    return half_filled(line, matrix, lambda value, n: _in_shell([value], marks[n]))
+    return fill_values(line, matrix, lambda value, n: _in_shell([value], marks[n]))
 
 
 def _escaped(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}") if "{" in text or "}" in text else text
 
 
-def files(reads: Mapping[str, Sequence[str]], writes: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+def files_by_name(reads: Mapping[str, Sequence[str]], writes: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
     """What the names in braces stand for when a command runs."""
     everything = {
         "in": [path for group in reads.values() for path in group],
@@ -95,7 +98,7 @@ def files(reads: Mapping[str, Sequence[str]], writes: Mapping[str, Sequence[str]
     return {**everything, **reads, **writes}
 
 
-def argv(words: Sequence[str], files: Mapping[str, Sequence[str]]) -> list[str]:
+def fill_argv(words: Sequence[str], files: Mapping[str, Sequence[str]]) -> list[str]:
     """A word that is just {name} becomes as many words as there are files."""
     out: list[str] = []
     for word in words:
@@ -107,9 +110,9 @@ def argv(words: Sequence[str], files: Mapping[str, Sequence[str]]) -> list[str]:
     return out
 
 
-def shell_template(text: str) -> Template:
+def parse_shell_template(text: str) -> Template:
     """Refuses what would have to be understood better than is done here to put values in as just themselves."""
-    parsed = template(text)
+    parsed = parse_template(text)
     if any(name is not None and _EATS.search(literal) for literal, name in parsed.parts):
         raise TemplateError("a backslash before a name in braces would eat a quote; values are quoted by themselves")
     if parsed.names and _CASE.search(text):
@@ -117,8 +120,8 @@ def shell_template(text: str) -> Template:
     return parsed
 
 
-def shell_line(line: str, files: Mapping[str, Sequence[str]]) -> str:
-    parsed = template(line)
+def fill_shell_line(line: str, files: Mapping[str, Sequence[str]]) -> str:
+    parsed = parse_template(line)
     parts = zip(parsed.parts, _open_quotes(parsed), strict=True)
     return "".join(text if name is None else text + _in_shell(files[name], mark) for (text, name), mark in parts)
 
@@ -154,8 +157,8 @@ def _follow(inside: list[str], token: str) -> None:
         inside.append(token[-1])
 
 
-def mentioned(words: Iterable[str]) -> set[str]:
-    return {name for word in words for name in template(word).names}
+def template_names(words: Iterable[str]) -> set[str]:
+    return {name for word in words for name in parse_template(word).names}
 
 
 class _Single(dict[str, str]):

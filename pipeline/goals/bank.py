@@ -1,13 +1,202 @@
-"""A bank of goals as text, a row a line: the goals it has, and what is wrong with the other rows."""
+"""A bank of goals as text, a row a line: the goals it has, and what is wrong with the other rows.
+
+A row is a JSON object with the fields of a goal, each checked as it is read.  Every line is a goal, a refusal, blank,
+or a comment (# or //)."""
 
 from __future__ import annotations
 
 import codecs
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from pipeline.goals import rows
-from pipeline.goals.model import Bank, Goal, Refusal
+from pipeline.errors import cut_text, did_you_mean
+
+
+@dataclass(frozen=True)
+class Goal:
+    """`text` is the statement; `context` the commands that stand before it; `line` where it is in its bank."""
+
+    id: str
+    text: str
+    difficulty: float = 0.5
+    priority: float = 0.5
+    context: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    line: int = 0
+    key: str = ""  # as Lean computes it: equal keys are the same statement
+
+    def keyed(self, key: str) -> Goal:
+        return replace(self, key=key)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A row that does not count.  `id` is empty when it has none that can be used."""
+
+    line: int
+    id: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Bank:
+    """Both by line."""
+
+    goals: tuple[Goal, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+
+
+ROW_SHAPE = 'a row is an object on one line, {"id": "…", "goal": "…", …}'
+LONGEST_ROW = 1_000_000
+LONGEST_TEXT = 20_000
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.'-]{0,99}")
+# Lean would take none of these for white space, and half a character cannot be written to it.
+_UNWRITABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff\ufeff]")
+_KINDS: Mapping[type, str] = {
+    dict: "an object",
+    list: "a list",
+    str: "text",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    type(None): "null",
+}
+
+
+class RowError(Exception):
+    """What is wrong with a row, and what would be right."""
+
+
+def parse_row(line: bytes) -> dict[str, Any]:
+    """The object in a line; its fields are those of a goal."""
+    if len(line) > LONGEST_ROW:
+        raise RowError(f"{len(line):,} bytes; a row may have {LONGEST_ROW:,}")
+    found = _load_object(_decoded(line))
+    if not isinstance(found, dict):
+        raise RowError(f"{_KINDS[type(found)]}; {ROW_SHAPE}")
+    for name in found:
+        if name not in ROW_FIELDS:
+            raise RowError(f"unknown field '{cut_text(name)}'{did_you_mean(name, ROW_FIELDS)}")
+    return found
+
+
+def goal_from_row(found: Mapping[str, Any], line: int) -> Goal:
+    for name in ("id", "goal"):
+        if name not in found:
+            raise RowError(f"'{name}' is missing; {ROW_SHAPE}")
+    values = {name: ROW_FIELDS[name](name, value) for name, value in found.items()}
+    return Goal(values.pop("id"), values.pop("goal"), **values, line=line)
+
+
+def row_id(found: Mapping[str, Any]) -> str:
+    """The id, if it is one."""
+    name = found.get("id")
+    return name if isinstance(name, str) and _NAME.fullmatch(name) else ""
+
+
+def _decoded(line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        raise RowError(f"byte {error.start + 1} is not UTF-8; save the bank as UTF-8") from None
+
+
+def _load_object(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_unique_fields, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise RowError("nested too deeply; the fields of a row are flat") from None
+    except ValueError as error:
+        raise RowError(f"not JSON: {cut_text(str(error))}; {ROW_SHAPE}") from None
+
+
+def _unique_fields(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise RowError(f"'{cut_text(name)}' is given twice; keep one")
+        found[name] = value
+    return found
+
+
+def _refuse_constant(word: str) -> float:
+    raise RowError(f"{word} is no JSON; use a number from 0 to 1")
+
+
+def _read_id(field: str, value: Any) -> str:
+    name: str = _expect(field, value, str, "a name")
+    if not _NAME.fullmatch(name):
+        raise RowError(f"{field}: {_quoted(name)} is no name; use up to 100 letters, digits, _ . - and '")
+    return name
+
+
+def _read_statement(field: str, value: Any) -> str:
+    text: str = _expect(field, value, str, "a Lean proposition as text")
+    if not text.strip():
+        raise RowError(f"{field}: it is empty; write a Lean proposition, such as '∀ n : Nat, n + 0 = n'")
+    return _lean_text(field, text)
+
+
+def _read_share(field: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise RowError(f"{field}: found {_KINDS[type(value)]}; use a number from 0 to 1")
+    if not 0 <= value <= 1:
+        raise RowError(f"{field}: {cut_text(str(value))} is out of range; use a number from 0 to 1")
+    return float(value)
+
+
+def _read_commands(field: str, value: Any) -> tuple[str, ...]:
+    lines = _expect(field, value, list, 'a list of Lean commands, such as ["open Nat"]')
+    return tuple(_lean_text(field, _expect(field, line, str, "a Lean command as text")) for line in lines)
+
+
+def _read_metadata(field: str, value: Any) -> Mapping[str, Any]:
+    found: dict[str, Any] = _expect(field, value, dict, 'an object, such as {"category": "nat", "topic": "order"}')
+    for name, each in found.items():
+        if isinstance(each, (dict, list)):
+            raise RowError(f"{field}: {_quoted(name)} is {_KINDS[type(each)]}; use text, a number, true or false")
+        _writable_text(field, name + (each if isinstance(each, str) else ""))
+    for name in ("category", "topic"):
+        if name in found:
+            _expect(f"{field}: {name}", found[name], str, "text")
+    return found
+
+
+def _lean_text(field: str, text: str) -> str:
+    if len(text) > LONGEST_TEXT:
+        raise RowError(f"{field}: {len(text):,} characters; at most {LONGEST_TEXT:,}")
+    return _writable_text(field, text)
+
+
+def _writable_text(field: str, text: str) -> str:
+    if bad := _UNWRITABLE.search(text):
+        raise RowError(f"{field}: the character U+{ord(bad[0]):04X} at {bad.start() + 1} cannot be in it; take it out")
+    return text
+
+
+def _expect(field: str, value: Any, kind: type, wanted: str) -> Any:
+    if not isinstance(value, kind):
+        raise RowError(f"{field}: found {_KINDS[type(value)]}; use {wanted}")
+    return value
+
+
+def _quoted(text: str) -> str:
+    return cut_text(ascii(text))
+
+
+# A field's name among those of Goal, and how its value is read.
+ROW_FIELDS: Mapping[str, Callable[[str, Any], Any]] = {
+    "id": _read_id,
+    "goal": _read_statement,
+    "difficulty": _read_share,
+    "priority": _read_share,
+    "context": _read_commands,
+    "metadata": _read_metadata,
+}
+
 
 _COMMENTS = (b"#", b"//")
 # What a statement takes for granted: names and signs that its context may give another meaning.
@@ -35,8 +224,8 @@ def read_bank(text: bytes) -> Bank:
         return Bank((), (Refusal(1, "", "it is UTF-16; save the bank as UTF-8"),))
     goals: dict[str, Goal] = {}
     refused = []
-    for line, row in _rows(text.removeprefix(codecs.BOM_UTF8)):
-        read = _read(line, row, goals)
+    for line, row in _row_lines(text.removeprefix(codecs.BOM_UTF8)):
+        read = _read_row(line, row, goals)
         if isinstance(read, Goal):
             goals[read.id] = read
         else:
@@ -44,7 +233,7 @@ def read_bank(text: bytes) -> Bank:
     return Bank(tuple(goals.values()), tuple(refused))
 
 
-def told(file: str, refusal: Refusal) -> str:
+def refusal_line(file: str, refusal: Refusal) -> str:
     """In a line, as it is shown."""
     name = f"{refusal.id}: " if refusal.id else ""
     return f"{file}:{refusal.line}: {name}{refusal.why}"
@@ -84,7 +273,7 @@ def unknown_letter(letter: str) -> str:
     return f"`{letter}` is no notation without Mathlib, and is taken for a variable that may be any type; {plain}"
 
 
-def _rows(text: bytes) -> Iterator[tuple[int, bytes]]:
+def _row_lines(text: bytes) -> Iterator[tuple[int, bytes]]:
     # only "\n" ends a row: other line ends of Unicode may stand in a text
     for line, whole in enumerate(text.split(b"\n"), 1):
         row = whole.strip(b" \t\r")
@@ -92,13 +281,13 @@ def _rows(text: bytes) -> Iterator[tuple[int, bytes]]:
             yield line, row
 
 
-def _read(line: int, row: bytes, above: dict[str, Goal]) -> Goal | Refusal:
+def _read_row(line: int, row: bytes, above: dict[str, Goal]) -> Goal | Refusal:
     name = ""
     try:
-        found = rows.parse(row)
-        name = rows.name_of(found)
-        goal = rows.goal(found, line)
-    except rows.Wrong as wrong:
+        found = parse_row(row)
+        name = row_id(found)
+        goal = goal_from_row(found, line)
+    except RowError as wrong:
         return Refusal(line, name, str(wrong))
     if goal.id in above:
         return Refusal(line, goal.id, f"line {above[goal.id].line} has this id; give each goal its own")

@@ -1,19 +1,26 @@
-"""Options of `coppice mcts`: a scenario, and the policy by which goals are expanded."""
+"""Options of `coppice mcts`: a scenario and the expansion policy, and the spec that they make.
+
+The scenario that flags give stands in place of those of the spec."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
-from pipeline.declared import Flag, choice
-from pipeline.mcts.options import OPTIONS, PREFIX
-from pipeline.mcts.read import POLICIES
+from pipeline.errors import SpecError
+from pipeline.goals.proving import DEFAULT_LEDGER, LeanKeys
+from pipeline.mcts.read import DEFAULT_ATTEMPTS, DEFAULT_BUDGET, DEFAULT_PROCESSES, POLICIES, bank_ids
+from pipeline.mcts.search.records import Expansion, SearchRules
+from pipeline.mcts.spec.model import Guides, MctsSpec
+from pipeline.mcts.spec.scenario import FLAG_PREFIX, OPTIONS, Wording, flag_word, make_scenario
+from pipeline.spec_fields import SpecFlag, choice
+from pipeline.store.state import signature
 
-POLICY = "expansion_policy"
+POLICY_KEY = "expansion_policy"
 # By the key of a scenario.
-OF_SCENARIO = {
-    key: Flag(
-        PREFIX + option.flag.replace("-", "_"),
+SCENARIO_FLAGS = {
+    key: SpecFlag(
+        FLAG_PREFIX + option.flag.replace("-", "_"),
         option.read,
         None,
         option.value,
@@ -23,9 +30,9 @@ OF_SCENARIO = {
     for key, option in OPTIONS.items()
 }
 FLAGS = (
-    *OF_SCENARIO.values(),
-    Flag(
-        PREFIX + POLICY,
+    *SCENARIO_FLAGS.values(),
+    SpecFlag(
+        FLAG_PREFIX + POLICY_KEY,
         lambda item, what: choice(item, what, POLICIES),
         None,
         "NAME",
@@ -35,6 +42,30 @@ FLAGS = (
 VARIABLES = ()
 
 
-def of_scenario(values: Mapping[str, Any]) -> dict[str, Any]:
+def scenario_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """Those that tell of one, by its keys."""
-    return {key: values[flag.key] for key, flag in OF_SCENARIO.items() if flag.key in values}
+    return {key: values[flag.key] for key, flag in SCENARIO_FLAGS.items() if flag.key in values}
+
+
+FLAG_SCENARIO = "flags"
+
+
+def spec_for_bank(bank: str) -> MctsSpec:
+    signed = signature(bank)
+    rules = SearchRules(DEFAULT_BUDGET, expansion=Expansion(attempts=DEFAULT_ATTEMPTS))
+    lean = LeanKeys(processes=DEFAULT_PROCESSES)
+    return MctsSpec("", 1, bank, bank_ids(bank), lean, (0,), rules, Guides(), (), DEFAULT_LEDGER, None, {bank: signed})
+
+
+def with_overrides(spec: MctsSpec, values: Mapping[str, Any]) -> MctsSpec:
+    if policy := values.get(FLAG_PREFIX + POLICY_KEY):
+        rules = spec.rules
+        spec = spec._replace(rules=rules._replace(expansion=rules.expansion._replace(policy=policy)))
+    told = scenario_values(values)
+    if spec.scenarios and not told:
+        return spec
+    return spec._replace(scenarios=(make_scenario(FLAG_SCENARIO, told, Wording(_refuse, flag_word)),))
+
+
+def _refuse(_key: str, what: str) -> NoReturn:
+    raise SpecError(f"mcts: {what}")

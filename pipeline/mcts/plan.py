@@ -1,30 +1,30 @@
-"""An mcts spec as targets: a pure function of the spec.
+"""Targets of an mcts run: a pure function of the spec.
 
-A search is known by its goal, its rules and its Lean: when its scenario gets another name, it is not made again."""
+A search is known by its goal, its rules and its Lean: when its scenario gets another name, it is not made again. Each
+row of the bank is a file of its own, so that an edit of the bank is one of the rows that it changes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from pipeline.banks import plan as banks
 from pipeline.core.graph import Limits, Ports, Target
 from pipeline.core.recipe import LIMITS
-from pipeline.mcts.as_json import rules_as_json, team_as_json
-from pipeline.mcts.distributed import Team
-from pipeline.mcts.interventions import Block, Delay
-from pipeline.mcts.journal import REAL_TIME
-from pipeline.mcts.priors import LEDGER
-from pipeline.mcts.settings import MctsSpec, Scenario
+from pipeline.goals import proving as banks
+from pipeline.mcts.search.agents import Block, Delay
+from pipeline.mcts.search.distributed import Team
+from pipeline.mcts.search.guides import LEDGER_PRIORS
+from pipeline.mcts.search.journal import REAL_TIME, search_rules_as_json, team_as_json
+from pipeline.mcts.spec.model import MctsSpec, Scenario
 
 ROWS, GOAL, SHARES, SEARCH, COMPARE = "rows", "goal", "shares", "search", "compare"
 TRACE = "mcts_trace.jsonl"  # called after its goal
-PLACES = "rows.json"  # where goals are in the bank, and which rows are none
-OF_SEARCH = (TRACE, "journal.jsonl", "run_config.json", "run_status.json", "summary.json", "proof.lean")
-OF_COMPARE = ("comparison.json", "comparison.csv", "comparison.html")
+ROW_INDEX = "rows.json"  # where goals are in the bank, and which rows are none
+SEARCH_FILES = (TRACE, "journal.jsonl", "run_config.json", "run_status.json", "summary.json", "proof.lean")
+COMPARE_FILES = ("comparison.json", "comparison.csv", "comparison.html")
 
 
-class Cell(NamedTuple):
+class SearchCell(NamedTuple):
     """One search of the run."""
 
     scenario: Scenario
@@ -37,87 +37,87 @@ class Cell(NamedTuple):
 
 
 def plan(spec: MctsSpec) -> Iterator[Target]:
-    source = banks.Source(spec.name, spec.line, spec.bank, spec.lean)
-    yield banks.toolchain(source)
-    rows = {ROWS: _paths(spec, ROWS), PLACES: _own(spec, PLACES)}
+    source = banks.RunSource(spec.name, spec.line, spec.bank, spec.lean)
+    yield banks.toolchain_target(source)
+    rows = {ROWS: _paths(spec, ROWS), ROW_INDEX: _run_path(spec, ROW_INDEX)}
     yield _target(spec, ROWS, {"bank": (spec.bank,)}, rows, {"goals": [*spec.goals]})
-    yield from (_goal(spec, goal) for goal in spec.goals)
-    if spec.guides.priors == LEDGER:
-        toolchain = {"toolchain.json": _own(spec, "toolchain.json")}
-        yield _target(spec, SHARES, toolchain, {"shares.json": _own(spec, "shares.json")}, _snapshot(spec))
-    yield from (_search(spec, cell) for cell in cells(spec))
-    yield _compare(spec)
+    yield from (_goal_target(spec, goal) for goal in spec.goals)
+    if spec.guides.priors == LEDGER_PRIORS:
+        toolchain = {"toolchain.json": _run_path(spec, "toolchain.json")}
+        yield _target(spec, SHARES, toolchain, {"shares.json": _run_path(spec, "shares.json")}, _snapshot_params(spec))
+    yield from (_search_target(spec, cell) for cell in search_cells(spec))
+    yield _compare_target(spec)
 
 
-def name_of(target: Target) -> str:
+def goal_of_target(target: Target) -> str:
     """The goal that it is about."""
     stage, _, rest = target.name.partition(":")[2].partition(".")
     return rest if stage == GOAL else rest.split(".", 2)[2]
 
 
-def cells(spec: MctsSpec) -> Iterator[Cell]:
+def search_cells(spec: MctsSpec) -> Iterator[SearchCell]:
     for scenario in spec.scenarios:
         for seed in spec.seeds:
-            yield from (Cell(scenario, seed, goal) for goal in spec.goals)
+            yield from (SearchCell(scenario, seed, goal) for goal in spec.goals)
 
 
-def _goal(spec: MctsSpec, goal: str) -> Target:
+def _goal_target(spec: MctsSpec, goal: str) -> Target:
     """Each row is shown to Lean by itself: an edit of the bank is one of the rows that it changes."""
-    reads = {"row": (_path(spec, ROWS, goal),), "toolchain.json": _own(spec, "toolchain.json")}
+    reads = {"row": (_path(spec, ROWS, goal),), "toolchain.json": _run_path(spec, "toolchain.json")}
     writes = {"goal.json": (_path(spec, "goals", goal),)}
-    return _target(spec, f"{GOAL}.{goal}", reads, writes, banks.limits(spec.lean), rooms=("lean",))
+    return _target(spec, f"{GOAL}.{goal}", reads, writes, banks.lean_limits(spec.lean), rooms=("lean",))
 
 
-def _search(spec: MctsSpec, cell: Cell) -> Target:
-    shares = _own(spec, "shares.json") if spec.guides.priors == LEDGER else ()
-    reads = {"goal.json": (_path(spec, "goals", cell.goal),), "toolchain.json": _own(spec, "toolchain.json")}
-    writes = {port: (cell.path(spec.name, port),) for port in OF_SEARCH}
+def _search_target(spec: MctsSpec, cell: SearchCell) -> Target:
+    shares = _run_path(spec, "shares.json") if spec.guides.priors == LEDGER_PRIORS else ()
+    reads = {"goal.json": (_path(spec, "goals", cell.goal),), "toolchain.json": _run_path(spec, "toolchain.json")}
+    writes = {port: (cell.path(spec.name, port),) for port in SEARCH_FILES}
     name = f"{SEARCH}.{cell.scenario.name}.{cell.seed}.{cell.goal}"
     reads |= {"shares.json": shares} if shares else {}
     return _target(spec, name, reads, writes, _search_params(spec, cell), rooms=("lean",))
 
 
-def _search_params(spec: MctsSpec, cell: Cell) -> Mapping[str, Any]:
+def _search_params(spec: MctsSpec, cell: SearchCell) -> Mapping[str, Any]:
     sessions = spec.lean.processes if cell.scenario.time == REAL_TIME else 1
-    limits = {**banks.limits(spec.lean)[LIMITS], "ledger": spec.ledger, "sessions": sessions}
+    limits = {**banks.lean_limits(spec.lean)[LIMITS], "ledger": spec.ledger, "sessions": sessions}
     guides = {"priors": spec.guides.priors, "rewards": spec.guides.rewards, "seed": cell.seed}
-    return {"rules": rules_of(spec, cell), "guides": guides, LIMITS: limits}
+    return {"rules": search_rules(spec, cell), "guides": guides, LIMITS: limits}
 
 
-def rules_of(spec: MctsSpec, cell: Cell) -> Mapping[str, Any]:
+def search_rules(spec: MctsSpec, cell: SearchCell) -> Mapping[str, Any]:
     """As a journal begins with them."""
     rules = cell.scenario.rules(spec.rules, cell.seed)
     told = {"mode": cell.scenario.mode}
     if isinstance(rules, Team):
         return {**told, "team": team_as_json(rules), "time": cell.scenario.time}
-    return {**told, "rules": rules_as_json(rules)}
+    return {**told, "rules": search_rules_as_json(rules)}
 
 
-def _compare(spec: MctsSpec) -> Target:
+def _compare_target(spec: MctsSpec) -> Target:
     """Where each summary comes from stands in the params: they do not say so themselves."""
-    asked = [*cells(spec)]
+    asked = [*search_cells(spec)]
     params = {
         "cells": [[cell.scenario.name, cell.seed, cell.goal] for cell in asked],
         "goals": [*spec.goals],
-        "scenarios": {each.name: settings(each) for each in spec.scenarios},
+        "scenarios": {each.name: scenario_settings(each) for each in spec.scenarios},
         "budget": spec.rules.budget._asdict(),
-        "shared": shared(spec),
+        "shared": shared_settings(spec),
         "bank": spec.bank,
     }
     summaries = tuple(cell.path(spec.name, "summary.json") for cell in asked)
-    own = {name: _own(spec, name) for name in (PLACES, "toolchain.json")}
+    own = {name: _run_path(spec, name) for name in (ROW_INDEX, "toolchain.json")}
     reads = {"summaries": summaries, "goals": _paths(spec, "goals"), **own}
-    return _target(spec, COMPARE, reads, {port: _own(spec, port) for port in OF_COMPARE}, params)
+    return _target(spec, COMPARE, reads, {port: _run_path(spec, port) for port in COMPARE_FILES}, params)
 
 
-def shared(spec: MctsSpec) -> dict[str, Any]:
+def shared_settings(spec: MctsSpec) -> dict[str, Any]:
     """Of what decides a search that which is the same for all scenarios, as a spec calls it."""
     policy, attempts = spec.rules.expansion
     guides = {key: word for key, word in spec.guides._asdict().items() if word}
     return {**spec.rules.maths._asdict(), "expansion_policy": policy, "attempts": attempts, **guides}
 
 
-def settings(scenario: Scenario) -> dict[str, Any]:
+def scenario_settings(scenario: Scenario) -> dict[str, Any]:
     """As a comparison tells it: with the seeds that all of its searches share."""
     told: dict[str, Any] = {"mode": scenario.mode}
     if scenario.steering is None:
@@ -125,13 +125,13 @@ def settings(scenario: Scenario) -> dict[str, Any]:
     block, delay, reroute = scenario.interventions
     told |= {**scenario.steering._asdict(), "time": scenario.time}
     return told | {
-        "block": _said(scenario, "block", block),
-        "delay": _said(scenario, "delay", delay),
+        "block": _intervention_settings(scenario, "block", block),
+        "delay": _intervention_settings(scenario, "delay", delay),
         "reroute": reroute,
     }
 
 
-def _said(scenario: Scenario, group: str, rule: Block | Delay) -> dict[str, Any]:
+def _intervention_settings(scenario: Scenario, group: str, rule: Block | Delay) -> dict[str, Any]:
     said = rule._asdict()
     return said if f"{group}.seed" in scenario.given else {key: said[key] for key in said if key != "seed"}
 
@@ -152,7 +152,7 @@ def _ports(ports: Mapping[str, tuple[str, ...]]) -> Ports:
     return tuple(ports.items())
 
 
-def _snapshot(spec: MctsSpec) -> Mapping[str, Any]:
+def _snapshot_params(spec: MctsSpec) -> Mapping[str, Any]:
     """The ledger grows with every search: it is read once for each word, and for each run."""
     return {"as_of": spec.guides.as_of, "run": spec.name, "ledger": spec.ledger}
 
@@ -165,5 +165,5 @@ def _path(spec: MctsSpec, folder: str, goal: str) -> str:
     return f"runs/{spec.name}/{folder}/{goal}.json"
 
 
-def _own(spec: MctsSpec, name: str) -> tuple[str, ...]:
+def _run_path(spec: MctsSpec, name: str) -> tuple[str, ...]:
     return (f"runs/{spec.name}/{name}",)

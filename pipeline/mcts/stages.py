@@ -1,20 +1,93 @@
-"""What the targets of an mcts run do, by the name of the stage."""
+"""Stages of an mcts run: the table by name, and those before and after the searches.
+
+Before: rows of the bank, which of them are goals, and what the ledger knows of tactics. Where rows stand in the bank
+is kept apart from them: a row that is moved is the same goal. After: all searches compared, a statement that is there
+twice counting once."""
 
 from __future__ import annotations
 
-from pipeline.banks import stages as banks
-from pipeline.banks.stages import told
-from pipeline.edge.job import Stage
-from pipeline.mcts.outcomes import CODE
-from pipeline.mcts.parting import goal, rows, shares
-from pipeline.mcts.reporting import compare
-from pipeline.mcts.searching import search
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import asdict
+
+from pipeline.banks import lean as banks
+from pipeline.banks.check import check_bank
+from pipeline.banks.lean import shared_lean, with_lean_faults
+from pipeline.banks.records import Record, goal_of, load, save, write
+from pipeline.goals.bank import Bank, read_bank
+from pipeline.ledger.sqlite.ledger import LedgerReader
+from pipeline.machine.job import Job, JobFiles, Stage, StageFailed, input_path, output_path
+from pipeline.mcts.plan import ROW_INDEX, goal_of_target
+from pipeline.mcts.report.compare import ComparedRun, comparison_record
+from pipeline.mcts.report.figures import REFUSED, row_refusals, searches_csv
+from pipeline.mcts.report.page import comparison_page
+from pipeline.mcts.search.guides import family_shares as shares_of
+from pipeline.mcts.search_stage import SEARCH_CODE, search_goal
+
+# Of a row, what decides a search; the rest may be edited.
+DECIDING_FIELDS = ("text", "context")
+
+
+def split_bank(job: JobFiles) -> None:
+    """Where they are stands apart from them: a row that is moved is the same goal."""
+    with open(input_path(job, "bank"), "rb") as file:
+        bank = read_bank(file.read())
+    found, asked = {goal.id: asdict(goal) for goal in bank.goals}, job.target.params["goals"]
+    for name, path in zip(asked, job.writes["rows"], strict=True):
+        if name not in found:
+            raise StageFailed(f"the bank has no row '{name}' any more, which was planned for; build again", 1)
+        save(path, {field: found[name][field] for field in DECIDING_FIELDS})
+    lines = {name: found[name]["line"] for name in asked}
+    save(output_path(job, ROW_INDEX), {"refused": [asdict(each) for each in bank.refused], "lines": lines})
+
+
+def check_goal(job: Job) -> None:
+    """With its key; or why the row is no goal."""
+    row = load(input_path(job, "row"))
+    found = check_bank(Bank((goal_of({**row, "id": goal_of_target(job.target)}),)), shared_lean(job))
+    told = [{REFUSED: each.why} for each in found.refused] or [{**row, "key": each.key} for each in found.goals]
+    save(output_path(job, "goal.json"), told[0])
+
+
+def snapshot_shares(job: Job) -> None:
+    toolchain = load(input_path(job, "toolchain.json"))["version"]
+    with closing(LedgerReader(job.target.params["ledger"])) as ledger:
+        save(output_path(job, "shares.json"), {"shares": shares_of(ledger.recalled(toolchain).values())})
+
+
+def write_comparison(job: JobFiles) -> None:
+    params, searches = job.target.params, search_records(job)
+    lean, malformed = load(input_path(job, "toolchain.json")), load(input_path(job, ROW_INDEX))["refused"]
+    run = ComparedRun(params["budget"], params["shared"], lean, params["bank"], malformed)
+    told = comparison_record(params["scenarios"], searches, run)
+    # scenarios in the order of the spec, which sorted keys would lose
+    write(output_path(job, "comparison.json"), json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+    write(output_path(job, "comparison.csv"), searches_csv(searches))
+    write(output_path(job, "comparison.html"), comparison_page(job.target.run, told))
+
+
+def search_records(job: JobFiles) -> list[Record]:
+    """Those of a statement that is there twice count once."""
+    wrong, cells = _refused_goals(job), zip(job.target.params["cells"], job.reads["summaries"], strict=True)
+    return [
+        {"scenario": scenario, "seed": seed, "goal": goal, **load(path), **wrong.get(goal, {})}
+        for (scenario, seed, goal), path in cells
+    ]
+
+
+def _refused_goals(job: JobFiles) -> Mapping[str, Record]:
+    """Why goals do not count."""
+    goals = {name: load(path) for name, path in zip(job.target.params["goals"], job.reads["goals"], strict=True)}
+    found = row_refusals({**load(input_path(job, ROW_INDEX)), "refused": []}, goals)
+    return {each.id: {"status": REFUSED, "error": each.why} for each in found}
+
 
 STAGES = {
     **banks.STAGES,
-    "rows": Stage("mcts.rows/1", rows),
-    "goal": Stage("mcts.goal/1", told(goal)),
-    "shares": Stage("mcts.shares/1", told(shares)),
-    "search": Stage(CODE, told(search)),
-    "compare": Stage("mcts.compare/1", compare),
+    "rows": Stage("mcts.rows/1", split_bank),
+    "goal": Stage("mcts.goal/1", with_lean_faults(check_goal)),
+    "shares": Stage("mcts.shares/1", with_lean_faults(snapshot_shares)),
+    "search": Stage(SEARCH_CODE, with_lean_faults(search_goal)),
+    "compare": Stage("mcts.compare/1", write_comparison),
 }

@@ -1,0 +1,18 @@
+"""The kind `proof`: goals of a bank are proved by several strategies, scheduled by a bandit.
+
+The modules here are the front that every kind has; not pure. It may import all folders below, which import in this
+order: schedule (pure), spec, run, workers. No folder imports the front, and no other kind is imported.
+
+read          YAML -> ProofSpec
+plan          spec -> targets
+stages        table of what targets do, and the short stages: check the bank, check the proofs, write the report
+search_stage  the stages that search: `prove` for a bank, `pursue` for open goals of the ledger
+describe      target -> words for people
+flags         options and variables in place of keys, and the specs and targets made from them
+follow        follower of a build: the lines at its end
+accounts      explain and replay
+report        results.json, results.csv, results.html, proofs.lean
+spec          records of a spec
+schedule      which strategy is tried next on which goal, and its journal; pure
+run           one attempt, and the loop that carries out the schedule
+workers       who does a strategy: the table, `micro` and its search"""

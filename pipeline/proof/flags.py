@@ -1,28 +1,99 @@
-"""Options of `coppice bank` and `bg`, and variables of the environment, that go before what a spec says."""
+"""Options of `coppice bank` and `bg`, environment variables, and the specs that they make.
+
+Options go before the environment, that before the spec, and the spec before documented defaults. Also here: the spec
+of a bank that has none, and the targets of a pursuit, which no spec stands for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pipeline.banks.read import share
-from pipeline.declared import Flag
-from pipeline.proof.read import MOST_AT_ONCE, cpu_target, whole_timeout
+from pipeline.banks.read import read_share
+from pipeline.core.graph import Limits, Target
+from pipeline.errors import SpecError
+from pipeline.goals import proving as banks
+from pipeline.goals.proving import DEFAULT_LEDGER, LeanKeys
+from pipeline.proof.plan import bank_source, prove_params
+from pipeline.proof.read import MOST_AT_ONCE, cpu_target, search_timeout
+from pipeline.proof.schedule.records import TIMEOUTS
+from pipeline.proof.spec.model import Pace, ProofSpec, SearchSettings
+from pipeline.proof.workers.table import check_worker_built, profile_workers
 from pipeline.spec import Item
+from pipeline.spec_fields import SpecFlag
 
 
-def _count(least: int, most: int | None = None) -> Callable[[Item, str], Any]:
+def _count_reader(least: int, most: int | None = None) -> Callable[[Item, str], Any]:
     return lambda item, what: item.count(what, least, most)
 
 
 FLAGS = (
-    Flag("profile", _count(0), 1, "N", "strategies: 0 micro, 1 and copilot and sketch, 2 all of them", "ORCH_PROFILE"),
-    Flag("timeout", whole_timeout, None, "S", "how long all of it may take: 90, 90s, 10m, 2h"),
+    SpecFlag(
+        "profile",
+        _count_reader(0),
+        1,
+        "N",
+        "strategies: 0 micro, 1 and copilot and sketch, 2 all of them",
+        "ORCH_PROFILE",
+    ),
+    SpecFlag("timeout", search_timeout, None, "S", "how long all of it may take: 90, 90s, 10m, 2h"),
 )
 VARIABLES = (
     *(flag for flag in FLAGS if flag.variable),
-    Flag("cpu_target", cpu_target, 0.5, "X", "load per CPU above which attempts start more slowly", "ORCH_CPU_TARGET"),
-    Flag("max_light", _count(1, MOST_AT_ONCE), 8, "N", "attempts at easy goals at once", "ORCH_MAX_LIGHT"),
-    Flag("max_heavy", _count(1, MOST_AT_ONCE), 2, "N", "attempts at hard goals at once", "ORCH_MAX_HEAVY"),
-    Flag("escalate_threshold", share, 0.6, "X", "difficulty of a hard goal", "ORCH_ESCALATE_THRESHOLD"),
+    SpecFlag(
+        "cpu_target", cpu_target, 0.5, "X", "load per CPU above which attempts start more slowly", "ORCH_CPU_TARGET"
+    ),
+    SpecFlag("max_light", _count_reader(1, MOST_AT_ONCE), 8, "N", "attempts at easy goals at once", "ORCH_MAX_LIGHT"),
+    SpecFlag("max_heavy", _count_reader(1, MOST_AT_ONCE), 2, "N", "attempts at hard goals at once", "ORCH_MAX_HEAVY"),
+    SpecFlag("escalate_threshold", read_share, 0.6, "X", "difficulty of a hard goal", "ORCH_ESCALATE_THRESHOLD"),
 )
+
+
+DEFAULT_PROFILE = 1
+# Budgets grow as often as this: nobody waits for the last of them.
+PURSUIT_LEVELS = 12
+PURSUE = "pursue"
+
+
+def spec_for_bank(bank: str) -> ProofSpec:
+    """A bank without a spec."""
+    return ProofSpec("", 1, bank, LeanKeys(), SearchSettings({}), Pace(), None, (1,), DEFAULT_LEDGER, None)
+
+
+def with_overrides(spec: ProofSpec, values: Mapping[str, Any]) -> ProofSpec:
+    """What was typed or stands in the environment goes before the spec, and that before documented defaults."""
+    missing = {flag.key: flag.default for flag in VARIABLES if flag.key not in spec.given and flag.key != "profile"}
+    settled = {**missing, **values}
+    search = {key: value for key, value in settled.items() if key in SearchSettings._fields}
+    pace = {key: value for key, value in settled.items() if key in Pace._fields}
+    spec = spec._replace(search=spec.search._replace(**search), pace=spec.pace._replace(**pace))
+    return _with_profile(spec, values) if "profile" in values or not spec.search.strategies else spec
+
+
+def _with_profile(spec: ProofSpec, values: Mapping[str, Any]) -> ProofSpec:
+    """Budgets of the spec stay.  The default profile is what of it is built; one that is asked for is all built."""
+    profile = values.get("profile", DEFAULT_PROFILE)
+    built, lacking = profile_workers(profile)
+    for name in lacking if "profile" in values else ():
+        _check_profile_worker(name, profile)
+    strategies = {name: spec.search.strategies.get(name, TIMEOUTS[name]) for name in built}
+    return spec._replace(profile=profile, search=spec.search._replace(strategies=strategies))
+
+
+def _check_profile_worker(name: str, profile: int) -> None:
+    try:
+        check_worker_built(name)
+    except SpecError as error:
+        raise SpecError(f"profile {profile}: {error}; profile 0 is micro alone") from error
+
+
+def pursuit(spec: ProofSpec, bank: str, seconds: float | None, stamp: str) -> Sequence[Target]:
+    """Works on what is open in the ledger, or of `bank` alone, with ever larger budgets.  `stamp` is never the same."""
+    asked = spec._replace(search=spec.search._replace(levels=PURSUIT_LEVELS, timeout=seconds, samples=1))
+    reads = {"toolchain.json": f"runs/{spec.name}/toolchain.json", **({"bank.json": bank} if bank else {})}
+    params = {**prove_params(asked), "stamp": stamp}
+    written = ((f"{PURSUE}.json", (f"runs/{spec.name}/{PURSUE}.json",)),)
+    ports = tuple((port, (path,)) for port, path in reads.items())
+    return [
+        banks.toolchain_target(bank_source(spec)),
+        Target(f"{spec.name}:{PURSUE}", PURSUE, ports, written, params, Limits(), spec.line),
+    ]

@@ -1,21 +1,21 @@
-"""A proof spec as targets: a pure function of the spec.
+"""Targets of a proof run: a pure function of the spec.
 
-What limits the search and does not decide what comes of it (processes, rooms, load) is no part of any recipe."""
+What limits the search and does not decide its result (processes, rooms, load) is no part of any recipe."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from pipeline.banks import plan as banks
 from pipeline.core.graph import Target
 from pipeline.core.recipe import LIMITS
-from pipeline.proof.making import code
-from pipeline.proof.settings import ProofSpec, Way
+from pipeline.goals import proving as banks
+from pipeline.proof.spec.model import ProofSpec, StrategyWorker
+from pipeline.proof.workers.table import worker_code
 
 # stage -> what it reads, and what it writes; a name without a dot is the spec's.
 FILES = {
-    **banks.FILES,
+    **banks.TOOLCHAIN_FILES,
     "bank": (("bank", "toolchain.json"), ("bank.json",)),
     "prove": (("bank.json", "toolchain.json"), ("search.json", "proofs.jsonl", "journal.jsonl")),
     "check": (("proofs.jsonl", "toolchain.json"), ("checked.json",)),
@@ -27,32 +27,32 @@ FILES = {
 
 
 def plan(spec: ProofSpec) -> Iterator[Target]:
-    source = source_of(spec)
-    yield banks.toolchain(source)
-    yield from (banks.target(source, stage, FILES, params(spec)) for stage, params in PARAMS.items())
+    source = bank_source(spec)
+    yield banks.toolchain_target(source)
+    yield from (banks.target_of_run(source, stage, FILES, params(spec)) for stage, params in PARAMS.items())
 
 
-def source_of(spec: ProofSpec) -> banks.Source:
-    return banks.Source(spec.name, spec.line, spec.bank, spec.lean)
+def bank_source(spec: ProofSpec) -> banks.RunSource:
+    return banks.RunSource(spec.name, spec.line, spec.bank, spec.lean)
 
 
 def prove_params(spec: ProofSpec) -> Mapping[str, Any]:
     # dicts and lists: they are written down as they are
     search = {**spec.search._asdict(), "strategies": dict(spec.search.strategies)}
-    codes = {name: code(spec.way(name)) for name in spec.search.strategies}
-    ways = {name: way._asdict() for name in spec.search.strategies if (way := spec.way(name)) != Way(name)}
+    codes = {name: worker_code(spec.way(name)) for name in spec.search.strategies}
+    ways = {name: way._asdict() for name in spec.search.strategies if (way := spec.way(name)) != StrategyWorker(name)}
     limits = {"pace": spec.pace._asdict(), "ledger": spec.ledger, "profile": spec.profile}
     return {
         "search": search,
         "codes": codes,
         **({"ways": ways} if ways else {}),
-        LIMITS: {**banks.limits(spec.lean)[LIMITS], **limits},
+        LIMITS: {**banks.lean_limits(spec.lean)[LIMITS], **limits},
     }
 
 
 PARAMS: Mapping[str, Callable[[ProofSpec], Mapping[str, Any]]] = {
-    "bank": lambda spec: banks.limits(spec.lean),
+    "bank": lambda spec: banks.lean_limits(spec.lean),
     "prove": prove_params,
-    "check": lambda spec: {LIMITS: {**banks.limits(spec.lean)[LIMITS], "ledger": spec.ledger}},
+    "check": lambda spec: {LIMITS: {**banks.lean_limits(spec.lean)[LIMITS], "ledger": spec.ledger}},
     "report": lambda spec: {"pass_at": [*spec.pass_at]},
 }

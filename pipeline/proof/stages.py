@@ -1,20 +1,124 @@
-"""What the targets of a proof run do, by the name of the stage."""
+"""Stages of a proof run: the table by name, and those around the search.
+
+`bank` says which rows are goals; a bank without any is refused as a whole. `check` runs every proof once more as a
+whole script, in processes of its own: what a search left behind in its processes has no part in this. `report` writes
+the results. A changed result of a stage needs a higher number in its code string."""
 
 from __future__ import annotations
 
-from pipeline.banks import stages as banks
-from pipeline.banks.stages import told
-from pipeline.edge.job import Stage
-from pipeline.proof.preparing import bank
-from pipeline.proof.proving import prove
-from pipeline.proof.pursuing import pursue
-from pipeline.proof.reporting import check, report
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import asdict
+
+from pipeline.banks import lean as banks
+from pipeline.banks.check import check_bank
+from pipeline.banks.lean import imported, open_lean, proof_fault, with_lean_faults
+from pipeline.banks.records import (
+    Proof,
+    Record,
+    as_record,
+    goal_of,
+    lean_file,
+    lean_files_in_one,
+    load,
+    load_lines,
+    save,
+    theorem_of,
+    write,
+)
+from pipeline.core.text import plural
+from pipeline.errors import SpecError
+from pipeline.goals.bank import Refusal, read_bank, refusal_line
+from pipeline.lean.model import Lean
+from pipeline.ledger.sqlite.ledger import Ledger
+from pipeline.machine.job import Job, JobFiles, Stage, input_path, output_path
+from pipeline.proof.report import PROVED, proofs_of, results_csv, results_page, results_record, with_check_results
+from pipeline.proof.search_stage import prove_bank, pursue_open_goals
+
+
+def record_bank(job: Job) -> None:
+    with open(input_path(job, "bank"), "rb") as file:
+        rows = read_bank(file.read())
+    with closing(open_lean(job)) as lean:
+        found = check_bank(rows, lean)
+    if not found.goals:
+        raise SpecError(_no_goal_message(input_path(job, "bank"), found.refused))
+    save(
+        output_path(job, "bank.json"),
+        {"goals": [*map(as_record, found.goals)], "refused": [*map(asdict, found.refused)]},
+    )
+
+
+def _no_goal_message(path: str, refused: Sequence[Refusal]) -> str:
+    """A bank that has nothing to prove is another file than was meant, or wrong as a whole."""
+    first = (
+        f"; of {plural(len(refused), 'row')} none counts, the first: {refusal_line(path, refused[0])}"
+        if refused
+        else ""
+    )
+    return f"{path}: no row is a goal{first}"
+
+
+def check_proofs(job: Job) -> None:
+    """Whole scripts: what a search left behind in its processes has no part in this.
+
+    What does not hold is none in the ledger either, before it is told: there it is open again."""
+    found = [each for each in load_lines(input_path(job, "proofs.jsonl")) if each["status"] == PROVED]
+    params = job.target.params["limits"]
+    limits = params["lean"]
+    with closing(open_lean(job)) as lean, ThreadPoolExecutor(limits["processes"]) as threads:
+        checked = dict(
+            zip(
+                [each["key"] for each in found], threads.map(lambda one: _why_not_proved(lean, one), found), strict=True
+            )
+        )
+        refuse(params["ledger"], lean.version, found, checked)
+        told = {"checked": checked, "toolchain": lean.version, "imports": imported(limits)}
+        save(output_path(job, "checked.json"), told)
+
+
+def refuse(ledger: str, toolchain: str, found: Iterable[Record], checked: Mapping[str, str]) -> None:
+    """The rows of proofs that `checked` has something against, by their keys."""
+    wrong = [each for each in found if checked[each["key"]]]
+    if not wrong:
+        return
+    with Ledger(ledger) as writing:
+        for each in wrong:
+            why = f"not verified: {checked[each['key']]}"
+            writing.refuse(goal_of(each["of"]).key, toolchain, each["tactics"], why).result()
+
+
+def _why_not_proved(lean: Lean, proof: Record) -> str:
+    return proof_fault(lean, theorem_of(goal_of(proof["of"])), proof["tactics"])
+
+
+def write_report(job: JobFiles) -> None:
+    bank, search = load(input_path(job, "bank.json")), load(input_path(job, "search.json"))
+    checked = load(input_path(job, "checked.json"))
+    found = with_check_results(load_lines(input_path(job, "proofs.jsonl")), checked["checked"])
+    told = results_record(bank, search, found, job.target.params["pass_at"])
+    save(output_path(job, "results.json"), told)
+    write(output_path(job, "results.html"), results_page(job.target.run, told, bank, found))
+    write(output_path(job, "results.csv"), results_csv(found))
+    write(output_path(job, "proofs.lean"), lean_files_in_one(proofs_of(found), checked["imports"]))
+    write_each(output_path(job, "proofs.zip"), proofs_of(found), checked["imports"])
+
+
+def write_each(path: str, of: Iterable[Proof], imports: Iterable[str]) -> None:
+    """Each proof as a file; packed alike whenever it is made."""
+    imports = [*imports]
+    with zipfile.ZipFile(path, "w") as folder:
+        for proof in of:
+            folder.writestr(zipfile.ZipInfo(f"{proof.name}.lean"), lean_file(proof, imports))
+
 
 STAGES = {
     **banks.STAGES,
-    "bank": Stage("proof.bank/1", told(bank)),
-    "prove": Stage("proof.prove/1", told(prove)),
-    "check": Stage("proof.check/2", told(check)),
-    "pursue": Stage("proof.pursue/1", told(pursue)),
-    "report": Stage("proof.report/2", report),
+    "bank": Stage("proof.bank/1", with_lean_faults(record_bank)),
+    "prove": Stage("proof.prove/1", with_lean_faults(prove_bank)),
+    "check": Stage("proof.check/2", with_lean_faults(check_proofs)),
+    "pursue": Stage("proof.pursue/1", with_lean_faults(pursue_open_goals)),
+    "report": Stage("proof.report/2", write_report),
 }

@@ -1,1 +1,10 @@
-"""`kind: steps`: a plain make-like pipeline."""
+"""The kind `steps`: a plain make-like pipeline.
+
+Not pure: stages run commands.  read, plan and spec/ do no I/O.  May import core, errors, spec, spec_fields, store and
+machine.
+
+read      YAML -> spec: the keys of `kind: steps`, the values of `for:`, names in braces
+plan      spec -> targets
+stages    what the targets do: run a command, call a Python function
+describe  a target in the words of its spec
+spec/     the records of the spec"""

@@ -1,40 +1,248 @@
-"""A steps spec as targets: a pure function of the spec.
+"""Planner of `kind: steps`: the spec as targets, a pure function of it.
 
-It works by columns, with an entry for each target of a step: a `zip` of columns costs a fifth of a loop over rows."""
+First the targets of each step to be, with their outputs, each written by one alone (`TargetColumns`); then what they
+read (`ReadFinder`): files of the project, and outputs of other steps; then the targets.  It works by columns, with an
+entry for each target of a step: a `zip` of columns costs a fifth of a loop over rows."""
 
 from __future__ import annotations
 
+import posixpath
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice, repeat
-from typing import Any
+from itertools import chain, islice, repeat
+from typing import Any, NamedTuple, NoReturn
 
-from pipeline.core.globs import PATTERN
-from pipeline.core.graph import Target
-from pipeline.core.templates import Template, filled, half_filled, half_filled_line, mentioned, template
-from pipeline.steps.model import Matrix, Step, StepsSpec
-from pipeline.steps.reads import Reads
-from pipeline.steps.slots import Group, Slots, ports, slots, written
+from pipeline.core.graph import GLOB, Ports, Target
+from pipeline.core.templates import Template, fill, fill_shell_values, fill_values, parse_template, template_names
+from pipeline.errors import cut_text, did_you_mean
+from pipeline.steps.spec.model import File, Gather, Matrix, Step, StepsSpec
+
+_NAME = "[A-Za-z0-9_+-][A-Za-z0-9_.+-]*+"
+_SAFE = re.compile(f"{_NAME}(?:/{_NAME})*+")
+_SHORT = 200
+
+Group = tuple[str, ...]
+
+
+class TargetColumns(NamedTuple):
+    """The targets of one step by columns: the paths of a port are a column for each file."""
+
+    step: Step
+    names: Sequence[str]
+    writes: Sequence[tuple[str, Sequence[Sequence[str]]]]
+
+    def groups(self) -> list[tuple[str, Sequence[Group]]]:
+        """The paths of each port, together for each target."""
+        return [(port, [*zip(*files, strict=True)] or [()] * len(self.names)) for port, files in self.writes]
+
+
+def row_ports(groups: Iterable[tuple[str, Iterable[Group]]], size: int) -> Iterable[Ports]:
+    """The same for each target, its ports together."""
+    columns = [zip(repeat(port), column) for port, column in groups]
+    return zip(*columns, strict=True) if columns else repeat((), size)
+
+
+def target_columns(run: str, step: Step, folder: str) -> TargetColumns:
+    start = f"{run}:{step.name}"
+    names = [f"{start}.{label}" for label in step.matrix.labels] if step.matrix.columns else [start]
+    if long := [name for name in names if len(name.encode()) > _SHORT]:
+        step.item.wrong(f"{cut_text(long[0])} is too long for the name of a target: at most 200 bytes")
+    if len({*names}) < len(names):
+        _same_name(step, names)
+    writes = [(port, [_outputs(file, step, folder) for file in files]) for port, files in step.writes.items()]
+    return TargetColumns(step, names, writes)
+
+
+def _same_name(step: Step, names: Sequence[str]) -> NoReturn:
+    seen: dict[str, int] = {}
+    second = next(i for i, name in enumerate(names) if seen.setdefault(name, i) != i)
+    both = f"{row_text(step.matrix.row(seen[names[second]]))} and {row_text(step.matrix.row(second))}"
+    step.item.wrong(f"step {step.name}: the values {both} both make target {names[second]}")
+
+
+def row_text(row: dict[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in row.items())
+
+
+def _outputs(file: File, step: Step, folder: str) -> Sequence[str]:
+    paths = fill(file.path, step.matrix)
+    if not _all_safe(file, step.matrix, paths):
+        for path in paths:
+            _check_output(path, file, step)
+    return [*map(folder.__add__, paths)]
+
+
+def _all_safe(file: File, matrix: Matrix, paths: Sequence[str]) -> bool:
+    """A path that is safe with a letter in each place is so with any safe names in them: one look for all."""
+    values = {value for name in file.path.names for value in matrix.columns[name]}
+    with_letters = file.path.form % tuple("x" for _ in file.path.names)
+    return _SAFE.fullmatch("/".join([with_letters, *values])) is not None and max(map(len, paths)) < _SHORT
+
+
+def _check_output(path: str, file: File, step: Step) -> None:
+    if _SAFE.fullmatch(path) and len(path) < _SHORT:
+        return
+    wrong = f"step {step.name}: writes: '{cut_text(path)}'"
+    if posixpath.isabs(path) or ".." in path.split("/"):
+        file.item.wrong(f"{wrong} is outside the run's folder; give a path below it, without ..")
+    if not path or path.endswith("/") or path == "." or posixpath.normpath(path) != path:
+        file.item.wrong(f"{wrong} is not the plain path of a file; a folder is no output, list its files or pack them")
+    if path.partition("/")[0].casefold() == ".coppice":
+        file.item.wrong(f"{wrong}: .coppice/ holds Coppice's own records; choose another folder")
+    if GLOB.search(path) or not path.isprintable():
+        file.item.wrong(f"{wrong} has a character that is a pattern or cannot be printed")
+    if any(len(part.encode()) > 240 for part in path.split("/")) or len(path.encode()) > 1000:
+        file.item.wrong(f"{wrong} is too long: at most 240 bytes a name and 1000 in all")
+
+
+def output_paths(every: Iterable[TargetColumns]) -> dict[str, str]:
+    """All outputs, to be looked up: no two the same, none below another."""
+    every = [*every]
+    paths = [path for slots in every for _, files in slots.writes for column in files for path in column]
+    found = dict(zip(paths, paths, strict=True))
+    above = {path.rpartition("/")[0] for path in paths}
+    while above:
+        if len(found) < len(paths) or not above.isdisjoint(found):
+            _clash(every)
+        above = {folder.rpartition("/")[0] for folder in above} - {""}
+    return found
+
+
+def _clash(every: Sequence[TargetColumns]) -> NoReturn:
+    writer: dict[str, tuple[Step, str]] = {}
+    for path, step, name in _each_output(every):
+        if path in writer:
+            step.at("writes").wrong(
+                f"{path} is written by both {_writer_text(writer[path])} and {name};"
+                " give each its own, for instance with the names of its `for:` in the path"
+            )
+        writer[path] = (step, name)
+    for folder, (step, name) in {posixpath.dirname(path): by for path, by in writer.items()}.items():
+        for above in (above for above in _upwards(folder) if above in writer):
+            other = f"{above} is an output of {_writer_text(writer[above])}"
+            step.at("writes").wrong(f"{other} and also the folder of an output of {name}; rename one")
+    raise AssertionError("no two outputs are in each other's way")
+
+
+def _each_output(every: Iterable[TargetColumns]) -> Iterator[tuple[str, Step, str]]:
+    for slots in every:
+        for name, *groups in zip(slots.names, *[column for _, column in slots.groups()], strict=True):
+            yield from ((path, slots.step, name) for group in groups for path in group)
+
+
+def _writer_text(writer: tuple[Step, str]) -> str:
+    return f"{writer[1]} (line {writer[0].item.line})"
+
+
+def _upwards(folder: str) -> Iterator[str]:
+    while folder:
+        yield folder
+        folder = posixpath.dirname(folder)
+
+
+Row = tuple[str, ...]
+
+
+class ReadFinder:
+    """Finds them, with what more than one step reads looked up once."""
+
+    def __init__(self, folder: str, by_step: Mapping[str, TargetColumns], written: Mapping[str, str]) -> None:
+        self.folder, self.by_step, self.written = folder, by_step, written
+        self.gathered: dict[tuple[str, str | None, Row], dict[Row, Group]] = {}
+
+    def of(self, slots: TargetColumns) -> dict[str, Sequence[Group]]:
+        """By ports, the paths together that each target reads."""
+        return {port: self._port(sources, slots) for port, sources in slots.step.reads.items()}
+
+    def _port(self, sources: Sequence[File | Gather], slots: TargetColumns) -> Sequence[Group]:
+        if not sources:
+            return [()] * len(slots.names)
+        columns = [
+            self._gather(source, slots) if isinstance(source, Gather) else self._file(source, slots)
+            for source in sources
+        ]
+        return [*map(_joined, zip(*columns, strict=True))] if len(columns) > 1 else columns[0]
+
+    def _file(self, file: File, slots: TargetColumns) -> Sequence[Group]:
+        """Outputs of this run, or files of the project."""
+        folder, written = self.folder, self.written
+        paths = fill(file.path, slots.step.matrix)
+        if not file.path.names:
+            paths = paths[:1]
+        found = [(written.get(folder + path) or self._of_project(path, file),) for path in paths]
+        return found if file.path.names else found * len(slots.names)
+
+    def _of_project(self, path: str, file: File) -> str:
+        path = posixpath.normpath(path) if path else file.item.wrong("reads: an empty path")
+        if path in self.written:
+            return path
+        if f"{path}/".startswith(self.folder):
+            file.item.wrong(f"reads: no step of this run writes {path}{did_you_mean(path, self.written)}")
+        if path == "runs" or (path.startswith("runs/") and GLOB.search(path)):
+            file.item.wrong(f"reads: {path} means outputs of runs; name the files, or a step: {{step: …}}")
+        return path
+
+    def _gather(self, gather: Gather, slots: TargetColumns) -> Sequence[Group]:
+        """Outputs of another step, found by the values of the names both steps have."""
+        if gather.step not in self.by_step:
+            gather.item.wrong(f"reads: there is no step '{gather.step}'{did_you_mean(gather.step, self.by_step)}")
+        others, matrix = self.by_step[gather.step], slots.step.matrix
+        written = others.step.writes
+        if gather.port is not None and gather.port not in written:
+            gather.item.wrong(
+                f"reads: step {gather.step} has no port '{gather.port}'{did_you_mean(gather.port, written)}"
+            )
+        common = tuple(name for name in others.step.matrix.columns if name in matrix.columns)
+        key = (gather.step, gather.port, common)
+        if key not in self.gathered:
+            self.gathered[key] = _by_values(others, gather.port, common)
+        index = self.gathered[key]
+        rows = _rows(slots, common)
+        for i, values in enumerate(rows):
+            if not index.get(values):
+                asked = row_text(dict(zip(common, values, strict=True)))
+                name = slots.names[i]
+                gather.item.wrong(f"reads: step {gather.step} has no target with {asked}, which {name} asks for")
+        return [*map(index.__getitem__, rows)]
+
+
+def _joined(groups: Sequence[Group]) -> Group:
+    return tuple(chain(*groups))
+
+
+def _rows(slots: TargetColumns, names: Sequence[str]) -> Sequence[Row]:
+    """The values of these names, one row for each target."""
+    return [*zip(*[slots.step.matrix.columns[name] for name in names], strict=True)] or [()] * len(slots.names)
+
+
+def _by_values(slots: TargetColumns, port: str | None, names: Row) -> dict[Row, Group]:
+    """The outputs of a step, or of one of its ports, by the values of some names."""
+    found: dict[Row, list[str]] = {}
+    groups = [column for name, column in slots.groups() if port in (None, name)]
+    for values, *written in zip(_rows(slots, names), *groups, strict=True):
+        found.setdefault(values, []).extend(chain(*written))
+    return {values: tuple(paths) for values, paths in found.items()}
 
 
 def plan(spec: StepsSpec) -> Iterator[Target]:
     folder = f"runs/{spec.name}/"
-    by_step = {step.name: slots(spec.name, step, folder) for step in spec.steps}
+    by_step = {step.name: target_columns(spec.name, step, folder) for step in spec.steps}
     if (count := sum(len(group.names) for group in by_step.values())) > spec.max_targets:
         too_many = f"the run has {count} targets, more than the {spec.max_targets} allowed"
         spec.steps[0].item.wrong(f"{too_many}; if that is meant, raise `max_targets:`")
-    reads = Reads(folder, by_step, written(by_step.values()))
+    reads = ReadFinder(folder, by_step, output_paths(by_step.values()))
     for group in by_step.values():
         yield from _targets(group, reads.of(group), folder)
 
 
-def _targets(group: Slots, reads: Mapping[str, Sequence[Group]], folder: str) -> Sequence[Target]:
+def _targets(group: TargetColumns, reads: Mapping[str, Sequence[Group]], folder: str) -> Sequence[Target]:
     step, size = group.step, len(group.names)
     stage, code = ("call", [("code", repeat((step.call.rpartition(":")[0],), size))]) if step.call else ("run", [])
     rows = zip(
         group.names,
         repeat(stage, size),
-        ports([*reads.items(), *code], size),
-        ports(group.groups(), size),
+        row_ports([*reads.items(), *code], size),
+        row_ports(group.groups(), size),
         _params(step, reads, folder),
         repeat(step.limits, size),
         repeat(step.at("reads").line, size),
@@ -48,7 +256,7 @@ def _targets(group: Slots, reads: Mapping[str, Sequence[Group]], folder: str) ->
 
 def _params(step: Step, reads: Mapping[str, Sequence[Group]], folder: str) -> Sequence[Mapping[str, Any]]:
     columns = {**_action(step), **_env(step)}
-    shown = () if step.by_content else {*reads} & _named(step)
+    shown = () if step.by_content else {*reads} & _ports_in_command(step)
     if shown:
         neutral = {port: _neutral(column, folder) for port, column in reads.items() if port in shown}
         columns["paths"] = _records(neutral, step.matrix.size)
@@ -68,17 +276,17 @@ def _action(step: Step) -> dict[str, Iterable[Any]]:
     if step.call:
         return {"call": repeat(step.call.rpartition(":")[2]), "with": _arguments(step.arguments, step.matrix)}
     if step.shell:
-        return {"shell": half_filled_line(step.shell, step.matrix)}
-    return {"argv": map(list, zip(*[half_filled(word, step.matrix) for word in step.argv or ()], strict=True))}
+        return {"shell": fill_shell_values(step.shell, step.matrix)}
+    return {"argv": map(list, zip(*[fill_values(word, step.matrix) for word in step.argv or ()], strict=True))}
 
 
 def _env(step: Step) -> dict[str, Iterable[Any]]:
-    fixed = {name: filled(text, step.matrix) for name, text in step.env.fixed.items()}
+    fixed = {name: fill(text, step.matrix) for name, text in step.env.fixed.items()}
     passed: dict[str, Iterable[Any]] = {"pass": repeat([*step.env.passed])} if step.env.passed else {}
     return ({"env": _records(fixed, step.matrix.size)} if fixed else {}) | passed
 
 
-def _named(step: Step) -> set[str]:
+def _ports_in_command(step: Step) -> set[str]:
     """Ports that a command sees the paths of."""
     words = step.argv if step.argv is not None else (step.shell,) if step.shell else ()
     names = {name for word in words for name in word.names}
@@ -102,12 +310,12 @@ def _arguments(value: Any, matrix: Matrix) -> Iterable[Any]:
     name = value[1:-1]
     if name in matrix.columns and value == f"{{{name}}}":
         return [matrix.plain(name, i) for i in range(matrix.size)]
-    return filled(template(value), matrix)
+    return fill(parse_template(value), matrix)
 
 
 def _has_names(value: Any) -> bool:
     if isinstance(value, str):
-        return bool(mentioned([value]))
+        return bool(template_names([value]))
     return any(map(_has_names, value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()))
 
 
@@ -125,6 +333,6 @@ def _check_words(step: Step, words: Sequence[Template], targets: Iterable[Target
 
 def _counts(target: Target) -> dict[str, int]:
     """How many files each name may stand for: a pattern for several, as far as can be known here."""
-    reads = {port: 2 if any(map(PATTERN.search, group)) else len(group) for port, group in target.reads}
+    reads = {port: 2 if any(map(GLOB.search, group)) else len(group) for port, group in target.reads}
     writes = {port: len(group) for port, group in target.writes}
     return {"in": sum(reads.values()), "out": sum(writes.values()), **reads, **writes}

@@ -1,32 +1,35 @@
-"""What the targets of a steps run do: run a command, or call a Python function of the project."""
+"""Stages of `kind: steps`: run a command, or call a Python function of the project."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from pipeline.core.graph import Target
-from pipeline.core.templates import argv, files, shell_line
-from pipeline.edge.ended import unstarted, verdict
-from pipeline.edge.job import Job, Stage, StageFailed
-from pipeline.edge.process import Exit
+from pipeline.core.templates import files_by_name, fill_argv, fill_shell_line
+from pipeline.machine.job import Job, Stage, StageFailed
+from pipeline.machine.process import Exit, describe_exit, describe_start_failure
 
 
 def run_command(job: Job) -> None:
     params = job.target.params
-    paths = files(job.reads, job.writes)
-    command = argv(params["argv"], paths) if "argv" in params else ["/bin/sh", "-c", shell_line(params["shell"], paths)]
-    env, secrets = job.processes.environment(job.target.run, params.get("env", {}), passed(job.target))
+    paths = files_by_name(job.reads, job.writes)
+    command = (
+        fill_argv(params["argv"], paths)
+        if "argv" in params
+        else ["/bin/sh", "-c", fill_shell_line(params["shell"], paths)]
+    )
+    env, secrets = job.processes.environment(job.target.run, params.get("env", {}), passed_variables(job.target))
     try:
         ended = job.processes.run(command, env, job.log, job.target.limits.timeout, secrets)
     except OSError as error:
-        raise StageFailed(*unstarted(error, command[0])) from error
+        raise StageFailed(*describe_start_failure(error, command[0])) from error
     if ended != Exit(0):
-        raise StageFailed(*verdict(ended, job.target.limits.timeout))
+        raise StageFailed(*describe_exit(ended, job.target.limits.timeout))
 
 
 def call_function(job: Job) -> None:
     params = job.target.params
-    env, secrets = job.processes.environment(job.target.run, params.get("env", {}), passed(job.target))
+    env, secrets = job.processes.environment(job.target.run, params.get("env", {}), passed_variables(job.target))
     (file,) = job.reads["code"]
     request = {
         "file": file,
@@ -37,7 +40,7 @@ def call_function(job: Job) -> None:
     }
     reply = job.workers.call(request, env, job.log, job.target.limits.timeout, secrets)
     if reply.dead is not None or reply.timed_out:
-        raise StageFailed(*verdict(Exit(reply.dead or 0, reply.timed_out), job.target.limits.timeout))
+        raise StageFailed(*describe_exit(Exit(reply.dead or 0, reply.timed_out), job.target.limits.timeout))
     if reply.error:
         raise StageFailed(reply.error, 1)
 
@@ -48,12 +51,12 @@ def _plain(ports: Mapping[str, Sequence[str]], only: str) -> dict[str, list[str]
     return named.get(only, []) if not {*named} - {only} else named
 
 
-def passed(target: Target) -> Sequence[str]:
+def passed_variables(target: Target) -> Sequence[str]:
     names: Sequence[str] = target.params.get("pass", ())
     return names
 
 
 STAGES: dict[str, Stage] = {
-    "run": Stage("run/1", run_command, own_folder=True, passed=passed),
-    "call": Stage("call/1", call_function, passed=passed),
+    "run": Stage("run/1", run_command, own_folder=True, passed=passed_variables),
+    "call": Stage("call/1", call_function, passed=passed_variables),
 }

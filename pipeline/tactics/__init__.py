@@ -1,1 +1,8 @@
-"""What one may try on a goal that Lean printed: read it, propose tactics for it."""
+"""Tactics for a goal that Lean printed: text/ reads the goal, families/ propose, `moves` has the table of families.
+
+Pure: text in, text out; imports nothing of ours outside.  families import text, never each other's tables; `moves`
+imports both.
+
+moves     all moves for a goal, by family
+text      goals, propositions, terms and polynomials read; tactic text written
+families  what one may try on a goal"""

@@ -4,78 +4,71 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-from pipeline.tactics import (
+from pipeline.tactics.families import (
     bounds,
-    cases,
-    definitions,
-    divisibility,
-    factors,
-    finishers,
-    gathering,
-    induction,
-    laws,
-    linear,
+    divisors,
+    equations,
+    lemmas,
     logic,
-    polynomials,
     powers,
     products,
-    quotients,
     residues,
-    rewriting,
-    roots,
     sequences,
-    specialising,
+    structure,
     witnesses,
 )
-from pipeline.tactics.goal import PrintedGoal
-from pipeline.tactics.move import Move
+from pipeline.tactics.families import logic as families_logic
+from pipeline.tactics.families import powers as families_powers
+from pipeline.tactics.families import products as families_products
+from pipeline.tactics.text.goal import PrintedGoal
+from pipeline.tactics.text.move import TacticMove
 
-FAMILIES: dict[str, Callable[[PrintedGoal], Iterator[Move]]] = {
-    "finishers": finishers.propose,
-    "logic": logic.propose,
-    "witnesses": witnesses.propose,
-    "induction": induction.propose,
-    "cases": cases.propose,
-    "rewriting": rewriting.propose,
-    "specialising": specialising.propose,
-    "quotients": quotients.propose,
-    "definitions": definitions.propose,
-    "laws": laws.propose,
-    "gathering": gathering.propose,
-    "sequences": sequences.propose,
-    "residues": residues.propose,
-    "powers": powers.propose,
-    "bounds": bounds.propose,
-    "factors": factors.propose,
-    "linear": linear.propose,
-    "roots": roots.propose,
-    "polynomials": polynomials.propose,
-    "products": products.propose,
-    "divisibility": divisibility.propose,
+FAMILIES: dict[str, Callable[[PrintedGoal], Iterator[TacticMove]]] = {
+    "finishers": families_logic.propose_finishers,
+    "logic": logic.propose_logic,
+    "witnesses": witnesses.propose_witnesses,
+    "induction": structure.propose_induction,
+    "cases": structure.propose_cases,
+    "rewriting": lemmas.propose_rewriting,
+    "specialising": lemmas.propose_specialising,
+    "quotients": divisors.propose_quotients,
+    "definitions": structure.propose_definitions,
+    "laws": lemmas.propose_laws,
+    "gathering": families_products.propose_gathering,
+    "sequences": sequences.propose_sequences,
+    "residues": residues.propose_residues,
+    "powers": powers.propose_powers,
+    "bounds": bounds.propose_bounds,
+    "factors": divisors.propose_factors,
+    "linear": equations.propose_linear,
+    "roots": families_powers.propose_roots,
+    "polynomials": equations.propose_polynomials,
+    "products": products.propose_products,
+    "divisibility": divisors.propose_divisibility,
 }
 
-EVERY = frozenset(FAMILIES)
+ALL_FAMILIES = frozenset(FAMILIES)
 PORTFOLIO = 1  # raised when other tactics are proposed for some goal, or otherwise
 
 
-def propose(
-    goal: PrintedGoal, families: Collection[str] = EVERY, weights: Mapping[str, float] | None = None
-) -> list[Move]:
+def propose_moves(
+    goal: PrintedGoal, families: Collection[str] = ALL_FAMILIES, weights: Mapping[str, float] | None = None
+) -> list[TacticMove]:
     """The cheapest first; where a move that cannot be wrong exists, it alone.  `weights` multiply a family's costs."""
-    if forced := next(logic.forced(goal), None):
+    if forced := next(logic.forced_moves(goal), None):
         return [forced]
     found = (move for family in FAMILIES if family in families for move in FAMILIES[family](goal))
-    return sorted(distinct(weighted(found, weights or {})), key=lambda move: move.cost)
+    return sorted(distinct_moves(weigh_moves(found, weights or {})), key=lambda move: move.cost)
 
 
-def weighted(moves: Iterable[Move], weights: Mapping[str, float]) -> Iterator[Move]:
+def weigh_moves(moves: Iterable[TacticMove], weights: Mapping[str, float]) -> Iterator[TacticMove]:
     for move in moves:
         yield move._replace(cost=move.cost * weights.get(move.family, 1.0))
 
 
-def distinct(moves: Iterable[Move]) -> list[Move]:
+def distinct_moves(moves: Iterable[TacticMove]) -> list[TacticMove]:
     """Of the same tactic the cheapest."""
-    best: dict[str, Move] = {}
+    best: dict[str, TacticMove] = {}
     for move in moves:
         if move.tactic not in best or move.cost < best[move.tactic].cost:
             best[move.tactic] = move

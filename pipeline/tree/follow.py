@@ -1,48 +1,115 @@
-"""The coordinator of a search: the one writer of events.jsonl and manifest.json, and of what is kept in git.
+"""The coordinator of a build: the one writer of events.jsonl and manifest.json, and of what is kept in git.
 
-It hears of targets in the main thread.  Records decide: whatever it writes can be made again from them."""
+It hears of targets in the main thread.  Records decide: whatever it writes can be made again from them.  Per
+evaluation it writes the events of its life (states in `run/records.py`), for the run `searching`, `promotion` and
+`stopped`.  At the end refs and worktrees are made as the manifest wants them: what it names is kept, the rest let go."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, FAILED, RECALLED, Outcome
-from pipeline.core.words import plural
-from pipeline.edge.files import write_whole
-from pipeline.tree import events
-from pipeline.tree.event_log import EventLog
-from pipeline.tree.keeping import keep
-from pipeline.tree.layout import EVENTS, MANIFEST, SUMMARY, Layout
-from pipeline.tree.manifest import folded
-from pipeline.tree.positions import SCORED, depth_of, position
-from pipeline.tree.records import Record, dumped, load, load_if_whole
-from pipeline.tree.sealing import SEARCHING, searched
-from pipeline.tree.slots import Slot, parse_slot
-from pipeline.tree.summary import headline
+from pipeline.core.text import plural
+from pipeline.git.command import GitProblem
+from pipeline.git.commits import worktree_head
+from pipeline.git.refs import pin, pinned_commits, unpin
+from pipeline.git.repository import ROOT as ROOT_REF
+from pipeline.store.files import write_whole
+from pipeline.tree.report.manifest import fold_manifest
+from pipeline.tree.report.summary import headline
+from pipeline.tree.rules.positions import (
+    CANDIDATES,
+    EVENTS,
+    MANIFEST,
+    ROOT,
+    SCORING_STAGES,
+    SUMMARY,
+    EvalSlot,
+    NodePlace,
+    RunLayout,
+    depth_of,
+    parse_place,
+    parse_slot,
+    position,
+)
+from pipeline.tree.run import records
+from pipeline.tree.run.records import EventLog, Record, dump_record, load, load_if_whole
+from pipeline.tree.run.run_repo import RunRepo
+from pipeline.tree.run.seal import HOLDOUT_REF, SEARCH_EVENT, searched_parts
 
-PAID = ("implement", "test", "checks", "sweep", "row")
-STEPS = (*PAID, "by_hand", "gather", "join", "pair", *SCORED)
+
+def keep_git_state(run: str, manifest: Mapping[str, Any]) -> None:
+    bench = RunRepo(run)
+    wanted = dict(_wanted(manifest))
+    found = pinned_commits(bench.repo, run)
+    for name in sorted(found.keys() - wanted.keys() - {HOLDOUT_REF}):
+        unpin(bench.repo, run, name)
+    for name in sorted(wanted):
+        if found.get(name) != wanted[name]:
+            pin(bench.repo, run, name, bench.commit(_position(name)))
+    _keep_worktrees(bench, manifest)
+
+
+def _position(ref: str) -> EvalSlot | NodePlace:
+    if ref == ROOT_REF:
+        return ROOT
+    return parse_slot(ref) if ".i" in ref else parse_place(ref)
+
+
+def _wanted(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield ROOT_REF, manifest["root"]["root_commit"]
+    yield from ((name, node["commit"]) for name, node in manifest["nodes"].items())
+    candidates = manifest["evaluations"].items()
+    yield from ((name, found["candidate_commit"]) for name, found in candidates if found["candidate_commit"])
+
+
+def _keep_worktrees(bench: RunRepo, manifest: Mapping[str, Any]) -> None:
+    nodes = manifest["nodes"]
+    for name in _folders(bench.nodes.folder):
+        if name not in nodes:
+            bench.nodes.remove(name)
+    for name, node in nodes.items():
+        if _commit_at(bench, name) != node["commit"]:  # what was recalled has not moved it
+            bench.nodes.add(name, node["commit"])
+    if not manifest["run_config"]["keep"]["rejected_worktrees"]:
+        for name in _folders(bench.at.of_run(CANDIDATES)):
+            bench.candidates.remove(name)
+
+
+def _commit_at(bench: RunRepo, name: str) -> str:
+    try:
+        return worktree_head(bench.nodes.at(name))
+    except GitProblem:
+        return ""
+
+
+def _folders(path: str) -> list[str]:
+    return sorted(os.listdir(path)) if os.path.isdir(path) else []
+
+
+PAID_STAGES = ("implement", "test", "checks", "sweep", "row")
+SLOT_STAGES = (*PAID_STAGES, "by_hand", "gather", "join", "pair", *SCORING_STAGES)
 # A manifest costs what it has in it: it waits until so much of that is new, or for the end of the build.
 NEW_PART = 1 / 8
 
 
-def follower(run: str, targets: Sequence[Target], todo: Sequence[Target]) -> Follower:
-    return Follower(run, targets, todo)
+def follower(run: str, targets: Sequence[Target], todo: Sequence[Target]) -> TreeFollower:
+    return TreeFollower(run, targets, todo)
 
 
-class Follower:
+class TreeFollower:
     """`new`: whether a target was never built before."""
 
     def __init__(self, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> None:
-        self.run, self.at = run, Layout(run)
+        self.run, self.at = run, RunLayout(run)
         self.log = EventLog(self.at.of_run(EVENTS))
         self.config = next(dict(target.params) for target in targets if target.stage == "report")
         self.todo = {slot for target in todo if (slot := _slot(target))}
-        self.known = events.lives(self.log.read())
+        self.known = records.lifecycles(self.log.read())
         self.begun: set[str] = set()
         self.changed = False
         self.news = 0
@@ -53,21 +120,23 @@ class Follower:
         self._note_search()
         for name, life in sorted(self.known.items()):
             waits = not os.path.exists(self.at.of_eval(parse_slot(name), "summary.json"))
-            if name in self.todo and (events.is_open(life) or (waits and life["task_state"] == events.FAILED)):
-                self._tell(events.REQUEUED, name)
+            if name in self.todo and (
+                records.is_life_open(life) or (waits and life["task_state"] == records.EVENT_FAILED)
+            ):
+                self._tell(records.EVENT_REQUEUED, name)
         for depth in range(self.config["max_depth"]):
             self._queue(depth)
 
     def _note_search(self) -> None:
         """What is going to be measured, as far as the spec says: to hold it out later would make nothing fresh."""
-        parts = searched(self.config)
-        last = [event for event in self.log.read() if event["event"] == SEARCHING][-1:]
+        parts = searched_parts(self.config)
+        last = [event for event in self.log.read() if event["event"] == SEARCH_EVENT][-1:]
         if self.todo and parts not in [{name: event[name] for name in parts} for event in last]:
-            self.log.append({"event": SEARCHING, **parts})
+            self.log.append({"event": SEARCH_EVENT, **parts})
 
     def started(self, target: Target, new: bool) -> None:
         slot = _slot(target)
-        if slot and new and target.stage in PAID and slot not in self.begun:
+        if slot and new and target.stage in PAID_STAGES and slot not in self.begun:
             self._start(slot, time.time())
 
     def ended(self, target: Target, outcome: Outcome) -> None:
@@ -79,14 +148,14 @@ class Follower:
             self.failed += 1
             if slot:
                 error = {"stage": target.stage, "why": outcome.why, "exit": outcome.exit, "log": outcome.log}
-                self._tell(events.FAILED, slot, error=error)
+                self._tell(records.EVENT_FAILED, slot, error=error)
         elif target.stage == "assign":
             self._queue(depth_of(target.name))
         elif target.stage == "promote":
             self._promoted(target.params["depth"])
-        elif slot and target.stage in PAID and outcome.status == BUILT and slot not in self.begun:
+        elif slot and target.stage in PAID_STAGES and outcome.status == BUILT and slot not in self.begun:
             self._start(slot, outcome.start)
-        elif slot and target.stage in SCORED:
+        elif slot and target.stage in SCORING_STAGES:
             self._scored(slot)
 
     def over(self, stopped: bool) -> str:
@@ -95,7 +164,7 @@ class Follower:
             return ""
         manifest = self._write_manifest()
         if not stopped and manifest["root"]["root_commit"]:
-            keep(self.run, manifest)
+            keep_git_state(self.run, manifest)
         path = self.at.of_run(SUMMARY)
         where = f" See {path}." if os.path.exists(path) else ""
         if self.failed and manifest["nodes"]:
@@ -106,7 +175,7 @@ class Follower:
         assigned = load_if_whole(self.at.of_depth(depth, "assigned.json")) or {"tasks": {}}
         for name, task in assigned["tasks"].items():
             if not task["empty"] and name in self.todo and name not in self.known:
-                self._tell(events.QUEUED, name)
+                self._tell(records.EVENT_QUEUED, name)
 
     def _is_empty(self, slot: str) -> bool:
         return bool(load(self.at.of_eval(parse_slot(slot), "task.json"))["empty"])
@@ -114,7 +183,7 @@ class Follower:
     def _start(self, slot: str, at: float) -> None:
         if not self._is_empty(slot):
             self.begun.add(slot)
-            self._tell(events.STARTED, slot, at, pid=os.getpid())
+            self._tell(records.EVENT_STARTED, slot, at, pid=os.getpid())
 
     def _scored(self, slot: str) -> None:
         """Once for each time it was begun, and once when all of it was recalled."""
@@ -123,7 +192,7 @@ class Follower:
             return
         self.news += 1
         summary = load(self.at.of_eval(parse_slot(slot), "summary.json"))
-        ended = events.COMPLETED if summary["status"] == "completed" else events.FAILED
+        ended = records.EVENT_COMPLETED if summary["status"] == "completed" else records.EVENT_FAILED
         error = {"why": summary["why"]} if summary["why"] else None
         self._tell(ended, slot, recalled=slot not in self.begun, error=error)
 
@@ -139,17 +208,17 @@ class Follower:
 
     def _tell(self, what: str, eval_id: str, at: float | None = None, **more: Any) -> None:
         event = self.log.append({"event": what, "eval_id": eval_id, **more}, at)
-        life = self.known.get(eval_id, events.NEW)
-        self.known[eval_id] = life | events.after(life, event)
+        life = self.known.get(eval_id, records.NEW_LIFE)
+        self.known[eval_id] = life | records.life_after(life, event)
 
     def _write_manifest(self) -> Record:
-        manifest = folded(self.run, self.config, self.known)
-        write_whole(self.at.of_run(MANIFEST), dumped(manifest), durable=False)
+        manifest = fold_manifest(self.run, self.config, self.known)
+        write_whole(self.at.of_run(MANIFEST), dump_record(manifest), durable=False)
         self.news = 0
         return manifest
 
 
 def _slot(target: Target) -> str:
     """Of an evaluation's targets; empty for others, and for those that only look for an idea."""
-    where = position(target.name) if target.stage in STEPS else None
-    return str(where) if isinstance(where, Slot) else ""
+    where = position(target.name) if target.stage in SLOT_STAGES else None
+    return str(where) if isinstance(where, EvalSlot) else ""

@@ -1,70 +1,92 @@
 """A tree spec as targets: a pure function of the spec, for all slots that a search can have.
 
-What costs money or hours reads records without positions, so that its result is found again in whatever slot the same
-work comes up; see `layout` for where they are."""
+Which slots are really used is decided while the search runs; targets of the others make empty records.  What costs
+money or hours reads records without positions, so that its result is found again in whatever slot the same work comes
+up.  Order within a depth: ideas, assign, each evaluation, (cascade,) (weigh,) promote.  `rules/positions.py` says where
+each record is."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from pipeline.core.graph import Target
-from pipeline.tree.draft import Draft
-from pipeline.tree.model import MANUAL, PATCHES, Cascade, TreeSpec
-from pipeline.tree.plan_cascade import baseline, cascade, early, late
-from pipeline.tree.plan_depths import node, promote, report, root, start, validate, weigh
-from pipeline.tree.plan_ideas import assign, by_hand, idea, implement, recorded
-from pipeline.tree.plan_protect import protected
-from pipeline.tree.plan_sweeps import measured, scored, sound, whole
-from pipeline.tree.slots import ROOT, Slot
+from pipeline.tree.rules.positions import ROOT, EvalSlot
+from pipeline.tree.spec.model import MANUAL, PATCHES, Cascade, TreeSpec
+from pipeline.tree.targets.builder import TargetBuilder
+from pipeline.tree.targets.depths import (
+    assign_target,
+    by_hand_target,
+    idea_target,
+    implement_target,
+    node_target,
+    promote_target,
+    protect_target,
+    recorded_ideas_target,
+    report_target,
+    root_target,
+    start_target,
+    validate_target,
+    weigh_target,
+)
+from pipeline.tree.targets.sweeps import (
+    cascade_baseline_targets,
+    cascade_target,
+    early_targets,
+    late_targets,
+    precheck_targets,
+    score_targets,
+    sweep_targets,
+    whole_sweep,
+)
 
 
 def plan(spec: TreeSpec) -> Iterator[Target]:
-    draft = Draft(spec)
-    yield root(draft)
+    draft = TargetBuilder(spec)
+    yield root_target(draft)
     if draft.guarded:
-        yield protected(draft)
-    yield from sound(draft, ROOT)
-    yield from baseline(draft) if spec.cascade else measured(draft, ROOT, whole(draft, ROOT))
-    yield start(draft)
+        yield protect_target(draft)
+    yield from precheck_targets(draft, ROOT)
+    yield from cascade_baseline_targets(draft) if spec.cascade else sweep_targets(draft, ROOT, whole_sweep(draft, ROOT))
+    yield start_target(draft)
     if draft.roles["ideas"]["backend"] == PATCHES:
-        yield recorded(draft)
+        yield recorded_ideas_target(draft)
     for depth in draft.depths:
         yield from _depth(draft, depth)
-    yield from (node(draft, place) for place in draft.places(draft.depths.stop))
-    yield report(draft)
-    yield validate(draft)
+    yield from (node_target(draft, place) for place in draft.places(draft.depths.stop))
+    yield report_target(draft)
+    yield validate_target(draft)
 
 
-def _depth(draft: Draft, depth: int) -> Iterator[Target]:
+def _depth(draft: TargetBuilder, depth: int) -> Iterator[Target]:
     if depth:
-        yield from (node(draft, place) for place in draft.places(depth))
+        yield from (node_target(draft, place) for place in draft.places(depth))
     if draft.roles["ideas"]["backend"] != PATCHES:
-        yield from (idea(draft, slot) for slot in draft.slots(depth))
-    yield assign(draft, depth)
+        yield from (idea_target(draft, slot) for slot in draft.slots(depth))
+    yield assign_target(draft, depth)
     for slot in draft.slots(depth):
         yield from _evaluation(draft, slot)
     if draft.spec.cascade:
         yield from _cascade(draft, depth, draft.spec.cascade)
     if draft.spec.rules.paired:
-        yield weigh(draft, depth)
-    yield promote(draft, depth)
+        yield weigh_target(draft, depth)
+    yield promote_target(draft, depth)
 
 
-def _evaluation(draft: Draft, slot: Slot) -> Iterator[Target]:
+def _evaluation(draft: TargetBuilder, slot: EvalSlot) -> Iterator[Target]:
     if draft.roles["coder"]["backend"] == MANUAL:
-        yield by_hand(draft, slot)
-    yield implement(draft, slot)
-    yield from sound(draft, slot)
+        yield by_hand_target(draft, slot)
+    yield implement_target(draft, slot)
+    yield from precheck_targets(draft, slot)
     if draft.spec.cascade:
-        yield from early(draft, slot, draft.spec.cascade)
+        yield from early_targets(draft, slot, draft.spec.cascade)
     else:
-        yield from measured(draft, slot, whole(draft, slot))
-        yield from scored(draft, slot)
+        yield from sweep_targets(draft, slot, whole_sweep(draft, slot))
+        yield from score_targets(draft, slot)
 
 
-def _cascade(draft: Draft, depth: int, keys: Cascade) -> Iterator[Target]:
+def _cascade(draft: TargetBuilder, depth: int, keys: Cascade) -> Iterator[Target]:
     """Who goes on is known once all ideas of the depth were measured on the first blocks."""
-    yield cascade(draft, depth, keys)
+    yield cascade_target(draft, depth, keys)
     for slot in draft.slots(depth):
-        yield from late(draft, slot)
-        yield from scored(draft, slot)
+        yield from late_targets(draft, slot)
+        yield from score_targets(draft, slot)

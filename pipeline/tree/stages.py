@@ -1,4 +1,8 @@
-"""What the targets of a tree run do, by the name of the stage."""
+"""What the targets of a tree run do: STAGES, by the name of the stage, with its code.
+
+The code (`tree.sweep/1`) is part of every recipe.  Raise its number when a stage would make other outputs of the same
+inputs; those of stages that decide stand in `run/decisions.py`, in DECIDERS.  A GitProblem becomes a StageFailed with a
+line for people: it is the tool's fault or the disk's, and nobody's result."""
 
 from __future__ import annotations
 
@@ -7,21 +11,33 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 
 from pipeline.core.graph import Target
-from pipeline.edge.git.command import GitProblem
-from pipeline.edge.job import Job, Stage, StageFailed
-from pipeline.tree.checking import check
-from pipeline.tree.deciding import DECIDERS
-from pipeline.tree.handing import by_hand
-from pipeline.tree.ideation import idea, recorded
-from pipeline.tree.implementing import implement
-from pipeline.tree.protected import protect
-from pipeline.tree.reporting import report, validate
-from pipeline.tree.starting import node, root, start
-from pipeline.tree.sweeping import row, sweep, test
-from pipeline.tree.unsealing import unseal
+from pipeline.git.command import GitProblem
+from pipeline.machine.job import Job, Stage, StageFailed
+from pipeline.tree.follow import keep_git_state
+from pipeline.tree.holdout import holdout_stage
+from pipeline.tree.report.manifest import fold_manifest
+from pipeline.tree.report.summary import summary_text
+from pipeline.tree.report.validation import validate_run, validation_report
+from pipeline.tree.run.decisions import DECIDERS
+from pipeline.tree.run.ideas import idea_stage, recorded_ideas_stage
+from pipeline.tree.run.implement import by_hand_stage, implement_stage
+from pipeline.tree.run.measure import check_stage, row_stage, sweep_stage, test_stage
+from pipeline.tree.run.nodes import node_stage, root_stage, start_stage
+from pipeline.tree.run.protect import protect_stage
+from pipeline.tree.run.records import write
 
 
-def passed(target: Target) -> Sequence[str]:
+def report_stage(job: Job) -> None:
+    write(job.writes["summary"][0], summary_text(fold_manifest(job.target.run, job.target.params)))
+
+
+def validate_stage(job: Job) -> None:
+    """Of what was recalled, git's part may be made again only now."""
+    keep_git_state(job.target.run, fold_manifest(job.target.run, job.target.params))
+    write(job.writes["report"][0], validation_report(validate_run(job.target.run, job.target.params)))
+
+
+def passed_variables(target: Target) -> Sequence[str]:
     """Names of variables that a command gets from whoever builds."""
     roles = target.params.get("limits", {}).values()
     return [
@@ -34,7 +50,7 @@ def passed(target: Target) -> Sequence[str]:
 _DAMAGED = re.compile(r"\bcorrupt|is empty|unable to (?:read|unpack)|bad object|could not parse")
 
 
-def _told(do: Callable[[Job], None]) -> Callable[[Job], None]:
+def _with_git_problems(do: Callable[[Job], None]) -> Callable[[Job], None]:
     """What git cannot do is a line for people, and nobody's result."""
 
     @wraps(do)
@@ -51,20 +67,20 @@ def _told(do: Callable[[Job], None]) -> Callable[[Job], None]:
 
 _STAGES = {
     **{name: decider.stage() for name, decider in DECIDERS.items()},
-    "root": Stage("tree.root/1", root),
-    "protected": Stage("tree.protected/1", protect),
-    "start": Stage("tree.start/1", start),
-    "node": Stage("tree.node/1", node),
-    "idea": Stage("tree.idea/1", idea, passed=passed),
-    "recorded": Stage("tree.recorded/1", recorded),
-    "by_hand": Stage("tree.by_hand/1", by_hand),
-    "implement": Stage("tree.implement/1", implement, passed=passed),
-    "test": Stage("tree.test/1", test, passed=passed),
-    "checks": Stage("tree.checks/1", check, passed=passed),
-    "sweep": Stage("tree.sweep/1", sweep, passed=passed),
-    "row": Stage("tree.row/1", row, passed=passed),
-    "holdout": Stage("tree.holdout/1", unseal),
-    "report": Stage("tree.report/1", report),
-    "validate": Stage("tree.validate/1", validate),
+    "root": Stage("tree.root/1", root_stage),
+    "protected": Stage("tree.protected/1", protect_stage),
+    "start": Stage("tree.start/1", start_stage),
+    "node": Stage("tree.node/1", node_stage),
+    "idea": Stage("tree.idea/1", idea_stage, passed=passed_variables),
+    "recorded": Stage("tree.recorded/1", recorded_ideas_stage),
+    "by_hand": Stage("tree.by_hand/1", by_hand_stage),
+    "implement": Stage("tree.implement/1", implement_stage, passed=passed_variables),
+    "test": Stage("tree.test/1", test_stage, passed=passed_variables),
+    "checks": Stage("tree.checks/1", check_stage, passed=passed_variables),
+    "sweep": Stage("tree.sweep/1", sweep_stage, passed=passed_variables),
+    "row": Stage("tree.row/1", row_stage, passed=passed_variables),
+    "holdout": Stage("tree.holdout/1", holdout_stage),
+    "report": Stage("tree.report/1", report_stage),
+    "validate": Stage("tree.validate/1", validate_stage),
 }
-STAGES = {name: stage._replace(do=_told(stage.do)) for name, stage in _STAGES.items()}
+STAGES = {name: stage._replace(do=_with_git_problems(stage.do)) for name, stage in _STAGES.items()}

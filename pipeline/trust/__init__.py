@@ -1,4 +1,17 @@
-"""What a difference between two measurements is worth: pure statistics, which know nothing of searches, files or specs.
+"""Statistics of differences between two measurements: what a difference is worth.
 
-`rule.weigh` judges all ideas of a depth at once, `verdicts.verdict` says what follows for one of them.  Everything is
-the same on every machine and with every numpy from 1.26 on; `draws` says by what means."""
+Pure: knows nothing of searches, files or specs, and imports nothing of ours.  `rule.weigh` judges all ideas of a depth
+at once, `evidence.verdict` says what follows for one of them.  Everything is the same on every machine and with every
+numpy from 1.26 on; `draws` says by what means.  batch, surrogates and calibration import numpy at once, the others
+when they draw.
+
+rule            the moderated rotation max-T: all ideas of a depth judged at once
+evidence        what was found out about an idea, the verdict that follows, and the alpha of a depth
+noninferiority  guards: metrics that may get worse by less than a margin
+series          a measurement as one difference a block; blocks in time order
+pooling         what the noise of all ideas tells of each: common variance, common skewness
+student         Student's t
+draws           random directions that are the same everywhere
+batch           the rule on many depths at once, for simulations
+surrogates      depths of ideas without effect, made up from the noise that was seen
+calibration     how often a rule promotes noise, and finds an effect"""

@@ -8,20 +8,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pipeline.trust.many import p_values
+from pipeline.trust.batch import p_values
+from pipeline.trust.evidence import FEWEST_BLOCKS
 from pipeline.trust.surrogates import Noise
-from pipeline.trust.verdicts import FEWEST_BLOCKS
 
 if TYPE_CHECKING:
     from pipeline.trust.draws import Array
 
     Flags = np.ndarray[Any, np.dtype[np.bool_]]  # [depth, idea]
 
-Z = 1.959964  # of a two-sided 95 % interval
+Z_95 = 1.959964  # of a two-sided 95 % interval
 POWER = 0.8
-DRAWS = 2_000
-TAIL = 20  # random directions that should lie beyond the critical one, at least
-FIRST, MOST, STEPS = 4.0, 64.0, 5  # of the search for the effect that is found with POWER, in standard errors
+LEAST_DRAWS = 2_000
+TAIL_DRAWS = 20  # random directions that should lie beyond the critical one, at least
+FIRST_EFFECT, LARGEST_EFFECT, HALVINGS = (
+    4.0,
+    64.0,
+    5,
+)  # of the search for the effect that is found with POWER, in standard errors
 
 
 class Share(NamedTuple):
@@ -38,8 +42,8 @@ class Share(NamedTuple):
     def interval(self) -> tuple[float, float]:
         """Wilson's, 95 %."""
         p, n = self.rate, self.of
-        middle, wide = p + Z * Z / (2 * n), Z * sqrt(p * (1 - p) / n + Z * Z / (4 * n * n))
-        low, high = ((middle + side * wide) / (1 + Z * Z / n) for side in (-1, 1))
+        middle, wide = p + Z_95 * Z_95 / (2 * n), Z_95 * sqrt(p * (1 - p) / n + Z_95 * Z_95 / (4 * n * n))
+        low, high = ((middle + side * wide) / (1 + Z_95 * Z_95 / n) for side in (-1, 1))
         return max(0.0, low), min(1.0, high)
 
 
@@ -55,24 +59,24 @@ class Rule(NamedTuple):
     def passes(self, depths: Array, seed: int) -> Flags:
         """What is said to be more than chance, be it worth having or not."""
         if not self.tested:
-            return above(depths, 0.0)
+            return mean_at_least(depths, 0.0)
         if depths.shape[2] < FEWEST_BLOCKS:
             return np.zeros(depths.shape[:2], bool)
-        draws = max(DRAWS, 2 * round(TAIL / self.level / 2))
+        draws = max(LEAST_DRAWS, 2 * round(TAIL_DRAWS / self.level / 2))
         found: Flags = p_values(depths, seed=seed, ordered=self.ordered, rho=self.rho, draws=draws) <= self.level
         return found
 
     def worth_having(self, depths: Array) -> Flags:
         """A mean as large as an effect must be."""
-        return above(depths, self.smallest_effect)
+        return mean_at_least(depths, self.smallest_effect)
 
 
-def above(depths: Array, least: float) -> Flags:
+def mean_at_least(depths: Array, least: float) -> Flags:
     found: Flags = depths.mean(axis=2) >= least
     return found
 
 
-class Found(NamedTuple):
+class Detection(NamedTuple):
     """One idea with an effect, among others without: in how many depths the test let it pass, and it was promoted."""
 
     effect: float
@@ -90,49 +94,49 @@ class Cell(NamedTuple):
     passed: Share
     promoted: Share
     error: float
-    power: tuple[Found, ...] = ()
+    power: tuple[Detection, ...] = ()
     detectable: float | None = None
 
 
-def measured(noise: Noise, rule: Rule, ideas: int, blocks: int, depths: int, seed: int) -> Cell:
+def measure_promotions(noise: Noise, rule: Rule, ideas: int, blocks: int, depths: int, seed: int) -> Cell:
     """How often noise is promoted."""
     made = noise.depths(seed, depths, ideas, blocks)
     passed = rule.passes(made, seed)
     error = float(made.mean(axis=2).std())
-    return Cell(ideas, blocks, _any(passed), _any(passed & rule.worth_having(made)), error)
+    return Cell(ideas, blocks, _share_with_any(passed), _share_with_any(passed & rule.worth_having(made)), error)
 
 
-def powered(cell: Cell, noise: Noise, rule: Rule, effects: Sequence[float], depths: int, seed: int) -> Cell:
+def with_power(cell: Cell, noise: Noise, rule: Rule, effects: Sequence[float], depths: int, seed: int) -> Cell:
     """The same with how often an effect is found."""
     made = noise.depths(seed, depths, cell.ideas, cell.blocks)
-    power = tuple(_found(rule, made, effect, seed) for effect in effects)
+    power = tuple(_detection(rule, made, effect, seed) for effect in effects)
     return cell._replace(power=power, detectable=_detectable(rule, made, cell.error, seed))
 
 
-def _any(wins: Flags) -> Share:
+def _share_with_any(wins: Flags) -> Share:
     return Share(int(wins.any(axis=1).sum()), len(wins))
 
 
-def _found(rule: Rule, depths: Array, effect: float, seed: int) -> Found:
+def _detection(rule: Rule, depths: Array, effect: float, seed: int) -> Detection:
     """The first idea has the effect."""
     planted = depths.copy()
     planted[:, 0] += effect
     passed = rule.passes(planted, seed)[:, :1]
-    return Found(effect, _any(passed), _any(passed & rule.worth_having(planted)[:, :1]))
+    return Detection(effect, _share_with_any(passed), _share_with_any(passed & rule.worth_having(planted)[:, :1]))
 
 
 def _detectable(rule: Rule, depths: Array, error: float, seed: int) -> float | None:
     """By halving what is between an effect that is not found often enough and one that is."""
 
     def is_found(errors: float) -> bool:
-        return _found(rule, depths, errors * error, seed).passed.rate >= POWER
+        return _detection(rule, depths, errors * error, seed).passed.rate >= POWER
 
-    low, high = FIRST / 2, FIRST
+    low, high = FIRST_EFFECT / 2, FIRST_EFFECT
     while not is_found(high):
         low, high = high, 2 * high
-        if high > MOST:
+        if high > LARGEST_EFFECT:
             return None
-    for _ in range(STEPS):
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (low, middle) if is_found(middle) else (middle, high)
     return high * error

@@ -43,7 +43,7 @@ def normals(seed: int, stream: str, size: int) -> Array:
     return _table().take(np.frombuffer(raw, dtype="<u2") >> (16 - BITS))
 
 
-def whole(coordinates: Sequence[float], length: float) -> list[float]:
+def on_grid(coordinates: Sequence[float], length: float) -> list[float]:
     """In steps of 1/UNIT of their length."""
     return [float(round(y / length * UNIT)) for y in coordinates]
 

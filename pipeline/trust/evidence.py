@@ -1,7 +1,15 @@
-"""What was found out about ideas: the records that the rule writes and a verdict reads."""
+"""Evidence on ideas: the records that the rule writes, the verdict that follows, and the alpha that a depth may spend.
+
+A verdict: promoted, rejected, indecisive or undecidable, and why.
+
+The alpha of a run is what it may spend on promoting by mistake.  Each of D depths gets alpha/D.  A depth that filled
+all its places, or had nothing to compare, hands all of its level on to the next: it left no room for noise to be
+promoted.  One with a place left does not, even if it promoted something: the ideas beside had their chance at that
+level, and would have it once more in every later depth."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 TESTED = "tested"
@@ -26,7 +34,7 @@ class Evidence(NamedTuple):
     detectable: float  # the effect that would be found with a probability of about 80 %
 
 
-class Weighed(NamedTuple):
+class JointTest(NamedTuple):
     """The joint test of a depth's ideas.  `critical`: the t at which p reaches alpha."""
 
     ideas: tuple[Evidence, ...]
@@ -38,3 +46,73 @@ class Weighed(NamedTuple):
     prior_sd: float  # the common noise of a block
     rho: float  # autocorrelation of ordered blocks that was reckoned with
     draws: int
+
+
+PROMOTED = "promoted"
+REJECTED = "rejected"  # a gain worth having is excluded
+INDECISIVE = "indecisive"  # it might be one
+UNDECIDABLE = "undecidable"  # these blocks could hardly have told
+
+FEWEST_BLOCKS = 5  # with fewer, no error rate was ever shown to hold
+
+GAIN = "gain"
+TOO_FEW_BLOCKS = "too_few_blocks"
+SAME_AS_BASELINE = "identical"
+NO_NOISE = "degenerate"
+STOPPED_EARLY = "stopped_early"
+NO_GAIN = "no_gain_worth_having"
+TOO_SMALL = "below_smallest_effect"
+CHANCE = "could_be_chance"
+
+
+class Verdict(NamedTuple):
+    verdict: str
+    reasons: tuple[str, ...]
+
+
+def verdict(evidence: Evidence, alpha: float, smallest_effect: float = 0.0) -> Verdict:
+    """`smallest_effect`: a gain below it is not worth having; 0 if any is."""
+    if evidence.standing == IDENTICAL:
+        return Verdict(REJECTED, (SAME_AS_BASELINE,))
+    if evidence.standing == STOPPED:
+        return Verdict(REJECTED, (STOPPED_EARLY,))
+    if evidence.blocks < FEWEST_BLOCKS:
+        return Verdict(UNDECIDABLE, (TOO_FEW_BLOCKS,))
+    if evidence.standing == DEGENERATE:
+        return _degenerate_verdict(evidence, smallest_effect)
+    return _tested_verdict(evidence, alpha, smallest_effect)
+
+
+def _degenerate_verdict(evidence: Evidence, smallest_effect: float) -> Verdict:
+    """A gain that is the same in every block may be real, or blocks that repeat nothing: no test can tell.  A loss
+    is refused either way."""
+    if _is_excluded(evidence.mean, smallest_effect):
+        return Verdict(REJECTED, (NO_NOISE, NO_GAIN))
+    return Verdict(UNDECIDABLE, (NO_NOISE,))
+
+
+def _tested_verdict(evidence: Evidence, alpha: float, smallest_effect: float) -> Verdict:
+    significant = evidence.p <= alpha
+    large = evidence.mean >= smallest_effect and evidence.mean > 0
+    if significant and large:
+        return Verdict(PROMOTED, (GAIN,))
+    if _is_excluded(evidence.upper, smallest_effect):
+        return Verdict(REJECTED, (NO_GAIN,))
+    reasons = (*(() if significant else (CHANCE,)), *(() if large else (TOO_SMALL,)))
+    if 0 < smallest_effect < evidence.detectable:
+        return Verdict(UNDECIDABLE, (TOO_FEW_BLOCKS, *reasons))
+    return Verdict(INDECISIVE, reasons)
+
+
+def _is_excluded(most: float, smallest_effect: float) -> bool:
+    return most < smallest_effect if smallest_effect > 0 else most <= 0
+
+
+def depth_alpha(alpha: float, depths: int, freed: Sequence[bool]) -> float:
+    """Of the depth after those that `freed` tells of: whether each filled its places or had nothing to compare."""
+    if not 0 <= len(freed) < depths:
+        raise ValueError(f"there are {depths} depths, and {len(freed)} of them are over")
+    share = carried = alpha / depths
+    for free in freed:
+        carried = share + (carried if free else 0.0)
+    return carried

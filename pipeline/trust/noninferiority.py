@@ -11,17 +11,19 @@ from math import fsum, sqrt
 from typing import NamedTuple
 
 from pipeline.trust import series
-from pipeline.trust.rounding import significant, steady
-from pipeline.trust.skewness import guarded, leaning, unguarded
+from pipeline.trust.evidence import FEWEST_BLOCKS
+from pipeline.trust.pooling import common_skewness, skew_guarded, undo_skew_guard
+from pipeline.trust.series import significant, steady
 from pipeline.trust.student import quantile
-from pipeline.trust.verdicts import FEWEST_BLOCKS
 
 PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
 CONFIDENCE = 0.95
-ERRORS = 3  # standard errors that a margin should be worth: then a harmless change passes about nine times in ten
+MARGIN_ERRORS = (
+    3  # standard errors that a margin should be worth: then a harmless change passes about nine times in ten
+)
 
 
-class Guarded(NamedTuple):
+class GuardResult(NamedTuple):
     """`limit`: the loss that is excluded, to be held against -margin.  `tight`: the margin is too small for the data,
     a harmless change would often be undecided."""
 
@@ -36,38 +38,39 @@ class Guarded(NamedTuple):
 
 def guard(
     ideas: Sequence[Sequence[float]], margin: float, *, ordered: bool = False, rho: float | None = None
-) -> tuple[Guarded, ...]:
+) -> tuple[GuardResult, ...]:
     """`ideas`: of each idea of a depth its differences per block, equally many, more is better; `margin`: the loss
     that is put up with, 0 or more."""
     if len({*map(len, ideas)}) > 1 or not all(ideas) or margin < 0:
         raise ValueError("ideas must have equally many blocks, one at least, and the margin must not be below 0")
     live = [k for k, blocks in enumerate(ideas) if not steady(blocks)]
     noisy = [ideas[k] for k in live]
-    used = series.used([*noisy], ordered, rho)
-    lean = leaning(noisy)
+    used = series.rho_to_use([*noisy], ordered, rho)
+    lean = common_skewness(noisy)
     return tuple(
-        _noisy(blocks, margin, used, lean) if k in live else _steady(blocks, margin) for k, blocks in enumerate(ideas)
+        _noisy_guard(blocks, margin, used, lean) if k in live else _steady_guard(blocks, margin)
+        for k, blocks in enumerate(ideas)
     )
 
 
-def _noisy(blocks: Sequence[float], margin: float, rho: float, lean: float) -> Guarded:
+def _noisy_guard(blocks: Sequence[float], margin: float, rho: float, lean: float) -> GuardResult:
     count, mean = len(blocks), fsum(blocks) / len(blocks)
     error = _error(blocks, mean, rho)
     reach, df = quantile(CONFIDENCE, count - 1), count - 1
-    limit, most = mean - unguarded(reach, lean, count) * error, mean + reach * error
+    limit, most = mean - undo_skew_guard(reach, lean, count) * error, mean + reach * error
     verdict = PASSED if limit > -margin else FAILED if most < -margin else UNDECIDED
     verdict = verdict if count >= FEWEST_BLOCKS else UNDECIDED
-    t = guarded((mean + margin) / error, lean, count)
+    t = skew_guarded((mean + margin) / error, lean, count)
     mean, error, t, limit = map(significant, (mean, error, t, limit))
-    return Guarded(mean, error, t, df, limit, verdict, margin < ERRORS * error)
+    return GuardResult(mean, error, t, df, limit, verdict, margin < MARGIN_ERRORS * error)
 
 
-def _steady(blocks: Sequence[float], margin: float) -> Guarded:
+def _steady_guard(blocks: Sequence[float], margin: float) -> GuardResult:
     """The same in every block: there is no noise to allow for."""
     mean = significant(fsum(blocks) / len(blocks))
     verdict = PASSED if mean >= -margin else FAILED
     verdict = verdict if len(blocks) >= FEWEST_BLOCKS else UNDECIDED
-    return Guarded(mean, 0.0, 0.0, len(blocks) - 1, mean, verdict, False)
+    return GuardResult(mean, 0.0, 0.0, len(blocks) - 1, mean, verdict, False)
 
 
 def _error(blocks: Sequence[float], mean: float, rho: float) -> float:

@@ -1,10 +1,14 @@
 """The moderated rotation max-T: all ideas of a depth judged at once, by the differences of each to its baseline.
 
-Blocks repeat a measurement; configs do not, and are reduced to one number a block before (`blocks.reduce`).  Each idea
-has a t: its mean over a standard error that is partly told by the other ideas' noise.  Were there no effects, then the
-direction of the mean among all directions in the space of blocks would be arbitrary: so p is how often a random
-direction, the same for all ideas, gives any of them a t as large.  That keeps alpha for normal noise of any correlation
-between ideas at any number of blocks; with one idea it is the t test."""
+Blocks repeat a measurement; configs do not, and are reduced to one number a block before (`series.reduce_configs`).
+Each idea has a t: its mean over a standard error that is partly told by the other ideas' noise.  Were there no effects,
+then the direction of the mean among all directions in the space of blocks would be arbitrary: so p is how often a
+random direction, the same for all ideas, gives any of them a t as large.  That keeps alpha for normal noise of any
+correlation between ideas at any number of blocks; with one idea it is the t test.
+
+Ideas that were stopped after the first blocks still count: a place among the ideas is what a chance to win costs.  To
+test the survivors alone would forget that they were picked for having done well.  The missing blocks of the others are
+filled with noise of their own size; it is drawn anew for each, so that nothing is gained by stopping an idea."""
 
 from __future__ import annotations
 
@@ -14,13 +18,23 @@ from math import fsum, isfinite, sqrt
 from typing import NamedTuple
 
 from pipeline.trust import series
-from pipeline.trust.cascade import filled
-from pipeline.trust.draws import cosines, maxima, whole
-from pipeline.trust.evidence import DEGENERATE, IDENTICAL, STOPPED, TESTED, Evidence, Weighed
-from pipeline.trust.moderation import Prior, prior
-from pipeline.trust.rounding import significant, steady
-from pipeline.trust.skewness import guarded, leaning, unguarded
+from pipeline.trust.draws import GRID, cosines, maxima, normals, on_grid
+from pipeline.trust.evidence import DEGENERATE, IDENTICAL, STOPPED, TESTED, Evidence, JointTest
+from pipeline.trust.pooling import Prior, common_skewness, prior, skew_guarded, undo_skew_guard
+from pipeline.trust.series import significant, steady
 from pipeline.trust.student import quantile
+
+
+def fill_stopped(ideas: Sequence[Sequence[float]], count: int, seed: int) -> list[Sequence[float]]:
+    """Each idea with `count` blocks.  The noise of an idea depends on its own blocks' number and place alone."""
+    return [blocks if len(blocks) == count else _fill_one(blocks, count, seed, k) for k, blocks in enumerate(ideas)]
+
+
+def _fill_one(blocks: Sequence[float], count: int, seed: int, place: int) -> list[float]:
+    mean = fsum(blocks) / len(blocks)
+    size = sqrt(fsum((block - mean) ** 2 for block in blocks) / (len(blocks) - 1))
+    return [*blocks, *(float(z) / GRID * size for z in normals(seed, f"filled/{place}", count - len(blocks)))]
+
 
 POWER = 0.8  # with which a detectable effect is found
 CONFIDENCE = 0.95  # of an upper bound
@@ -77,27 +91,27 @@ def weigh(
     rho: float | None = None,
     draws: int = 10_000,
     blocks: int | None = None,
-) -> Weighed:
+) -> JointTest:
     """`deltas`: of each idea its differences per block, more is better.  An idea with fewer blocks than the others, or
     than there are `blocks`, was stopped after the first of them; it counts among the ideas and cannot win.  `ordered`:
     blocks are in time order, with the autocorrelation `rho` or one that is estimated."""
     _check(deltas, alpha, draws)
     count = blocks or max(map(len, deltas))
-    standings = [_standing(blocks, count) for blocks in deltas]
+    standings = [_standing_of(blocks, count) for blocks in deltas]
     live = [k for k, blocks in enumerate(deltas) if not steady(blocks)]
-    full = filled([deltas[k] for k in live], count, seed)
+    full = fill_stopped([deltas[k] for k in live], count, seed)
     whole = [deltas[k] for k in live if standings[k] == TESTED]
-    used = series.used(whole or full, ordered, rho)  # the noise that fills has no autocorrelation
+    used = series.rho_to_use(whole or full, ordered, rho)  # the noise that fills has no autocorrelation
     ideas = _ideas(full, used)
-    noise = _Noise(count, prior([idea.length for idea in ideas], count), leaning(full))
+    noise = _Noise(count, prior([idea.length for idea in ideas], count), common_skewness(full))
     chance = _chance(ideas, noise, alpha, seed, draws)
     tested = {k: idea for k, idea in zip(live, ideas, strict=True) if standings[k] == TESTED}
-    found = _tested(tested, noise, chance)
-    rest = {k: _untested(standings[k], deltas[k]) for k in range(len(deltas)) if k not in tested}
+    found = _tested_evidence(tested, noise, chance)
+    rest = {k: _untested_evidence(standings[k], deltas[k]) for k in range(len(deltas)) if k not in tested}
     evidence = tuple(({**found, **rest})[k] for k in range(len(deltas)))
     critical = significant(chance.critical) if ideas else 0.0
     sd = significant(sqrt(noise.prior.variance))
-    return Weighed(evidence, count, alpha, critical, noise.df, noise.prior.df, sd, used, draws)
+    return JointTest(evidence, count, alpha, critical, noise.df, noise.prior.df, sd, used, draws)
 
 
 def _check(deltas: Sequence[Blocks], alpha: float, draws: int) -> None:
@@ -111,7 +125,7 @@ def _check(deltas: Sequence[Blocks], alpha: float, draws: int) -> None:
         raise ValueError(f"{draws} draws: must be even, and at least 1/alpha - 1 = {1 / alpha - 1:g}")
 
 
-def _standing(blocks: Blocks, count: int) -> str:
+def _standing_of(blocks: Blocks, count: int) -> str:
     if len(blocks) < count:
         return STOPPED
     if not any(blocks):
@@ -136,14 +150,14 @@ def _ideas(ideas: Sequence[Blocks], rho: float) -> list[_Idea]:
 def _chance(ideas: Sequence[_Idea], noise: _Noise, alpha: float, seed: int, draws: int) -> _Chance:
     if not ideas:
         return _Chance((), alpha)
-    angles = cosines([whole(idea.rows, sqrt(idea.length)) for idea in ideas], seed, draws // 2)
+    angles = cosines([on_grid(idea.rows, sqrt(idea.length)) for idea in ideas], seed, draws // 2)
     return _Chance(maxima(angles, [noise.squares(idea) / idea.length for idea in ideas], noise.df), alpha)
 
 
-def _tested(ideas: dict[int, _Idea], noise: _Noise, chance: _Chance) -> dict[int, Evidence]:
+def _tested_evidence(ideas: dict[int, _Idea], noise: _Noise, chance: _Chance) -> dict[int, Evidence]:
     errors = {k: _error(idea, noise) for k, idea in ideas.items()}
     shrink = _shrink([idea.mean for idea in ideas.values()], [*errors.values()])
-    return {k: _evidence(idea, errors[k], shrink, noise, chance) for k, idea in ideas.items()}
+    return {k: _evidence_of(idea, errors[k], shrink, noise, chance) for k, idea in ideas.items()}
 
 
 def _error(idea: _Idea, noise: _Noise) -> float:
@@ -161,9 +175,9 @@ def _shrink(means: Sequence[float], errors: Sequence[float]) -> float:
     return effect / (effect + luck)
 
 
-def _evidence(idea: _Idea, error: float, shrink: float, noise: _Noise, chance: _Chance) -> Evidence:
-    t = significant(guarded(idea.mean / error, noise.lean, noise.blocks))
-    reach = unguarded(chance.critical, noise.lean, noise.blocks)
+def _evidence_of(idea: _Idea, error: float, shrink: float, noise: _Noise, chance: _Chance) -> Evidence:
+    t = significant(skew_guarded(idea.mean / error, noise.lean, noise.blocks))
+    reach = undo_skew_guard(chance.critical, noise.lean, noise.blocks)
     numbers = (
         idea.mean,
         error,
@@ -177,6 +191,6 @@ def _evidence(idea: _Idea, error: float, shrink: float, noise: _Noise, chance: _
     return Evidence(TESTED, noise.blocks, *map(significant, numbers))
 
 
-def _untested(standing: str, blocks: Blocks) -> Evidence:
+def _untested_evidence(standing: str, blocks: Blocks) -> Evidence:
     mean = significant(fsum(blocks) / len(blocks))
     return Evidence(standing, len(blocks), mean, 0.0, 0.0, 1.0, mean, mean, mean, 0.0)

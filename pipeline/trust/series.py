@@ -1,7 +1,10 @@
-"""Blocks in time order: coordinates in which autocorrelated noise looks like independent noise.
+"""Blocks: from measurements to one difference a block, where float noise ends, and blocks in time order.
 
-The cosines of the DCT-II are nearly the main axes of AR(1) noise.  Row 0 is the mean; each other row is divided by how
-much more or less it varies than row 0 does, so that it tells what the mean's own noise is."""
+Configs are reduced first, only blocks tell what chance does.  Numbers are rounded before anything is decided by them.
+
+In time order: coordinates in which autocorrelated noise looks like independent noise.  The cosines of the DCT-II are
+nearly the main axes of AR(1) noise.  Row 0 is the mean; each other row is divided by how much more or less it varies
+than row 0 does, so that it tells what the mean's own noise is."""
 
 from __future__ import annotations
 
@@ -10,12 +13,42 @@ from functools import lru_cache
 from math import cos, fsum, pi, sqrt
 from operator import mul
 
-MOST = 0.9  # more cannot be told from a trend
-SAFETY = 0.25  # by how much rho is taken higher for not being known: times 1/sqrt(blocks)
+DIGITS = 12
+SAME = 1e-12  # of what was measured: differences up to it are none
+STEADY = 1e-9  # of the largest difference: blocks that differ among each other by up to it have no noise
+
+
+def significant(number: float) -> float:
+    """12 digits; minus zero is zero."""
+    return float(f"{number:.{DIGITS}g}") + 0.0
+
+
+def steady(blocks: Sequence[float]) -> bool:
+    """Whether they are all the same."""
+    return max(blocks) - min(blocks) <= STEADY * max(map(abs, blocks))
+
+
+def reduce_configs(rows: Sequence[Sequence[float]]) -> list[float]:
+    """A row a config, a column a block: the mean over the configs of each block."""
+    return [significant(fsum(column) / len(rows)) for column in zip(*rows, strict=True)]
+
+
+def differences(candidate: Sequence[float], baseline: Sequence[float], sign: float = 1.0) -> list[float]:
+    """Block by block; more is better.  What differs by float noise only does not differ."""
+    return [_difference(new, old, sign) for new, old in zip(candidate, baseline, strict=True)]
+
+
+def _difference(new: float, old: float, sign: float) -> float:
+    delta = new - old
+    return significant(sign * delta) if abs(delta) > SAME * max(abs(new), abs(old)) else 0.0
+
+
+LARGEST_RHO = 0.9  # more cannot be told from a trend
+RHO_SAFETY = 0.25  # by how much rho is taken higher for not being known: times 1/sqrt(blocks)
 
 
 @lru_cache(maxsize=8)
-def rows(blocks: int) -> tuple[tuple[float, ...], ...]:
+def dct_rows(blocks: int) -> tuple[tuple[float, ...], ...]:
     """The orthonormal DCT-II."""
     first = (1 / sqrt(blocks),) * blocks
     size = sqrt(2 / blocks)
@@ -24,9 +57,9 @@ def rows(blocks: int) -> tuple[tuple[float, ...], ...]:
 
 
 @lru_cache(maxsize=64)
-def sizes(blocks: int, rho: float) -> tuple[float, ...]:
+def row_sizes(blocks: int, rho: float) -> tuple[float, ...]:
     """The standard deviation of each row under AR(1) noise, over that of row 0."""
-    variances = [_variance(row, rho) for row in rows(blocks)]
+    variances = [_variance(row, rho) for row in dct_rows(blocks)]
     return tuple(sqrt(v / variances[0]) for v in variances)
 
 
@@ -42,13 +75,15 @@ def _variance(row: Sequence[float], rho: float) -> float:
 def coordinates(blocks: Sequence[float], rho: float) -> list[float]:
     """The first is sqrt(B) times the mean; under AR(1) noise all vary alike."""
     count = len(blocks)
-    return [fsum(map(mul, row, blocks)) / size for row, size in zip(rows(count), sizes(count, rho), strict=True)]
+    return [
+        fsum(map(mul, row, blocks)) / size for row, size in zip(dct_rows(count), row_sizes(count, rho), strict=True)
+    ]
 
 
-def used(ideas: Sequence[Sequence[float]], ordered: bool, rho: float | None) -> float:
+def rho_to_use(ideas: Sequence[Sequence[float]], ordered: bool, rho: float | None) -> float:
     """The rho to reckon with: none without order, the one given, or else an estimate."""
-    if rho is not None and not 0 <= rho <= MOST:
-        raise ValueError(f"rho {rho} is not from 0 to {MOST}")
+    if rho is not None and not 0 <= rho <= LARGEST_RHO:
+        raise ValueError(f"rho {rho} is not from 0 to {LARGEST_RHO}")
     if not ordered or not ideas:
         return 0.0
     return autocorrelation(ideas) if rho is None else rho
@@ -59,8 +94,8 @@ def autocorrelation(ideas: Sequence[Sequence[float]]) -> float:
     promotes noise, too high a one only costs power."""
     blocks = len(ideas[0])
     found = fsum(map(_lag_1, ideas)) / len(ideas)
-    rho = found + (1 + 3 * found) / (blocks - 1) + SAFETY / sqrt(blocks)
-    return round(min(MOST, max(0.0, rho)), 6)
+    rho = found + (1 + 3 * found) / (blocks - 1) + RHO_SAFETY / sqrt(blocks)
+    return round(min(LARGEST_RHO, max(0.0, rho)), 6)
 
 
 def _lag_1(blocks: Sequence[float]) -> float:

@@ -1,8 +1,8 @@
 """Depths of ideas without any effect, made up from the noise that was really seen.
 
-`fit` learns from differences that mean nothing: how large they are, how alike neighbouring blocks and other ideas are,
-and whether blocks lean or have rare large values.  `Noise.depths` makes others like them.  Both the mean of a row and
-its sign are drawn anew with everything else: to flip signs of what was seen would keep what it is about to test."""
+`fit_noise` learns from differences that mean nothing: how large they are, how alike neighbouring blocks and other ideas
+are, and whether blocks lean or have rare large values.  `Noise.depths` makes others like them.  Both the mean of a row
+and its sign are drawn anew with everything else: to flip signs of what was seen would keep what it is about to test."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from pipeline.trust.draws import GRID, normals
 if TYPE_CHECKING:
     from pipeline.trust.draws import Array
 
-FEWEST_BLOCKS = 3  # for noise to be told from its mean
-SEEN = 1.645  # standard errors from which on neighbours count as alike
-SURE = 3.09  # and from which on all blocks of a row count as moving together: that weighs much more
-SMOOTH = 2  # blocks' worth of a shape is always normal: what was seen in few blocks is not all there is
+FEWEST_NOISE_BLOCKS = 3  # for noise to be told from its mean
+ALIKE_FROM = 1.645  # standard errors from which on neighbours count as alike
+TOGETHER_FROM = 3.09  # and from which on all blocks of a row count as moving together: that weighs much more
+SMOOTH_BLOCKS = 2  # blocks' worth of a shape is always normal: what was seen in few blocks is not all there is
 MOST_RHO = 0.95
 
 
@@ -69,7 +69,7 @@ class Noise(NamedTuple):
         return np.asarray(found * size + level)
 
 
-def fit(rows: Sequence[Sequence[float]], states: bool) -> Noise | None:
+def fit_noise(rows: Sequence[Sequence[float]], states: bool) -> Noise | None:
     """`rows`: blocks of each.  None: there is no noise in them.  The mean of a row is noise only where rows are
     `states`; else it may be an effect, and is left out."""
     seen = np.array(rows, dtype=float)
@@ -83,7 +83,7 @@ def fit(rows: Sequence[Sequence[float]], states: bool) -> Noise | None:
     alike = 0.0 if states else _alike(off)
     independent = len(off) / (1 + (len(off) - 1) * alike)
     seen_rho, error = _rho(off, independent)
-    rho = min(MOST_RHO, seen_rho) if seen_rho > SEEN * error else 0.0
+    rho = min(MOST_RHO, seen_rho) if seen_rho > ALIKE_FROM * error else 0.0
     shapes = _whitened(off, rho)
     sizes = _sizes(off, rho, pooled=states)
     lean, rough = _roughness(shapes, independent)
@@ -150,7 +150,7 @@ def _roughness(shapes: Array, independent: float) -> tuple[float, float]:
     g1 = float((shapes**3).mean(axis=1).mean()) * (blocks * (blocks - 1)) ** 0.5 / (blocks - 2)
     g2 = float((shapes**4).mean(axis=1).mean()) - 3
     chi = blocks * independent * (g1**2 / 6 + g2**2 / 24)
-    return g1, min(1 - SMOOTH / blocks, max(0.0, 1 - 2 / chi)) ** 0.5 if chi else 0.0
+    return g1, min(1 - SMOOTH_BLOCKS / blocks, max(0.0, 1 - 2 / chi)) ** 0.5 if chi else 0.0
 
 
 def _level(seen: Array, sizes: Array, rho: float) -> float:
@@ -159,7 +159,7 @@ def _level(seen: Array, sizes: Array, rho: float) -> float:
     found = float(seen.mean(axis=1).var(ddof=1))
     by_blocks = float(np.square(sizes).mean()) * inflation(blocks, rho) / blocks
     narrow = 2 / (9 * (count - 1))
-    most = (1 - narrow + SURE * narrow**0.5) ** 3  # Wilson and Hilferty's quantile of chi2 over its df
+    most = (1 - narrow + TOGETHER_FROM * narrow**0.5) ** 3  # Wilson and Hilferty's quantile of chi2 over its df
     return (found - by_blocks) ** 0.5 if found > by_blocks * most else 0.0
 
 

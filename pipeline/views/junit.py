@@ -11,14 +11,14 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from pipeline.core.graph import step_of
 from pipeline.core.outcome import BUILT, FAILED, IGNORED, SKIPPED, Outcome
-from pipeline.edge.files import write_whole
-from pipeline.views.lines import tail
-from pipeline.views.recorder import Recorder
+from pipeline.store.files import write_whole
+from pipeline.views.events import Recorder
+from pipeline.views.lines import log_tail
 
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-class JUnit(Recorder):
+class JUnitReporter(Recorder):
     """Writes the file once, whole, at the end, however the build ends."""
 
     def __init__(self, path: str) -> None:
@@ -30,10 +30,10 @@ class JUnit(Recorder):
         self.begun = datetime.now(UTC)
 
     def complete_run(self) -> None:
-        write_whole(self.path, document(self.all(), self.begun, self.stopped), durable=False)
+        write_whole(self.path, junit_document(self.all(), self.begun, self.stopped), durable=False)
 
 
-def document(ended: Iterable[tuple[str, Outcome]], begun: datetime, stopped: str) -> bytes:
+def junit_document(ended: Iterable[tuple[str, Outcome]], begun: datetime, stopped: str) -> bytes:
     """A suite for each run, a case for each target."""
     top = Element("testsuites")
     by_run: dict[str, dict[str, Outcome]] = {}
@@ -61,20 +61,22 @@ def _counts(outcomes: Collection[Outcome]) -> dict[str, str]:
 
 def _case(suite: Element, name: str, outcome: Outcome) -> None:
     step = step_of(name).replace(":", ".")
-    case = SubElement(suite, "testcase", name=legal(name), classname=legal(step), time=f"{outcome.seconds:.3f}")
+    case = SubElement(suite, "testcase", name=xml_text(name), classname=xml_text(step), time=f"{outcome.seconds:.3f}")
     if outcome.status == FAILED:
-        failure = SubElement(case, "failure", message=legal(outcome.why), type="failed")
-        failure.text = legal("\n".join([*tail(outcome.log), f"log: {outcome.log}"]) if outcome.log else outcome.why)
+        failure = SubElement(case, "failure", message=xml_text(outcome.why), type="failed")
+        failure.text = xml_text(
+            "\n".join([*log_tail(outcome.log), f"log: {outcome.log}"]) if outcome.log else outcome.why
+        )
     elif outcome.status in (SKIPPED, IGNORED):
-        SubElement(case, "skipped", message=legal(outcome.why or outcome.status))
+        SubElement(case, "skipped", message=xml_text(outcome.why or outcome.status))
     elif outcome.status != BUILT:
         _property(case, "status", outcome.status)
 
 
 def _property(parent: Element, name: str, value: str) -> None:
-    SubElement(SubElement(parent, "properties"), "property", name=name, value=legal(value))
+    SubElement(SubElement(parent, "properties"), "property", name=name, value=xml_text(value))
 
 
-def legal(text: str) -> str:
+def xml_text(text: str) -> str:
     """Without what XML cannot hold in any spelling."""
     return _ILLEGAL.sub("", text)

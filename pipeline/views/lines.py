@@ -1,4 +1,4 @@
-"""What is said of a target and of a whole build, as lines of text."""
+"""Outcomes of targets and totals of builds, as lines of text; the end of a log, without what moves a cursor."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.core.outcome import BUILT, FAILED, IGNORED, RECALLED, SKIPPED, Outcome
-from pipeline.core.words import count, duration
+from pipeline.core.text import duration, target_count
 
-SAID = {
+OUTCOME_LINES = {
     BUILT: "built {name}  {time}{again}",
     RECALLED: "recalled {name}",
     FAILED: "failed {name} ({how})",
@@ -23,32 +23,32 @@ _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def said(name: str, outcome: Outcome) -> str:
+def outcome_line(name: str, outcome: Outcome) -> str:
     """`built demo:a.1  0.3 s`."""
     how = ", ".join(_circumstances(outcome)) if outcome.status == FAILED else ""
     again = f" ({outcome.attempts} attempts)" if outcome.attempts > 1 else ""
     time = duration(outcome.seconds)
-    return SAID[outcome.status].format(name=name, time=time, why=outcome.why, how=how, again=again)
+    return OUTCOME_LINES[outcome.status].format(name=name, time=time, why=outcome.why, how=how, again=again)
 
 
 def _circumstances(failed: Outcome) -> list[str]:
     attempts = [f"{failed.attempts} attempts"] if failed.attempts > 1 else []
     took = [duration(failed.seconds)] if failed.end else []
-    return [clean(failed.why), *attempts, *took]
+    return [clean_line(failed.why), *attempts, *took]
 
 
-def details(outcome: Outcome) -> list[str]:
+def failure_lines(outcome: Outcome) -> list[str]:
     """Under a failure: the end of its log, and where the rest is."""
     if outcome.status != FAILED or not outcome.log:
         return []
-    return [*(f"    {line}" for line in tail(outcome.log)), f"    log: {outcome.log}"]
+    return [*(f"    {line}" for line in log_tail(outcome.log)), f"    log: {outcome.log}"]
 
 
-def summary(total: int, counts: Mapping[str, int], seconds: float) -> str:
+def summary_line(total: int, counts: Mapping[str, int], seconds: float) -> str:
     """`9 targets: 3 built, 1 recalled, 5 fresh, 0 failed in 1.3 s`.  Those not asked about any more are `not run`."""
     built, recalled, failed, ignored = (counts.get(s, 0) for s in (BUILT, RECALLED, FAILED, IGNORED))
     left = counts.get(SKIPPED, 0)
-    targets = count(total)
+    targets = target_count(total)
     if not (built or recalled or failed or ignored or left):
         return f"up to date: {targets}"
     fresh = total - built - recalled - failed - ignored - left
@@ -56,7 +56,7 @@ def summary(total: int, counts: Mapping[str, int], seconds: float) -> str:
     return f"{targets}: {built} built, {recalled} recalled, {fresh} fresh, {failed} failed{more} in {duration(seconds)}"
 
 
-def tail(path: str) -> list[str]:
+def log_tail(path: str) -> list[str]:
     """The last lines of a log, however long it is."""
     try:
         with open(path, "rb") as file:
@@ -68,10 +68,10 @@ def tail(path: str) -> list[str]:
     lines = text.rstrip().split("\n")
     if size > TAIL_BYTES:
         lines[0] = f"...{lines[0]}"
-    return [clean(line) for line in lines[-TAIL_LINES:]]
+    return [clean_line(line) for line in lines[-TAIL_LINES:]]
 
 
-def clean(line: str) -> str:
+def clean_line(line: str) -> str:
     """Without what moves the cursor or colours; of a line that was written over again and again, the last state."""
     return _CONTROLS.sub("", _ESCAPES.sub("", line).rstrip("\r").rpartition("\r")[2].expandtabs())
 

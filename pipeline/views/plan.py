@@ -6,14 +6,13 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from pipeline.core.forecast import HELD, MAYBE, RUN, Forecast
 from pipeline.core.graph import step_of
-from pipeline.core.outcome import FRESH, IGNORED, RECALLED
-from pipeline.core.words import count, duration
-from pipeline.views.why import LEFT_OUT, difference
+from pipeline.core.outcome import FRESH, HELD, IGNORED, MAYBE, RECALLED, RUN, Forecast
+from pipeline.core.text import duration, target_count
+from pipeline.views.why import LEFT_OUT, difference_text
 
-MANY = 40
-FIRST = 10
+MANY_ITEMS = 40
+FIRST_ITEMS = 10
 WITHOUT_REASON = {
     RUN: "what it reads changes",
     MAYBE: "if what it reads comes out different",
@@ -22,10 +21,10 @@ WITHOUT_REASON = {
     IGNORED: LEFT_OUT,
 }
 # In this order they are counted.
-NAMED = {RUN: "to run", MAYBE: "to run maybe", RECALLED: "recalled", HELD: "held back", IGNORED: "ignored"}
+ACTION_WORDS = {RUN: "to run", MAYBE: "to run maybe", RECALLED: "recalled", HELD: "held back", IGNORED: "ignored"}
 
 
-class Item(NamedTuple):
+class PlanItem(NamedTuple):
     """A target that would be looked at; `seconds` as its last run took, or when `guessed`, the others of its step."""
 
     name: str
@@ -35,10 +34,10 @@ class Item(NamedTuple):
     guessed: bool = False
 
 
-class Plan(NamedTuple):
+class BuildPlan(NamedTuple):
     """`serial` and `wall` (`jobs` at once) are for all of it, as if everything in doubt came out different."""
 
-    items: Sequence[Item]
+    items: Sequence[PlanItem]
     targets: int
     serial: float
     wall: float
@@ -46,32 +45,34 @@ class Plan(NamedTuple):
     outlook: Sequence[str] = ()
 
 
-def why(forecast: Forecast) -> tuple[str, ...]:
-    found = tuple(map(difference, forecast.reasons))
+def plan_reasons(forecast: Forecast) -> tuple[str, ...]:
+    found = tuple(map(difference_text, forecast.reasons))
     kept = forecast.action in (HELD, IGNORED)
     return found if found and not kept else (WITHOUT_REASON[forecast.action].format(forecast.held_by),)
 
 
-def as_text(plan: Plan, everything: bool) -> str:
+def plan_text(plan: BuildPlan, everything: bool) -> str:
     if not plan.items:
-        return f"nothing to do: {count(plan.targets)} up to date"
-    short = len(plan.items) > MANY and not everything
+        return f"nothing to do: {target_count(plan.targets)} up to date"
+    short = len(plan.items) > MANY_ITEMS and not everything
     lines = [_head(plan), *plan.outlook, ""]
     if short:
-        lines += [*_table(_steps(plan.items)), "", f"the first {FIRST} of them, in order (--all shows all):", ""]
-    lines += _table((item.action, item.name, _time([item]), _first(item.why)) for item in _some(plan.items, short))
+        lines += [*_table(_steps(plan.items)), "", f"the first {FIRST_ITEMS} of them, in order (--all shows all):", ""]
+    lines += _table(
+        (item.action, item.name, _time([item]), _first_reason(item.why)) for item in _items_shown(plan.items, short)
+    )
     foot = [*_foot(plan)]
     return "\n".join([*lines, *[""][: len(foot)], *foot])
 
 
-def _some(items: Sequence[Item], short: bool) -> Sequence[Item]:
-    return items[:FIRST] if short else items
+def _items_shown(items: Sequence[PlanItem], short: bool) -> Sequence[PlanItem]:
+    return items[:FIRST_ITEMS] if short else items
 
 
-def _head(plan: Plan) -> str:
-    numbers = {word: sum(item.action == action for item in plan.items) for action, word in NAMED.items()}
+def _head(plan: BuildPlan) -> str:
+    numbers = {word: sum(item.action == action for item in plan.items) for action, word in ACTION_WORDS.items()}
     numbers[FRESH] = plan.targets - len(plan.items)
-    return f"{count(plan.targets)}: {', '.join(f'{n} {word}' for word, n in numbers.items() if n)}"
+    return f"{target_count(plan.targets)}: {', '.join(f'{n} {word}' for word, n in numbers.items() if n)}"
 
 
 def _table(rows: Iterable[tuple[str, str, str, str]]) -> Iterator[str]:
@@ -81,9 +82,9 @@ def _table(rows: Iterable[tuple[str, str, str, str]]) -> Iterator[str]:
         yield f"  {action:8}  {name:{names}}  {time:>{times}}  {reason}".rstrip()
 
 
-def _steps(items: Sequence[Item]) -> Iterator[tuple[str, str, str, str]]:
+def _steps(items: Sequence[PlanItem]) -> Iterator[tuple[str, str, str, str]]:
     """All that happens to a step in the same way in one row."""
-    groups: dict[tuple[str, str], list[Item]] = {}
+    groups: dict[tuple[str, str], list[PlanItem]] = {}
     for item in items:
         groups.setdefault((step_of(item.name), item.action), []).append(item)
     for (step, action), group in groups.items():
@@ -92,17 +93,17 @@ def _steps(items: Sequence[Item]) -> Iterator[tuple[str, str, str, str]]:
         yield action, f"{step} x{len(group)}" if len(group) > 1 else group[0].name, _time(group), reason
 
 
-def _time(items: Sequence[Item]) -> str:
+def _time(items: Sequence[PlanItem]) -> str:
     known = [item.seconds for item in items if item.seconds is not None and item.action in (RUN, MAYBE)]
     about = "~" if any(item.guessed for item in items) else ""
     return about + _seconds(sum(known)) if known else "?" if items[0].action in (RUN, MAYBE) else ""
 
 
-def _first(reasons: Sequence[str]) -> str:
+def _first_reason(reasons: Sequence[str]) -> str:
     return reasons[0] + (f" and {len(reasons) - 1} more" if len(reasons) > 1 else "")
 
 
-def _foot(plan: Plan) -> Iterator[str]:
+def _foot(plan: BuildPlan) -> Iterator[str]:
     running = [item for item in plan.items if item.action in (RUN, MAYBE)]
     unknown = sum(item.seconds is None for item in running)
     if len(running) > unknown:
@@ -112,14 +113,14 @@ def _foot(plan: Plan) -> Iterator[str]:
     if any(item.guessed for item in running):
         yield "~ never ran itself: as long as others of its step"
     if unknown:
-        yield f"? never ran: no time is known of {count(unknown)}"
+        yield f"? never ran: no time is known of {target_count(unknown)}"
 
 
 def _seconds(seconds: float) -> str:
     return duration(seconds, 1 if seconds >= 1 else 2)
 
 
-def as_json(plan: Plan) -> str:
+def plan_json(plan: BuildPlan) -> str:
     return json.dumps({
         "targets": plan.targets, "serial": round(plan.serial, 3), "wall": round(plan.wall, 3), "jobs": plan.jobs,
         "outlook": [*plan.outlook], "todo": [item._asdict() for item in plan.items],

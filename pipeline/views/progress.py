@@ -1,21 +1,122 @@
-"""How far a build has come: what ended, what runs, what is still to do."""
+"""How far a build has come: what ended, what runs, what is still to do, and how long that will take.
+
+The rest is judged by how long targets took the last time, or their siblings did: the longest of all work shared by the
+jobs, of the work in each room, and of steps that wait for each other."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from pipeline.core.graph import Target, step_of
+from pipeline.core.freshness import Receipt
+from pipeline.core.graph import Target, rooms_of, step_of
 from pipeline.core.outcome import BUILT, FAILED, Outcome
-from pipeline.core.rooms import rooms_of
-from pipeline.views.eta import eta
 from pipeline.views.events import Build
+
+# Receipts looked up for it: enough for good means, few enough to be read within some hundredths of a second.
+SAMPLES = 1000
+SIBLINGS = 20
+
+
+class PendingTarget(NamedTuple):
+    """A target that has not ended yet; `seconds` if it has a time of its own."""
+
+    step: str
+    rooms: tuple[str, ...]
+    seconds: float | None
+
+
+class Eta:
+    """Told what is to be done and what has ended, says how long the rest takes."""
+
+    def __init__(self, jobs: int, rooms: Mapping[str, int]) -> None:
+        self.jobs, self.rooms = jobs, rooms
+        self.left: dict[str, PendingTarget] = {}
+        self.above: dict[str, set[str]] = {}  # step -> the steps it reads from; in an order that has those first
+        self._took: dict[str, tuple[float, int]] = {}  # step -> sum and number of the times seen
+
+    def expect(self, name: str, rooms: tuple[str, ...], seconds: float | None) -> None:
+        self.left[name] = PendingTarget(step_of(name), rooms, seconds)
+        if seconds is not None:
+            self.learn(name, seconds)
+
+    def learn(self, name: str, seconds: float) -> None:
+        took, count = self._took.get(step := step_of(name), (0.0, 0))
+        self._took[step] = (took + seconds, count + 1)
+
+    def end(self, name: str) -> None:
+        self.left.pop(name, None)
+
+    def usual(self, step: str) -> float | None:
+        took, count = self._took.get(step, (0.0, 0))
+        return took / count if count else None
+
+    def seconds(self, running: Mapping[str, float]) -> float | None:
+        """The rest of the build; `running` are the targets that run, and for how long already.
+
+        A step nothing is known of counts like the mean of the others; None as long as nothing is known at all."""
+        if not self._took:
+            return None
+        alone = 0.0  # one after another
+        work: dict[str, float] = {}
+        longest: dict[str, float] = {}
+        usual = {step: took / count for step, (took, count) in self._took.items()}
+        overall = sum(usual.values()) / len(usual)
+        for name, (step, rooms, own) in self.left.items():
+            rest = max(0.0, (usual.get(step, overall) if own is None else own) - running.get(name, 0.0))
+            alone += rest
+            for room in rooms:
+                work[room] = work.get(room, 0.0) + rest
+            longest[step] = max(longest.get(step, 0.0), rest)
+        in_rooms = (work.get(room, 0.0) / places for room, places in self.rooms.items())
+        return max(alone / self.jobs, self._in_line(longest), *in_rooms)
+
+    def _in_line(self, longest: Mapping[str, float]) -> float:
+        """Steps that wait for each other take their times one after the other, whatever the number of jobs."""
+        until: dict[str, float] = {}
+        for step, above in self.above.items():
+            until[step] = longest.get(step, 0.0) + max((until.get(a, 0.0) for a in above), default=0.0)
+        return max(until.values(), default=0.0)
+
+
+def eta_of_build(build: Build) -> Eta:
+    """Of large steps a sample is looked up; the rest counts as the mean of its siblings."""
+    made = Eta(build.jobs, build.rooms)
+    todo: dict[str, list[int]] = {}
+    for i in sorted(build.todo):
+        todo.setdefault(step_of(build.targets[i].name), []).append(i)
+    each = max(1, SAMPLES // max(1, len(todo)))
+    for step, own in todo.items():
+        made.above[step] = {step_of(build.targets[j].name) for j in build.above(own[0])} & {*made.above}
+        sampled = {*own[:: -(-len(own) // each)]}
+        for i in own:
+            target = build.targets[i]
+            made.expect(target.name, rooms_of(target), _seconds_taken(build.receipt(target)) if i in sampled else None)
+    _learn_from_siblings(made, build)
+    return made
+
+
+def _learn_from_siblings(made: Eta, build: Build) -> None:
+    """A step whose targets here were never built may have others that were."""
+    asked = {step: SIBLINGS for step in made.above if made.usual(step) is None}
+    for i, target in enumerate(build.targets):
+        if asked.get(step := step_of(target.name), 0) and i not in build.todo:
+            asked[step] -= 1
+            if (seconds := _seconds_taken(build.receipt(target))) is not None:
+                made.learn(target.name, seconds)
+
+
+def _seconds_taken(receipt: Receipt | None) -> float | None:
+    """A recalled result says nothing about the time it takes to make one."""
+    return receipt.end - receipt.start if receipt and receipt.how == BUILT else None
+
 
 # With more targets than this only what is out of the ordinary is worth a line.
 FEW = 50
 LONG, OUTLIER, NOTICED = 60.0, 3.0, 1.0
 
 
-class Running(NamedTuple):
+class RunningTarget(NamedTuple):
     name: str
     rooms: tuple[str, ...]
     since: float
@@ -30,9 +131,9 @@ class Progress:
         used = {room for i in build.todo for room in rooms_of(build.targets[i])}
         self.rooms = {room: places for room, places in build.rooms.items() if room in used}
         self.counts: dict[str, int] = {}
-        self.running: dict[str, Running] = {}
+        self.running: dict[str, RunningTarget] = {}
         self.stopping = ""
-        self._eta = eta(build)
+        self._eta = eta_of_build(build)
         self._judged, self._rest = now, self._eta.seconds({})
 
     @property
@@ -40,7 +141,7 @@ class Progress:
         return sum(self.counts.values())
 
     def started(self, target: Target, now: float) -> None:
-        self.running[target.name] = Running(target.name, rooms_of(target), now)
+        self.running[target.name] = RunningTarget(target.name, rooms_of(target), now)
 
     def said(self, target: Target, line: str) -> None:
         if target.name in self.running:

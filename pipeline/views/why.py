@@ -7,15 +7,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pipeline.core.forecast import HELD, MAYBE, RUN, Forecast
 from pipeline.core.freshness import FAILED_BEFORE, FORGOTTEN, NEVER_BUILT, OTHER_FILES, Reason
 from pipeline.core.graph import step_of
-from pipeline.core.outcome import FRESH, IGNORED, RECALLED
-from pipeline.core.words import count, listed
+from pipeline.core.outcome import FRESH, HELD, IGNORED, MAYBE, RECALLED, RUN, Forecast
+from pipeline.core.text import join_names, target_count
 
 _SHA = re.compile(r"[0-9a-f]{64}")
 _CHANGES = ("recipe changed", "input changed", "output changed")
-_ENDED = {
+_NO_RESULT = {
     NEVER_BUILT: ("it was never built", "they were never built"),
     FORGOTTEN: ("it was forgotten", "they were forgotten"),
     FAILED_BEFORE: ("it failed", "they failed"),
@@ -48,7 +47,7 @@ class Cause(NamedTuple):
 Group = tuple[Sequence[str], Cause]  # targets that are stale for the same reasons
 
 
-class Answer(NamedTuple):
+class TargetAnswer(NamedTuple):
     """All there is to say of one target; `failures` are those of it and of what it is made from."""
 
     target: str
@@ -57,7 +56,7 @@ class Answer(NamedTuple):
     failures: Failures = ()
 
 
-class Numbers(NamedTuple):
+class StaleCounts(NamedTuple):
     """Of many targets: how many there are, how many of them are stale, and how many of these because of others."""
 
     total: int
@@ -66,49 +65,49 @@ class Numbers(NamedTuple):
     left_out: Sequence[tuple[str, int]] = ()  # an ignored target, and how many are left out because of it
 
 
-def outlook(forecast: Forecast) -> str:
+def outlook_text(forecast: Forecast) -> str:
     return OUTLOOK[forecast.action].format(forecast.held_by, forecast.held_by)
 
 
-def answered(answer: Answer) -> str:
+def answer_text(answer: TargetAnswer) -> str:
     if not answer.causes:
         left_out = answer.forecast.action == IGNORED
-        return f"{answer.target} is {outlook(answer.forecast) if left_out else 'fresh'}"
+        return f"{answer.target} is {outlook_text(answer.forecast) if left_out else 'fresh'}"
     lines = [f"{answer.target} is stale"]
     for number, cause in enumerate(answer.causes[:_CAUSES]):
-        lines += (f"  {line}" for line in _cause(cause, "also because" if number else "because"))
+        lines += (f"  {line}" for line in _cause_lines(cause, "also because" if number else "because"))
     if (more := len(answer.causes) - _CAUSES) > 0:
         lines.append(f"  and for {more} more reasons of that kind")
-    return "\n".join([*lines, *_failed(answer.failures), f"  {outlook(answer.forecast)}"])
+    return "\n".join([*lines, *_failure_lines(answer.failures), f"  {outlook_text(answer.forecast)}"])
 
 
-def summed_up(title: str, numbers: Numbers, groups: Sequence[Group], failures: Failures = ()) -> str:
+def summary_text(title: str, numbers: StaleCounts, groups: Sequence[Group], failures: Failures = ()) -> str:
     """What makes targets stale, alike ones in one; and how many are so because of others."""
     left_out = sum(number for _, number in numbers.left_out)
     if not numbers.stale and not left_out:
-        return f"{title} is fresh: {count(numbers.total)}"
-    head = f"{title} is stale: {numbers.stale} of {count(numbers.total)}"
-    lines = [head if numbers.stale else f"{title}: {numbers.total - left_out} of {count(numbers.total)} fresh"]
-    groups = _merged(groups) if len(groups) > _CAUSES else groups
+        return f"{title} is fresh: {target_count(numbers.total)}"
+    head = f"{title} is stale: {numbers.stale} of {target_count(numbers.total)}"
+    lines = [head if numbers.stale else f"{title}: {numbers.total - left_out} of {target_count(numbers.total)} fresh"]
+    groups = _merge_alike(groups) if len(groups) > _CAUSES else groups
     for names, cause in groups[:_CAUSES]:
-        lines.append(f"  {listed(names)} {'is' if len(names) == 1 else 'are'} stale")
-        lines += (f"    {line}" for line in _cause(cause, "because", len(names) > 1))
+        lines.append(f"  {join_names(names)} {'is' if len(names) == 1 else 'are'} stale")
+        lines += (f"    {line}" for line in _cause_lines(cause, "because", len(names) > 1))
     if others := [name for names, _ in groups[_CAUSES:] for name in names]:
-        lines.append(f"  {listed(others)} {'is' if len(others) == 1 else 'are'} stale for other reasons")
+        lines.append(f"  {join_names(others)} {'is' if len(others) == 1 else 'are'} stale for other reasons")
     if numbers.below:
-        lines.append(f"  {count(numbers.below)} below, redone only if what they read comes out different")
-    lines += (f"  {count(number)} {LEFT_OUT.format(name)}" for name, number in numbers.left_out)
-    return "\n".join([*lines, *_failed(failures)])
+        lines.append(f"  {target_count(numbers.below)} below, redone only if what they read comes out different")
+    lines += (f"  {target_count(number)} {LEFT_OUT.format(name)}" for name, number in numbers.left_out)
+    return "\n".join([*lines, *_failure_lines(failures)])
 
 
-def _failed(failures: Failures) -> Iterator[str]:
+def _failure_lines(failures: Failures) -> Iterator[str]:
     for name, failure in failures[:_CAUSES]:
         yield f"  {name} failed last at {failure_text(failure)}"
     if (more := len(failures) - _CAUSES) > 0:
         yield f"  and {more} more failed"
 
 
-def _merged(groups: Sequence[Group]) -> list[Group]:
+def _merge_alike(groups: Sequence[Group]) -> list[Group]:
     """When there are too many, those of a step that are stale in the same way count as one, shown by its first."""
     merged: dict[tuple[str, ...], list[Group]] = {}
     for names, cause in groups:
@@ -119,7 +118,7 @@ def _merged(groups: Sequence[Group]) -> list[Group]:
     ]
 
 
-def _cause(cause: Cause, because: str, several: bool = False) -> Iterator[str]:
+def _cause_lines(cause: Cause, because: str, several: bool = False) -> Iterator[str]:
     for name, output in cause.way:
         yield f"{because} {name} is stale, whose output {output} it reads"
         because = "because"
@@ -133,26 +132,26 @@ def _cause(cause: Cause, because: str, several: bool = False) -> Iterator[str]:
 
 
 def reason_line(reason: Reason, remark: str = "", several: bool = False) -> str:
-    if reason.what in _ENDED:
-        return _ENDED[reason.what][several]
-    change = _change(reason.old, reason.new) if reason.what in _CHANGES else ""
-    return difference(reason) + change + (f" ({remark})" if remark else "")
+    if reason.what in _NO_RESULT:
+        return _NO_RESULT[reason.what][several]
+    change = _change_text(reason.old, reason.new) if reason.what in _CHANGES else ""
+    return difference_text(reason) + change + (f" ({remark})" if remark else "")
 
 
-def difference(reason: Reason) -> str:
+def difference_text(reason: Reason) -> str:
     """What differs, without the old and the new value."""
     if reason.what == OTHER_FILES:
         pairs = (("-", reason.old), ("+", reason.new))
-        return f"{reason.what}: {', '.join(f'{sign} {listed(names, 1)}' for sign, names in pairs if names)}"
+        return f"{reason.what}: {', '.join(f'{sign} {join_names(names, 1)}' for sign, names in pairs if names)}"
     return f"{reason.what} {reason.where}".rstrip()
 
 
-def _change(old: Any, new: Any) -> str:
+def _change_text(old: Any, new: Any) -> str:
     if isinstance(old, str) and isinstance(new, str) and not _SHA.fullmatch(old):
         old, new = _around_difference(old, new)
-    if short(old) == short(new):
+    if shorten(old) == shorten(new):
         old, new = repr(old), repr(new)
-    return f": {short(old)} -> {short(new)}"
+    return f": {shorten(old)} -> {shorten(new)}"
 
 
 def _around_difference(old: str, new: str) -> tuple[str, str]:
@@ -162,7 +161,7 @@ def _around_difference(old: str, new: str) -> tuple[str, str]:
     return tuple(("…" if cut else "") + text[cut:] for text in (old, new))  # type: ignore[return-value]
 
 
-def short(value: Any) -> str:
+def shorten(value: Any) -> str:
     """A sha256 by its first digits, a long text by its beginning."""
     text = "nothing" if value is None else value if isinstance(value, str) else repr(value)
     if _SHA.fullmatch(text):

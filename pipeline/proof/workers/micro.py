@@ -1,4 +1,4 @@
-"""The worker `micro`: a small search over tactics, without any model of language."""
+"""The worker `micro`: a small search over tactics, without a language model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipeline.edge.lean.model import (
+from pipeline.goals.bank import Goal
+from pipeline.lean.model import (
     Lean,
     LeanError,
     NotElaborated,
@@ -20,21 +21,20 @@ from pipeline.edge.lean.model import (
     TacticState,
     Theorem,
 )
-from pipeline.goals.model import Goal
-from pipeline.proof.model import Result
-from pipeline.proof.workers import search_script
-from pipeline.proof.workers.search import Answer, Options, Search
+from pipeline.proof.schedule.records import WorkerResult
+from pipeline.proof.workers import best_first
+from pipeline.proof.workers.best_first import BestFirstSearch, SearchOptions, TacticAnswer
 
 NAME = "micro"
 CODE = "micro 3"  # raised when the same goal may end otherwise
-LEAST = 0.02  # seconds: with less left nothing is asked
-REPLAY = 30.0  # seconds for the whole proof once more, outside of the budget
+LEAST_SECONDS = 0.02  # seconds: with less left nothing is asked
+RERUN_SECONDS = 30.0  # seconds for the whole proof once more, outside of the budget
 
 Clock = Callable[[], float]
 
 
 @dataclass
-class Spent:
+class AttemptCost:
     """What an attempt cost: in seconds, the search and the whole proof once more; and by family of moves."""
 
     search: float = 0.0
@@ -43,14 +43,14 @@ class Spent:
     calls: Counter[str] = field(default_factory=Counter)
 
 
-def prove(
+def prove_goal(
     goal: Goal,
     timeout: float,
     lean: Lean,
-    options: Options | None = None,
+    options: SearchOptions | None = None,
     stop: threading.Event | None = None,
     clock: Clock = time.monotonic,
-) -> Result:
+) -> WorkerResult:
     """One attempt in the calling thread; Interrupted soon after `stop` is set, in the middle of a tactic if need be.
 
     The clock starts when the goal stands in a Lean, and ends when the search does: a proof that it found later than
@@ -59,11 +59,11 @@ def prove(
     try:
         session, state = lean.open(Theorem(goal.id, goal.text, tuple(goal.context)), stop)
     except NotElaborated as wrong:
-        return Result(False, NAME, error=f"it does not elaborate: {wrong}")
+        return WorkerResult(False, NAME, error=f"it does not elaborate: {wrong}")
     started = clock()
     try:
-        search, spent = Search(state, state.goals, options), Spent()
-        error = drive(search, session, started + timeout, stop or threading.Event(), clock, spent)
+        search, spent = BestFirstSearch(state, state.goals, options), AttemptCost()
+        error = run_search(search, session, started + timeout, stop or threading.Event(), clock, spent)
         spent.search = clock() - started
         script = () if error else search.script or ()
         if not script:
@@ -71,49 +71,53 @@ def prove(
         elif spent.search > timeout:
             error = "timeout"
         elif not search.straight:
-            error = replayed(script, session, state)
+            error = rerun_whole(script, session, state)
             spent.replay = clock() - started - spent.search
-        return told(not error, script, error, search, spent)
+        return worker_result(not error, script, error, search, spent)
     finally:
         session.close()
 
 
-def drive(search: Search, session: Session, deadline: float, stop: threading.Event, clock: Clock, spent: Spent) -> str:
+def run_search(
+    search: BestFirstSearch, session: Session, deadline: float, stop: threading.Event, clock: Clock, spent: AttemptCost
+) -> str:
     """Ask until the search is over; why it was not, else."""
     while (ask := search.next()) is not None:
         left = deadline - clock()
-        if stop.is_set() or left < LEAST:
+        if stop.is_set() or left < LEAST_SECONDS:
             return "stopped" if stop.is_set() else "timeout"
         begun = clock()
-        answer = answered(session.run_tac(ask.state, ask.tactic, min(ask.budget, left)))
+        answer = as_answer(session.run_tac(ask.state, ask.tactic, min(ask.budget, left)))
         spent.seconds[ask.family] += clock() - begun
         spent.calls[ask.family] += 1
         search.learn(answer)
     return ""
 
 
-def answered(result: TacticResult) -> Answer:
+def as_answer(result: TacticResult) -> TacticAnswer:
     match result:
         case TacticState():
-            return Answer(result, result.goals)
+            return TacticAnswer(result, result.goals)
         case ProofFinished():
-            return Answer(result)
+            return TacticAnswer(result)
         case LeanError(kind="timeout" | "heartbeats"):
-            return Answer(failure="timeout")
+            return TacticAnswer(failure="timeout")
         case LeanError(kind=kind):
-            return Answer(failure=kind)
-    return Answer(failure="given up")
+            return TacticAnswer(failure=kind)
+    return TacticAnswer(failure="given up")
 
 
-def replayed(script: tuple[str, ...], session: Session, state: TacticState) -> str:
+def rerun_whole(script: tuple[str, ...], session: Session, state: TacticState) -> str:
     """Why the whole script is no proof: goals that print alike need not be the same."""
-    result = session.run_tac(state, search_script.one_tactic(script), REPLAY)
+    result = session.run_tac(state, best_first.as_one_tactic(script), RERUN_SECONDS)
     if isinstance(result, ProofFinished):
         return ""
     return f"the script does not hold as a whole: {result.error if isinstance(result, LeanError) else result}"
 
 
-def told(success: bool, script: tuple[str, ...], error: str, search: Search, spent: Spent) -> Result:
+def worker_result(
+    success: bool, script: tuple[str, ...], error: str, search: BestFirstSearch, spent: AttemptCost
+) -> WorkerResult:
     found: Mapping[str, Any] = {
         "calls": sum(spent.calls.values()),
         "nodes": len(search.shared),
@@ -122,26 +126,28 @@ def told(success: bool, script: tuple[str, ...], error: str, search: Search, spe
         "families": list(search.families) if success else [],
         "seconds_by_family": {name: round(one, 3) for name, one in sorted(spent.seconds.items()) if name},
     }
-    return Result(success, NAME, script if success else (), spent.search, error=error, metadata=found)
+    return WorkerResult(success, NAME, script if success else (), spent.search, error=error, metadata=found)
 
 
-def bound(lean: Lean, options: Options | None = None) -> Callable[[Goal, float], Awaitable[Result]]:
+def worker_on(lean: Lean, options: SearchOptions | None = None) -> Callable[[Goal, float], Awaitable[WorkerResult]]:
     """`run_micro(goal, timeout)` on this Lean."""
 
-    async def run(goal: Goal, timeout: float) -> Result:
+    async def run(goal: Goal, timeout: float) -> WorkerResult:
         return await run_micro(goal, timeout, lean, options)
 
     return run
 
 
-async def run_micro(goal: Goal, timeout: float, lean: Lean | None = None, options: Options | None = None) -> Result:
+async def run_micro(
+    goal: Goal, timeout: float, lean: Lean | None = None, options: SearchOptions | None = None
+) -> WorkerResult:
     """One attempt at a goal.  Without a Lean one that knows the core library is started, and ended with the attempt;
-    `pipeline.banks.leans.core` has one for many.
+    `pipeline.banks.lean.core` has one for many.
 
     Raised is only what says nothing of the goal: that there is no Lean, or that somebody ends it."""
-    from pipeline.banks.leans import core
-    from pipeline.proof.threaded import threaded
+    from pipeline.banks.lean import core
+    from pipeline.proof.run.attempt import run_in_thread
 
     stop = threading.Event()
     with nullcontext(lean) if lean else core() as own:
-        return await threaded(lambda: prove(goal, timeout, own, options, stop), stop.set)
+        return await run_in_thread(lambda: prove_goal(goal, timeout, own, options, stop), stop.set)

@@ -1,0 +1,120 @@
+"""Rows of a bank held against Lean: what does not elaborate, is false, or stands there twice does not count.
+
+A statement counts as false only where Lean takes a proof of the opposite: outright, or at a small instance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pipeline.errors import cut_text
+from pipeline.goals.bank import Bank, Goal, Refusal, letters, unknown_letter
+from pipeline.goals.counterexamples import Instance, instances
+from pipeline.lean.model import Lean, LeanCrash, LeanError, NotElaborated, ProofFinished, Session, TacticState, Theorem
+from pipeline.tactics.text.goal import INACCESSIBLE, Hypothesis, read_goal
+
+SECONDS = 5.0  # for one tactic, so that nothing hangs: what ends the others is how much they may do
+BUDGET = 20_000  # heartbeats; where they cannot be counted, as many as take the seconds
+OUTRIGHT = ("decide", "decide +kernel", "simp", "omega")
+ANYWHERE = ("decide",)
+AT_FEW = ("simp", "omega", "grind")
+POINTS, FEW = 30, 3
+
+
+def leading_variables(session: Session, state: TacticState) -> tuple[Hypothesis, ...]:
+    """What the statement says "for all" of, in its order; also what Lean puts before it, such as an unknown `α`."""
+    after = session.run_tac(state, "intros", SECONDS)
+    return read_goal(after.goals[0]).hypotheses if isinstance(after, TacticState) else ()
+
+
+def refutation(theorem: Theorem, before: TacticState, variables: Sequence[Hypothesis], lean: Lean) -> str:
+    """How it is seen to be false; "" when it is not."""
+    bound = "".join(f"∀ {{{one.name} : {_small_sort(one.type)}}}, " for one in read_goal(before.goals[0]).hypotheses)
+    opposite = Theorem(theorem.name, f"_root_.Not ({bound}\n{theorem.statement}\n)", theorem.before)
+    try:
+        session, state = lean.open(opposite)
+    except (NotElaborated, LeanCrash):
+        return ""  # of no other sort than a proposition that Lean took before: it cannot be denied in its place
+    try:
+        return _refute_at(session, state, instances(variables, theorem.statement, POINTS))
+    except LeanCrash:
+        return ""
+    finally:
+        session.close()
+
+
+def _small_sort(type_: str) -> str:
+    """Of types of all sizes the small ones will do."""
+    return "Type" if type_.startswith("Type ") else type_
+
+
+def _refute_at(session: Session, state: TacticState, points: Sequence[Instance]) -> str:
+    for how, tactic in _refuting_tactics(points):
+        answer = session.run_tac(state, tactic, SECONDS, BUDGET)
+        if isinstance(answer, ProofFinished):
+            return how
+        if isinstance(answer, LeanError) and answer.kind in ("crash", "timeout"):
+            return ""  # too large to look at; it would be for the others, too
+    return ""
+
+
+def _refuting_tactics(points: Sequence[Instance]) -> Iterator[tuple[str, str]]:
+    for tactic in OUTRIGHT:
+        yield f"by `{tactic}`", tactic
+    for place, point in enumerate(points):
+        for tactic in (*ANYWHERE, *AT_FEW) if place < FEW else ANYWHERE:
+            yield _refutation_text(point, tactic), _instance_tactic(point, tactic)
+
+
+def _instance_tactic(point: Instance, tactic: str) -> str:
+    terms = " ".join(f"({value})" for _, value in point)
+    return f"exact fun all => absurd (@all {terms}) (by {tactic})"
+
+
+def _refutation_text(point: Instance, tactic: str) -> str:
+    where = ", ".join(f"{name.strip(INACCESSIBLE)} := {value}" for name, value in point)
+    return f"for {where}, by `{tactic}`" if point else f"by `{tactic}`"
+
+
+def check_bank(bank: Bank, lean: Lean) -> Bank:
+    """The goals that count, with their keys.  Raises LeanStartError when there is no Lean to ask."""
+    lean.open(Theorem("goal", "True"))[0].close()  # else every row would look wrong
+    found: dict[str, Goal] = {}
+    refused = [*bank.refused]
+    for goal in bank.goals:
+        key, why = _judge_goal(goal, lean, found)
+        if why:
+            refused.append(Refusal(goal.line, goal.id, why))
+        else:
+            found[key] = goal.keyed(key)
+    return Bank(tuple(found.values()), tuple(sorted(refused, key=lambda each: each.line)))
+
+
+def _judge_goal(goal: Goal, lean: Lean, above: dict[str, Goal]) -> tuple[str, str]:
+    """Its key, and why it does not count."""
+    theorem = Theorem("goal", goal.text, goal.context)
+    try:
+        key, state, variables = _open_goal(theorem, lean)
+    except NotElaborated as error:
+        told = "".join(f"; {unknown_letter(letter)}" for letter in letters(str(error)))
+        hint = told or "; write a proposition, and what it needs into `context`"
+        return "", f"it does not elaborate: {_brief_error(error)}{hint}"
+    except LeanCrash as error:
+        return "", f"it ends the Lean that reads it: {_brief_error(error)}; write it smaller"
+    if key in above:
+        return key, f"it is the statement of line {above[key].line} ({above[key].id}); drop one of them"
+    how = refutation(theorem, state, variables, lean)
+    return key, f"it is false, {how}; mend it, or drop it" if how else ""
+
+
+def _open_goal(theorem: Theorem, lean: Lean) -> tuple[str, TacticState, tuple[Hypothesis, ...]]:
+    """Its key, what is to be shown, and what it says "for all" of."""
+    session, state = lean.open(theorem)
+    try:
+        return session.key(state), state, leading_variables(session, state)
+    finally:
+        session.close()
+
+
+def _brief_error(error: Exception) -> str:
+    """On one line."""
+    return cut_text(" ".join(str(error).split()))

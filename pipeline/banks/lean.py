@@ -1,0 +1,149 @@
+"""The Lean that a stage asks, as the spec names it; the stage that records it; why a whole proof does not hold.
+
+Processes of a Lean are guarded, and end with the build.  A stage says that there is no Lean, or that a ledger cannot be
+used, in a line for people: that is nobody's result."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from pipeline.banks.records import save
+from pipeline.errors import SpecError
+from pipeline.lean.dojo import backend
+from pipeline.lean.dojo import project as dojo_project
+from pipeline.lean.model import UNTOLD, Lean, LeanCrash, LeanKilled, LeanStartError, Stop, Theorem
+from pipeline.lean.repl import process
+from pipeline.lean.repl.pool import Pool
+from pipeline.lean.repl.process import LeanCommand
+from pipeline.lean.toolchain import cache, native
+from pipeline.lean.toolchain.wasm import ready_toolchain, toolchain_key
+from pipeline.machine.job import Job, Stage, StageFailed, output_path
+from pipeline.machine.process import Processes
+
+REPL = Path(process.__file__).with_name("Repl.lean")
+
+
+def open_lean(job: Job) -> Lean:
+    """Nothing is started before it is asked something."""
+    keys = job.target.params["limits"]["lean"]
+    return BACKENDS[keys["backend"]](job, keys)
+
+
+@contextmanager
+def core() -> Iterator[Lean]:
+    """One that knows the core library, for programs that are no run; to be asked for in the main thread."""
+    with closing(Processes(["core"])) as processes:
+        command = ready_toolchain().command(REPL)
+        env, _ = processes.environment("core", command.env, ())
+        with closing(Pool(replace(command, env=env), processes, version=_wasm_version(""))) as pool:
+            yield pool
+
+
+def shared_lean(job: Job) -> Lean:
+    """One for all targets of a build that ask for the same; it ends with the build."""
+    keys = job.target.params["limits"]["lean"]
+    return job.kept.get(("lean", job.target.run, *keys.values()), lambda: open_lean(job))
+
+
+def imported(keys: Mapping[str, Any]) -> list[str]:
+    """The modules that a theorem stands behind: a file of its proof has to import them, too."""
+    return [*IMPORTED[keys["backend"]](keys["project"])]
+
+
+def lean_fingerprint() -> str:
+    """What of this package decides how a Lean answers, in a word."""
+    return f"{cache.repl_fingerprint()} {toolchain_key()}"
+
+
+def toolchain_record(backend: str, project: str) -> Mapping[str, str]:
+    """What is recorded of it."""
+    return {"backend": backend, "version": VERSIONS[backend](project)}
+
+
+def _wasm(job: Job, keys: Mapping[str, Any]) -> Lean:
+    return _pool(job, keys, ready_toolchain().command(REPL))
+
+
+def _native(job: Job, keys: Mapping[str, Any]) -> Lean:
+    return _pool(job, keys, native.native_command(REPL, keys["project"]))
+
+
+def _pool(job: Job, keys: Mapping[str, Any], command: LeanCommand) -> Pool:
+    env, _ = job.processes.environment(job.target.run, command.env, ())
+    version = VERSIONS[keys["backend"]](keys["project"])
+    return Pool(replace(command, env=env), job.processes, keys["processes"], version, keys["memory"])
+
+
+def _wasm_version(_project: str) -> str:
+    """Answers depend on the REPL too."""
+    return f"{ready_toolchain().version} repl {cache.repl_fingerprint()}"
+
+
+def _native_version(project: str) -> str:
+    return native.native_version(project)
+
+
+def _leandojo(job: Job, keys: Mapping[str, Any]) -> Lean:
+    elan = {"ELAN_HOME": os.environ["ELAN_HOME"]} if "ELAN_HOME" in os.environ else {}
+    env, _ = job.processes.environment(job.target.run, elan, ())
+    return backend.open_dojos(keys["project"], job.processes, env, keys["processes"])
+
+
+def _leandojo_version(project: str) -> str:
+    return dojo_project.open_project(project).version
+
+
+BACKENDS: Mapping[str, Callable[[Job, Mapping[str, Any]], Lean]] = {
+    "wasm": _wasm,
+    "native": _native,
+    "leandojo": _leandojo,
+}
+IMPORTED: Mapping[str, Callable[[str], Sequence[str]]] = {
+    "wasm": lambda _: ["Lean"],
+    "native": native.imported,
+    "leandojo": lambda _: [],  # what a goal's context names, and no more
+}
+VERSIONS: Mapping[str, Callable[[str], str]] = {
+    "wasm": _wasm_version,
+    "native": _native_version,
+    "leandojo": _leandojo_version,
+}
+
+
+def proof_fault(lean: Lean, theorem: Theorem, script: Sequence[str], stop: Stop | None = None) -> str:
+    """Nothing when it holds.
+
+    It held once: where a process came to its end over it, another one is asked."""
+    wrong = lean.check(theorem, script, stop)
+    if wrong and wrong.kind in UNTOLD:
+        wrong = lean.check(theorem, script, stop)
+    return f"{wrong.kind}: {wrong.error}" if wrong else ""
+
+
+def with_lean_faults(do: Callable[[Job], None]) -> Callable[[Job], None]:
+    """No Lean, one that is killed, a ledger that cannot be used: a line for people, and nobody's result."""
+
+    @wraps(do)
+    def done(job: Job) -> None:
+        try:
+            do(job)
+        except (LeanStartError, LeanCrash, LeanKilled, SpecError) as problem:
+            raise StageFailed(str(problem), 2) from problem
+
+    return done
+
+
+def record_toolchain(job: Job) -> None:
+    """It is made if it is not there; what it is decides on all that follows."""
+    params = job.target.params
+    save(output_path(job, "toolchain.json"), toolchain_record(params["backend"], params["project"]))
+
+
+# In words that results of earlier versions are known by.
+STAGES = {"toolchain": Stage(f"proof.toolchain/1 {lean_fingerprint()}", with_lean_faults(record_toolchain))}

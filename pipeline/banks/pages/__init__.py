@@ -1,1 +1,0 @@
-"""What pages that are written once and open offline are made of: frame, tables, charts."""

@@ -1,0 +1,186 @@
+"""Where a target writes, and how its files are logged, checked, put in place and read again by others.
+
+Log: its path, and our own lines between the output of attempts.  Staging: a target writes beside its outputs first;
+what it wrote is synced, looked at once (a plain file, nothing else), then renamed into place.  Inputs: what targets
+read of each other is what its maker wrote; a file that something else has changed since is taken from the store again,
+and where the store has it no longer the target fails."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from threading import Lock
+
+from pipeline.core.graph import Graph, Ports, Target
+from pipeline.core.recipe import suffix
+from pipeline.errors import writing
+from pipeline.machine.job import StageFailed
+from pipeline.store import noop
+from pipeline.store.files import Files
+from pipeline.store.receipts import Receipts
+from pipeline.store.results import OutputFile, Store, read_output
+
+
+def log_path(target: Target) -> str:
+    return f"{noop.folder(target.run)}/logs/{target.name.partition(':')[2]}.log"
+
+
+def append_note(log: str, text: str) -> None:
+    """A line of ours between the attempts, whose output is all in one log."""
+    with writing(log), open(log, "a+b") as file:
+        file.seek(max(0, file.tell() - 1))
+        broken_off = file.read(1) not in (b"", b"\n")
+        file.write(b"\n" * broken_off + f"---- {text} ----\n".encode(errors="backslashreplace"))
+
+
+def log_if_any(path: str) -> str:
+    """The log, unless nothing was ever printed: then there is none."""
+    try:
+        size = os.stat(path).st_size
+    except FileNotFoundError:
+        return ""
+    if not size:
+        os.unlink(path)
+    return path if size else ""
+
+
+# What file systems allow for a name, in bytes.
+LONGEST_NAME = 255
+
+
+class Staging:
+    """Where a target writes its outputs before they are put in place; gone afterwards."""
+
+    def __init__(self, target: Target, own_folder: bool, attempt: int = 1) -> None:
+        # What an earlier attempt left running must not write into this one's.
+        top = f"{noop.folder(target.run)}/stage" + (f"/{attempt}" if attempt > 1 else "")
+        self.again = attempt > 1
+        name = target.name.partition(":")[2]
+        own = len(f"runs/{target.run}/")
+        self.folder = f"{top}/{name}" if own_folder else ""
+        if not own_folder:
+            self.paths = [f"{top}/{_flat_name(name, n, path)}" for n, path in enumerate(target.outputs)]
+        elif len(target.outputs) == 1:
+            self.paths = [f"{self.folder}/{os.path.basename(target.outputs[0])}"]
+        else:
+            self.paths = [f"{self.folder}/{p[own:]}" for p in target.outputs]
+
+    def __enter__(self) -> Staging:
+        if self.folder or self.again:
+            for folder in {os.path.dirname(path) for path in self.paths}:
+                os.makedirs(folder, exist_ok=True)
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self.folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        elif kind is not None:
+            self.drop()
+
+    def drop(self) -> None:
+        for path in self.paths:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+
+    def by_port(self, ports: Ports) -> dict[str, list[str]]:
+        left = iter(self.paths)
+        return {port: [next(left) for _ in group] for port, group in ports}
+
+
+def _flat_name(name: str, n: int, path: str) -> str:
+    """A name of its own, without a folder of its own; the end of it may matter to who writes there."""
+    whole = f"{name}~{n}~{os.path.basename(path)}"
+    return whole if len(whole.encode()) <= LONGEST_NAME else f"{name}~{n}{suffix(path)[-40:]}"
+
+
+def sync_output(staged: str, final: str) -> OutputFile:
+    """Sync what the stage wrote and look at it once; anything but a plain file is the stage's failure."""
+    try:
+        fd = os.open(staged, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise StageFailed(f"it ended well but did not write {final}: {{out}} stands for the path to write", 1) from None
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise StageFailed(f"what it wrote as {final} is not a plain file but a symbolic link", 1) from None
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise StageFailed(f"what it wrote as {final} is not a plain file", 1)
+        with writing(final):
+            os.fsync(fd)
+        return read_output(fd, status)
+    finally:
+        os.close(fd)
+
+
+def put_in_place(staged: str, final: str) -> None:
+    try:
+        os.rename(staged, final)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(final), exist_ok=True)
+        os.rename(staged, final)
+    except IsADirectoryError:
+        raise StageFailed(f"{final} is a folder; remove it, this target writes a file there", 1) from None
+
+
+class Inputs:
+    """`made`: what is in outputs, as their makers recorded it; those of earlier builds are looked up when asked for."""
+
+    def __init__(
+        self, graph: Graph, files: Files, receipts: Mapping[str, Receipts], stores: Mapping[str, Store]
+    ) -> None:
+        self._graph, self._files, self._receipts, self._stores = graph, files, receipts, stores
+        self.made: dict[str, str | None] = {}
+        self._mending = Lock()
+
+    def content(self, path: str, seen: str | None) -> str | None:
+        """sha256 of an input that may be used, None when there is nothing.  `seen`: what it was when it was last used;
+        that it was made so was looked at then."""
+        found = self._files.content(path)
+        if found == seen and path not in self.made:
+            return found
+        recorded = self._recorded(path)
+        if recorded is None or found == recorded:
+            return found
+        with self._mending:
+            if self._files.content(path) != recorded:
+                self._mend(path, recorded)
+        return recorded
+
+    def _recorded(self, path: str) -> str | None:
+        """None for what no target makes."""
+        if path not in self.made:
+            maker = self._maker(path)
+            receipt = maker and self._receipts[maker.run].receipt(maker.name)
+            self.made |= receipt.outputs if receipt else {}
+            self.made.setdefault(path)
+        return self.made[path]
+
+    def _maker(self, path: str) -> Target | None:
+        i = self._graph.writer.get(path)
+        return None if i is None else self._graph.targets[i]
+
+    def _mend(self, path: str, recorded: str) -> None:
+        """Only what is wrong is written: others may be reading the rest."""
+        maker = self._maker(path)
+        assert maker is not None
+        with Staging(maker, own_folder=False) as staged:
+            at = maker.outputs.index(path)
+            if not self._recalled(maker, at, recorded, staged.paths):
+                staged.drop()
+                raise StageFailed(f"{path} was changed by something else after {maker.name} made it; build again", 1)
+            put_in_place(staged.paths[at], path)
+            staged.drop()
+        self._files.wrote(path, recorded)
+        append_note(log_path(maker), f"{path} was changed by something else; what was made is in its place again")
+
+    def _recalled(self, maker: Target, at: int, recorded: str, paths: Sequence[str]) -> bool:
+        receipt, store = self._receipts[maker.run].receipt(maker.name), self._stores[maker.run]
+        if receipt is None or (result := store.get(receipt.key)) is None:
+            return False
+        return result.contents[at : at + 1] == (recorded,) and store.take(receipt.key, result, paths)

@@ -1,0 +1,144 @@
+"""The command `advance`: a search one depth further, and where it stands as JSON.
+
+A round is what ends one depth.  Rounds: fresh up to `done`; then one is built; once the search has stopped, or no
+round is left, all that remains of the run is built."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from math import inf
+from typing import Any
+
+from doit.exceptions import InvalidCommand
+
+from pipeline import kinds
+from pipeline.build.project import RunPlan
+from pipeline.commands.command import NewCommand, opt_jobs
+from pipeline.commands.exits import refuse
+from pipeline.commands.selection import plans_for
+from pipeline.errors import SpecError
+from pipeline.machine.lock import HEARTBEAT_PERIOD, LEAST_PATIENCE, Takeover, lock_runs
+from pipeline.store.noop import up_to_date
+
+DEFAULT_OPTIONS = {"always": False, "continue": False, "reporter": "console", "outfile": None, "junit": ""}
+opt_stale = {
+    "name": "lock_stale_seconds", "long": "lock-stale-seconds", "type": str, "default": None, "metavar": "S",
+    "help": "take the run over from a process that has not been heard of for S seconds",
+}  # fmt: skip
+opt_force = {
+    "name": "force", "long": "force", "type": bool, "default": False,
+    "help": "take the run over from the process that builds it, which is ended",
+}  # fmt: skip
+
+
+class AdvanceCommand(NewCommand):
+    name = "advance"
+    doc_usage = "RUN"
+    doc_purpose = "take a search at most one depth further; print where it stands as JSON"
+    doc_description = (
+        "Builds what the first depth that is not over needs, then its nodes. Once the search has stopped it builds what"
+        " is left: the report and its validation. Progress goes to standard error."
+    )
+    cmd_options = (opt_jobs, opt_stale, opt_force)
+
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        if len(args) != 1:
+            raise InvalidCommand(f"advance: name one run, not {len(args)}")
+        return advance(args[0], params["num_process"], takeover_by(self.name, args[0], params))
+
+
+def takeover_by(command: str, run: str, params: Mapping[str, Any]) -> Takeover | None:
+    """What the options say of a lock that is held."""
+    text = params["lock_stale_seconds"]
+    try:
+        patience = LEAST_PATIENCE if text is None else float(text)
+    except ValueError:
+        patience = 0.0
+    if not LEAST_PATIENCE <= patience < inf:
+        wanted = f"a number of seconds, {LEAST_PATIENCE:g} or more, not '{text}'; who builds is heard of every {HEARTBEAT_PERIOD:g} s"
+        raise InvalidCommand(f"{command}: --lock-stale-seconds wants {wanted}")
+    return Takeover(run, params["force"], patience) if text is not None or params["force"] else None
+
+
+def advance(run: str, jobs: int, takeover: Takeover | None) -> int:
+    plans = plans_for([run])
+    if run not in plans:
+        raise SpecError(f"advance: '{run}' is no run; name one of: {', '.join(plans)}")
+    if not kinds.has_ability(plans[run].kind, kinds.ADVANCE):
+        what = f"kind: {plans[run].kind} has no depths to advance by; `coppice {run}` builds it"
+        raise SpecError(f"{plans[run].spec}:1: {what}")
+    search = Search(plans[run], plans, jobs)
+    if up_to_date([run]) is not None:
+        search.done = len(search.rounds)
+        code = 0
+    else:
+        with lock_runs([*plans], takeover) as locks, redirect_stdout(sys.stderr):
+            code = _interruptible(search, locks)
+    print(json.dumps(search.standing(), indent=1))
+    return code
+
+
+def _interruptible(search: Search, locks: Sequence[int]) -> int:
+    from pipeline.build.runner import BuildInterrupted
+
+    try:
+        return search.advance(locks)
+    except BuildInterrupted as error:
+        return refuse(f"{error}; what was finished is kept", 128 + error.number)
+
+
+class Search:
+    """A run that goes on in rounds.  `done`: so many of them, from the first on, are as they should be."""
+
+    def __init__(self, plan: RunPlan, plans: Mapping[str, RunPlan], jobs: int) -> None:
+        self._plan, self._plans, self._jobs = plan, plans, jobs
+        self._kind = kinds.ability_module(plan.kind, kinds.ADVANCE)
+        self.rounds = self._kind.rounds(plan.targets)
+        self.done = 0
+
+    def advance(self, locks: Sequence[int]) -> int:
+        """One round, and what is left when it was the last."""
+        self.done = self._fresh(0)
+        if not self._over():
+            if code := self._build(self.rounds[self.done], locks):
+                return code
+            self.done = self._fresh(self.done)
+        if self._over():
+            return self._build([self._plan.run], locks)
+        self._kind.summarize(self._plan.run, self._plan.targets, self.done)
+        return 0
+
+    def stopped(self) -> bool:
+        """Is there no round left, with all as it should be?"""
+        self.done = self._fresh(0)
+        return self._over()
+
+    def standing(self) -> Mapping[str, Any]:
+        return self._kind.standing(self._plan.run, self._plan.targets, self.done)
+
+    def _over(self) -> bool:
+        return self.done == len(self.rounds) or self._kind.stopped(self._plan.run, self.done)
+
+    def _fresh(self, first: int) -> int:
+        """Up to which round all is fresh with what it is made from; `first` are known to be."""
+        from pipeline.build.rehearsal import target_statuses
+        from pipeline.build.session import BuildSession
+        from pipeline.core.outcome import FRESH
+
+        session = BuildSession(self._plans)
+        try:
+            for n in range(first, len(self.rounds)):
+                seen = target_statuses(session, (session.graph.index[name] for name in self.rounds[n]))
+                if any(each.status != FRESH for each in seen.values()):
+                    return n
+            return len(self.rounds)
+        finally:
+            session.close()
+
+    def _build(self, words: Sequence[str], locks: Sequence[int]) -> int:
+        from pipeline.commands.build import build_locked
+
+        return build_locked(self._plans, locks, words, {**DEFAULT_OPTIONS, "num_process": self._jobs}, {})

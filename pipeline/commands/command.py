@@ -1,0 +1,236 @@
+"""The base of all commands: specs instead of tasks of dodo.py, options anywhere, and each mistake in one line.
+
+Below it doit's own command line, with our commands in place of its own: they are imported when they are asked for.
+`doit` finds the same classes as plugins; in a project that is not made of specs they do what doit always did."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from getopt import GetoptError, gnu_getopt
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from doit.cmd_base import DoitCmdBase, TaskLoader2
+from doit.cmd_run import Run as StockRun
+from doit.cmdparse import CmdOption, CmdParse, CmdParseError, DefaultUpdate
+from doit.doit_cmd import DoitMain
+from doit.exceptions import InvalidCommand
+from doit.plugin import PluginDict, PluginEntry
+from doit.version import VERSION as DOIT
+
+from pipeline import __version__
+from pipeline.build.names import COMMANDS
+from pipeline.commands.exits import BAD_INPUT, discard_output, exit_code_of, refuse
+from pipeline.dodo import DOIT_CONFIG, foreign_tasks
+from pipeline.errors import SpecError
+
+if TYPE_CHECKING:
+    from pipeline.build.project import RunPlan
+
+
+OTHER_FILE = "with Coppice in it, `doit` builds specs/ alone; put tasks in another file, for `doit -f FILE`"
+NEW_NAMES = {
+    "why", "plan", "graph", "advance", "tree", "calibrate", "holdout", "explain", "replay", "bank", "bg", "stats",
+    "mcts", "init", "gc",
+}  # fmt: skip
+# Options of doit's that have no meaning here: an error, rather than accepted and without effect.
+MEANINGLESS_OPTIONS = {
+    "par_type", "pdb", "single", "auto_delayed_regex", "failure_verbosity", "verbosity", "private",
+    "forget_disable_default",
+}  # fmt: skip
+# What doit says of a bad value, and in words for whoever typed it.
+MISTAKES = [
+    (r"Error parsing parameter 'num_process' .* with base 10: (.*)\n", r"-n wants a whole number, not \1"),
+    (r"Error parsing parameter '(\w+)'\. Provided (.*) but available choices are: (.*)\.", r"--\1 has no \2, only \3"),
+]
+# How a command is told what it is about.
+NAME = "RUN | RUN:STEP | RUN:TARGET | PATTERN | FILE"
+NAMES = f"[{NAME}]..."
+opt_jobs = {
+    "name": "num_process", "short": "n", "long": "process", "type": int, "default": 0,
+    "help": "how many targets at once; 0 stands for as many as there are CPUs [default: 0]",
+}  # fmt: skip
+
+
+def mistake_text(error: CmdParseError) -> str:
+    """What doit says of an option, in one line and by the names that are typed."""
+    text = str(error).partition(" (parsing options")[0].removeprefix("Error parsing Command: ")
+    for said, better in MISTAKES:
+        text = re.sub(said, better, text, flags=re.DOTALL)
+    return text
+
+
+def abbreviated(words: Sequence[str], short: str, long: Sequence[str]) -> tuple[str, list[str]] | None:
+    """The first option that is not written in full, and those it may stand for; words are read as by getopt."""
+    valued = {name[:-1] for name in long if name.endswith("=")}
+    names = {name.removesuffix("=") for name in long}
+    left = iter(words)
+    for word in left:
+        name, equals, _ = word.removeprefix("--").partition("=")
+        if word == "--":
+            return None
+        if not word.startswith("--"):
+            if word[:1] == "-" and _wants_value(word[1:], short):
+                next(left, None)
+        elif name not in names:
+            if meant := sorted(f"--{each}" for each in names if each.startswith(name)):
+                return name, meant
+        elif name in valued and not equals:
+            next(left, None)
+    return None
+
+
+def _wants_value(letters: str, short: str) -> bool:
+    """Of short options in one word: does the last one take the next word?"""
+    for at, letter in enumerate(letters, 1):
+        if f"{letter}:" in short:
+            return at == len(letters)
+    return False
+
+
+class SpecCommand(DoitCmdBase):  # type: ignore[misc]
+    """Loads specs instead of dodo.py, keeps receipts instead of a database, and speaks of mistakes in one line.
+
+    In a project that is not made of specs (its dodo.py does not say so) doit does what it always did."""
+
+    preferred: ClassVar[Mapping[str, str]] = {}  # defaults of options, where doit's do not suit
+
+    def parse_execute(self, in_args: list[str]) -> int:
+        self.words = in_args
+        try:
+            if getattr(self.loader, "looked", False):
+                self.check_whole(CmdParse(self.get_options()))
+            code = int(super().parse_execute(in_args) or 0)
+            sys.stdout.flush()  # in here, while it can still be answered that nobody reads it
+        except BrokenPipeError:
+            return discard_output()
+        except CmdParseError as error:
+            return refuse(self.mistaken(error), BAD_INPUT)
+        return code
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        self.loader.setup(params)
+        config = self.loader.load_doit_config()
+        if not config.get("coppice"):
+            # doit lets no task have the name of a command, and we brought some that doit has not
+            self.loader.cmd_names = [name for name in self.loader.cmd_names if name not in NEW_NAMES]
+            return self.stock(params, args)
+        if others := foreign_tasks(getattr(self.loader, "namespace", {})):
+            sys.stderr.write(f"coppice: dodo.py: {', '.join(others)} not seen; {OTHER_FILE}\n")
+        return self.guarded(config)
+
+    def guarded(self, config: dict[str, Any]) -> int:
+        """Do it, and say in one line what is wrong."""
+
+        def answer() -> int:
+            params, args = self.parsed()
+            params.update_defaults(config)
+            return self.on_specs(params, args)
+
+        return exit_code_of(answer, (SpecError, InvalidCommand))
+
+    def mistaken(self, error: CmdParseError) -> str:
+        return f"{self.name}: {mistake_text(error)}; see `{self.bin_name} help {self.name}`"
+
+    def parsed(self) -> tuple[Any, list[str]]:
+        """Options may stand anywhere; doit stops at the first word, since there a task may have options of its own."""
+        parser = CmdParse(
+            [CmdOption(option) for option in self.cmd_options if option["name"] not in MEANINGLESS_OPTIONS]
+        )
+        parser.overwrite_defaults({**self.preferred, **self.config_vals})
+        try:
+            self.check_whole(parser)
+            options, words = gnu_getopt(self.words, parser.get_short(), parser.get_long())
+        except CmdParseError as error:
+            raise InvalidCommand(self.mistaken(error)) from error
+        except GetoptError as error:
+            raise InvalidCommand(f"{self.name}: {error}; see `{self.bin_name} help {self.name}`") from error
+        try:
+            valued = {f"--{name[:-1]}" for name in parser.get_long() if name.endswith("=")}
+            valued |= {f"-{name}" for name in re.findall("(.):", parser.get_short())}
+            parts = [part for name, value in options for part in ([name, value] if name in valued else [name])]
+            params, words = parser.parse(parts + words)
+        except CmdParseError as error:
+            raise InvalidCommand(self.mistaken(error)) from error
+        every = DefaultUpdate({option["name"]: option["default"] for option in self.cmd_options})
+        every.update(params)
+        return every, words
+
+    def check_whole(self, parser: CmdParse) -> None:
+        """getopt takes `--bud` for --budget, and for another option once there is one that begins so too."""
+        if short := abbreviated(self.words, parser.get_short(), parser.get_long()):
+            raise CmdParseError(f"--{short[0]} is no option; write it in full: {' or '.join(short[1])}")
+
+    def stock(self, params: Any, args: list[str]) -> int:
+        """doit's own command of the name."""
+        return int(super().execute(params, args) or 0)
+
+    def get_options(self) -> list[CmdOption]:
+        """With `coppice`, only what has a meaning here."""
+        options: list[CmdOption] = super().get_options()
+        if not getattr(self.loader, "looked", False):
+            return options
+        return [option for option in options if option.name not in MEANINGLESS_OPTIONS and option.section == ""]
+
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        """What the command does in a project made of specs; its exit code."""
+        raise NotImplementedError
+
+
+class NewCommand(SpecCommand):
+    """A command that doit has not, or not like this: without the options by which doit's own choose a database."""
+
+    base_options = ()
+
+    def stock(self, params: Any, args: list[str]) -> int:
+        """In a project of somebody else's its word may be the name of a task."""
+        run = StockRun(task_loader=self.loader, config=self.config, bin_name=self.bin_name, opt_vals=self.opt_vals)
+        return int(run.parse_execute([self.name, *self.words]) or 0)
+
+
+def job_count(asked: int, plans: Mapping[str, RunPlan]) -> int:
+    """How many targets at once: as many as asked for; or as there are CPUs for us, and no less than a run wants."""
+    if asked < 0:
+        raise InvalidCommand(f"-n {asked}: give 1 or more, or 0 for as many as there are CPUs")
+    if asked:
+        return asked
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(cpus, *(plan.at_once for plan in plans.values()))
+
+
+class SpecLoader(TaskLoader2):  # type: ignore[misc]
+    """Stands where doit loads dodo.py: specs are loaded by the commands, which know what is asked for."""
+
+    looked = True  # `coppice` has looked already whether there is anything to do
+
+    def load_doit_config(self) -> dict[str, Any]:
+        return dict(DOIT_CONFIG)
+
+    def load_tasks(self, cmd: Any, pos_args: list[str]) -> list[Any]:
+        return []
+
+
+class CoppiceMain(DoitMain):  # type: ignore[misc]
+    BIN_NAME = "coppice"
+
+    def get_cmds(self) -> Any:
+        """Ours only, and imported when asked for; plugins are for the `doit` command."""
+        cmds = PluginDict()
+        for name, place in COMMANDS.items():
+            cmds[name] = PluginEntry("COMMAND", name, place)
+        return cmds
+
+    def process_args(self, cmd_args: list[str]) -> list[str]:
+        """doit takes name=value for a variable of its own; here such a word is the name of something unknown."""
+        return cmd_args
+
+    @staticmethod
+    def print_version() -> None:
+        print(f"coppice {__version__} (doit {'.'.join(map(str, DOIT))}, Python {platform.python_version()})")
+
+
+def run_doit_line(words: list[str]) -> int:
+    return int(CoppiceMain(SpecLoader(), config_filenames=()).run(words) or 0)

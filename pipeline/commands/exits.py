@@ -1,0 +1,57 @@
+"""Exit codes, and what is wrong in one line.
+
+Imports next to nothing: so does a build with nothing to do."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+from pipeline.errors import RunLocked, SpecError
+
+FAILED, BAD_INPUT, BROKEN, LOCKED = 1, 2, 3, 75
+OUTPUT_CLOSED = 128 + 13  # as if SIGPIPE had ended us
+
+
+def exit_code_of(answer: Callable[[], int], bad_input: tuple[type[Exception], ...] = (SpecError,)) -> int:
+    """The exit code of `answer`; what is wrong is said in one line, unless it is wrong with us."""
+    try:
+        code = answer()
+        sys.stdout.flush()  # in here, while it can still be answered that nobody reads it
+    except BrokenPipeError:
+        return discard_output()
+    except bad_input as error:
+        return refuse(str(error), BAD_INPUT)
+    except RunLocked as error:
+        return refuse(str(error), LOCKED)
+    except OSError as error:
+        from pipeline.machine.process import unwritten
+
+        return refuse(unwritten(error), FAILED)
+    except Exception:  # noqa: BLE001 - the whole trace is printed
+        from traceback import format_exc
+
+        with suppress(OSError):
+            sys.stderr.write(format_exc())
+        return refuse("this is a mistake in Coppice itself, please report it", BROKEN)
+    return code
+
+
+def discard_output() -> int:
+    """Nobody reads what we print any more, as with `| head`: the rest goes nowhere, and no word is said of it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return OUTPUT_CLOSED
+
+
+def refuse(message: str, code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except OSError:
+        discard_output()
+    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
+    with suppress(OSError):  # nor that; the exit code still tells
+        sys.stderr.write(f"coppice: {line}\n")
+        sys.stderr.flush()
+    return code

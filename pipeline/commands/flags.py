@@ -1,0 +1,113 @@
+"""Flags that stand for keys of a spec: as options, read, and held against what a file says."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, NoReturn
+
+from pipeline.errors import SpecError
+from pipeline.kinds import Flag
+from pipeline.spec import Item, parse
+
+_PLAIN_WORD = re.compile(r"[\w.+-]+")
+
+Keys = Mapping[str, Item]
+ItemReader = Callable[[Item, str], Any]
+
+
+class TypedItem(Item):
+    """What was typed on the command line, to be read like a value of a spec."""
+
+    __slots__ = ()
+
+    def wrong(self, what: str) -> NoReturn:
+        raise SpecError(f"{self.file}: {what}")
+
+
+class FlagValue(NamedTuple):
+    """A flag of the command line, its value, and both as they were typed."""
+
+    flag: Flag
+    value: Any
+    typed: str
+
+
+def flag_options(flags: Iterable[Flag]) -> Iterator[dict[str, Any]]:
+    """As doit wants them; None stands for a flag that is not given."""
+    for flag in flags:
+        long = long_name(flag.key)
+        inverse = {"inverse": f"no-{long}"} if flag.inverse else {}
+        value = {"type": str, "metavar": flag.value} if flag.value else {"type": bool}
+        yield {"name": flag.key, "long": long, "default": None, "help": flag.help, **value, **inverse}
+
+
+def long_name(key: str) -> str:
+    return key.replace("_", "-")
+
+
+def flag_values(command: str, flags: Iterable[Flag], params: Mapping[str, Any]) -> list[FlagValue]:
+    return [_read_flag(command, flag, params[flag.key]) for flag in flags if params[flag.key] is not None]
+
+
+def _read_flag(command: str, flag: Flag, value: str | bool) -> FlagValue:
+    name = f"--{long_name(flag.key)}"
+    if isinstance(value, bool):
+        return FlagValue(flag, value, name if value else f"--no-{name[2:]}")
+    text = value if _PLAIN_WORD.fullmatch(value) else json.dumps(value)
+    try:
+        item = TypedItem(command, parse(text.encode(), command).node)
+    except SpecError as error:
+        raise SpecError(f"{command}: {name}: '{value}' cannot be read; write a plain value") from error
+    return FlagValue(flag, flag.read(item, name), f"{name} {value}")
+
+
+def check_agreed(flags: Iterable[FlagValue], file: str, keys: Keys, whole: bool) -> None:
+    """An error where a flag says something else than the file.  `whole`: a key that is not there has its default."""
+    for each in flags:
+        key = each.flag.key
+        if key in keys and each.flag.read(keys[key], key) != each.value:
+            raise SpecError(f"{each.typed} contradicts {file}:{keys[key].line}: {key}: {item_text(keys[key])}")
+        if key not in keys and whole and each.value != each.flag.default:
+            means = "no limit" if each.flag.default is None else yaml_text(each.flag.default)
+            raise SpecError(f"{each.typed} contradicts {file}: {key} is not in it, which means {means}")
+
+
+def check_same(config: str, wanted: Keys, file: str, keys: Keys, flags: Iterable[Flag]) -> None:
+    """An error where `config` says something else than the file that was once made from it."""
+    readers: dict[str, ItemReader] = {flag.key: flag.read for flag in flags}
+    for key, item in wanted.items():
+        if key not in keys:
+            raise SpecError(f"{config}:{item.line}: {key}: is not in {file}, the spec of this run")
+        read = readers.get(key, _plain_value)
+        if read(item, key) != read(keys[key], key):
+            inner, ours, theirs = _difference(key, item, keys[key])
+            raise SpecError(
+                f"{config}:{ours.line}: {inner}: {item_text(ours)} contradicts {file}:{theirs.line}: {item_text(theirs)}"
+            )
+
+
+def _plain_value(item: Item, _what: str) -> Any:
+    return item.plain()
+
+
+def _difference(what: str, ours: Item, theirs: Item) -> tuple[str, Item, Item]:
+    """As far inside as both have the same keys: where it is, and what each has there."""
+    if ours.is_map and theirs.is_map:
+        inner, other = dict(ours.pairs(what)), dict(theirs.pairs(what))
+        if inner.keys() == other.keys():
+            key = next(key for key in inner if inner[key].plain() != other[key].plain())
+            return _difference(f"{what}: {key}", inner[key], other[key])
+    return what, ours, theirs
+
+
+def item_text(item: Item) -> str:
+    return item.found().strip("'")
+
+
+def yaml_text(value: Any) -> str:
+    """As it stands in a spec."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -1,0 +1,107 @@
+"""The command `help`: a line for each command, or all that one of them can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from textwrap import fill
+from typing import Any
+
+from doit.cmdparse import CmdOption
+from doit.exceptions import InvalidCommand
+
+from pipeline.commands.command import NAME, NAMES, NewCommand
+from pipeline.errors import did_you_mean
+
+# doit's own commands and options, in words that fit targets rather than tasks.
+STOCK_COMMANDS = {
+    "run": ("build what is not up to date; `run` may be left out", NAMES),
+    "list": ("list the runs, or all of their targets", NAMES),
+    "info": ("show all of one target or run: status, command, what it reads and writes", NAME),
+    "clean": ("remove outputs", NAMES),
+    "forget": ("have targets made anew by the next build, not recalled; also ends `ignore`", NAMES),
+    "ignore": (
+        "leave targets, and what is made from them, out of builds until forgotten",
+        f"{NAME} ...",
+    ),
+}
+STOCK_OPTIONS = {
+    "always": "execute also what is fresh or could be recalled",
+    "continue": "go on after a failure with all that does not depend on it",
+    "reporter": "console; executed-only: without what was recalled, skipped or ignored; json: one document at the end;"
+    " error-only; zero: silent",
+    "outfile": "write the report there",
+    "subtasks": "each target, not only the runs",
+    "quiet": "names only",
+    "status": "U up to date, R stale, I left out: ignored, or made from what is",
+    "list_deps": "with the files each reads",
+    "template": "such as '{name}: {doc}'",
+    "sort": "definition, the order in which they are built, or name",
+    "hide_status": "not whether it is up to date",
+    "cleandep": "also the outputs of what they are made from",
+    "cleanall": "of all runs",
+    "dryrun": "only say what would go",
+    "cleanforget": "and forget them",
+    "forget_sub": "and what they are made from",
+    "forget_all": "all runs",
+}
+VALUES = {
+    "num_process": "N", "reporter": "NAME", "outfile": "FILE", "junit": "FILE", "sort": "ORDER", "template": "TEXT",
+}  # fmt: skip
+WIDTH = 100
+
+
+class HelpCommand(NewCommand):
+    name = "help"
+    doc_usage = "[COMMAND]"
+    doc_purpose = "say what commands there are, or all that one can do"
+
+    def __init__(self, cmds: Any, **kwargs: Any) -> None:
+        super().__init__(cmds=cmds, **kwargs)
+        self.cmds, self.kwargs = cmds, kwargs
+
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        if len(args) > 1:
+            raise InvalidCommand(f"help: one command at a time, not {len(args)}")
+        if unknown := [name for name in args if name not in self.cmds]:
+            raise InvalidCommand(f"help: there is no command '{unknown[0]}'{did_you_mean(unknown[0], self.cmds)}")
+        print("\n".join(self._all() if not args else self._one(args[0])))
+        return 0
+
+    def _all(self) -> Iterator[str]:
+        yield f"usage: {self.bin_name} [COMMAND] [OPTION]... {NAMES}"
+        yield ""
+        for name in self.cmds:
+            yield two_columns(
+                name, STOCK_COMMANDS[name][0] if name in STOCK_COMMANDS else self.cmds.get_plugin(name).doc_purpose, 10
+            )
+        yield ""
+        yield f"`{self.bin_name} help COMMAND` has its options; without a name all runs in specs/ are meant."
+        yield "A pattern such as 'demo:words.*', in quotes, stands for the targets or outputs that it matches."
+
+    def _one(self, name: str) -> Iterator[str]:
+        command = self.cmds.get_plugin(name)(cmds=self.cmds, **self.kwargs)
+        purpose, words = STOCK_COMMANDS.get(name, (command.doc_purpose, command.doc_usage))
+        options = [option for option in command.get_options() if option.short or option.long]
+        yield f"usage: {self.bin_name} {name} {'[OPTION]... ' if options else ''}{words}".rstrip()
+        yield ""
+        yield fill(f"{purpose[0].upper()}{purpose[1:]}.", WIDTH)
+        if command.doc_description:
+            yield fill(command.doc_description, WIDTH)
+        if options:
+            yield ""
+        for option in options:
+            yield two_columns(option_words(option), STOCK_OPTIONS.get(option.name, option.help), 26)
+
+
+def two_columns(left: str, right: str, column: int) -> str:
+    """In two columns; the left one keeps to itself when it is too long."""
+    start = " " * (column + 2)
+    text = fill(right, WIDTH, initial_indent=start, subsequent_indent=start, break_on_hyphens=False)
+    return f"  {left:{column}}{text[column + 2 :]}" if len(left) < column else f"  {left}\n{text}"
+
+
+def option_words(option: CmdOption) -> str:
+    """`-n N, --process N`."""
+    value = "" if option.type is bool else f" {VALUES.get(option.name, option.metavar)}"
+    words = [("-", option.short, value), ("--", option.long, value), ("--", option.inverse, "")]
+    return ", ".join(f"{dashes}{word}{value}" for dashes, word, value in words if word)

@@ -1,0 +1,239 @@
+"""Commands about proofs: bank and mcts prove a bank, bg goes on with open goals, stats tells what a ledger has.
+
+What options say goes before the environment, and that before the spec."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict
+from typing import Any
+
+from doit.exceptions import InvalidCommand
+
+from pipeline import kinds
+from pipeline.build import project
+from pipeline.commands.accounts import opt_json, print_result
+from pipeline.commands.advance import DEFAULT_OPTIONS
+from pipeline.commands.command import NewCommand
+from pipeline.commands.exits import refuse
+from pipeline.commands.flags import TypedItem, flag_options, flag_values
+from pipeline.commands.selection import ChosenRun, choose_run, plans_around, runs_of_kind
+from pipeline.core.text import duration, plural
+from pipeline.errors import SpecError
+from pipeline.kinds import Flag
+from pipeline.ledger.sqlite.ledger import LedgerReader
+from pipeline.machine.lock import lock_runs
+from pipeline.spec import parse
+from pipeline.store.files import write_whole
+
+PROOF = "proof"
+PROOF_FLAGS = kinds.flags(PROOF)
+PROOF_VARIABLES = kinds.variables(PROOF)
+PROVING = kinds.ability_module(PROOF, kinds.PROVE)
+
+
+def spec_with_options(
+    command: str, spec: Any, params: Mapping[str, Any], variables: Sequence[Flag] = PROOF_VARIABLES
+) -> Any:
+    """Options go before the environment, that before the spec."""
+    environment = {flag.key: _variable_value(flag) for flag in variables if os.environ.get(flag.variable, "")}
+    typed = {each.flag.key: each.value for each in flag_values(command, PROOF_FLAGS, params)}
+    return PROVING.overridden(spec, {**environment, **typed})
+
+
+def _variable_value(flag: Flag) -> Any:
+    text = os.environ[flag.variable]
+    return flag.read(
+        TypedItem("environment", parse(text.encode(errors="surrogateescape"), flag.variable).node), flag.variable
+    )
+
+
+LEDGER_KINDS = [kind for kind in kinds.KINDS if kinds.has_ability(kind, kinds.PROVE)]
+
+
+class StatsCommand(NewCommand):
+    name = "stats"
+    doc_usage = "[RUN | LEDGER]"
+    doc_purpose = "tell what a ledger has: attempts by strategy, cached tactics, open goals"
+    doc_description = (
+        "Of a run of kind: proof or mcts, of a file, or of the only ledger there is. Others may write to it meanwhile."
+    )
+    cmd_options = (opt_json,)
+
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        if len(args) > 1:
+            raise InvalidCommand(f"stats: name one run or ledger, not {len(args)}")
+        ledger = _ledger_path(args)
+        stats = stats_of(ledger)
+        print_result({"ledger": ledger, **stats}, [*stats_lines(ledger, stats)], params["json"])
+        return 0
+
+
+def _ledger_path(words: list[str]) -> str:
+    if words and ("/" in words[0] or os.path.isfile(words[0])):
+        return words[0]
+    runs = {run: path for kind in LEDGER_KINDS for run, path in runs_of_kind(kind, words)}
+    if words and words[0] not in runs:
+        project.load(words)  # says what is wrong with the name, unless it is another kind of run
+        raise SpecError(f"stats: '{words[0]}' keeps no ledger; that is for kinds: {', '.join(LEDGER_KINDS)}")
+    asked = words[:1] or [*runs]
+    ledgers = sorted({project.read_spec(run, runs[run]).ledger for run in asked}) or [PROVING.alone("").ledger]
+    if len(ledgers) > 1:
+        raise SpecError(f"stats: name a run, or one of the ledgers: {', '.join(ledgers)}")
+    only: str = ledgers[0]
+    return only
+
+
+def stats_of(ledger: str) -> dict[str, Any]:
+    with closing(LedgerReader(ledger)) as reader:
+        return asdict(reader.stats())
+
+
+def stats_lines(ledger: str, stats: Mapping[str, Any]) -> Iterator[str]:
+    open_ = f"{plural(stats['frontier'], 'goal')} open, {stats['untried']} of them never tried"
+    yield f"{ledger}: {plural(stats['goals'], 'goal')}, {stats['proved']} proved; {open_}"
+    width = max([8, *(len(each["strategy"]) for each in stats["strategies"])])
+    yield f"{'strategy':{width}}  attempts  successes  avg time"
+    for each in stats["strategies"]:
+        time = duration(each["avg_time"], 3)
+        yield f"{each['strategy']:{width}}  {each['attempts']:8}  {each['successes']:9}  {time:>8}"
+    yield f"cached tactics for {plural(stats['cached_tactics'], 'goal')}"
+
+
+BANK_RUN = "bank"  # no spec can have the name
+RESULTS_FOLDER = "bench/results"
+
+
+class BankCommand(NewCommand):
+    name = "bank"
+    doc_usage = "[RUN | BANK.jsonl]"
+    doc_purpose = "prove the goals of a bank and write what came of it"
+    doc_description = (
+        "The bank, the Lean and the rest of a run of kind: proof, with what options and the environment say in place of"
+        " its spec: ORCH_PROFILE, ORCH_CPU_TARGET, ORCH_MAX_LIGHT, ORCH_MAX_HEAVY, ORCH_ESCALATE_THRESHOLD. Attempts"
+        " that the ledger has are not made again. Its other outputs are in runs/bank/."
+    )
+    cmd_options = (
+        *flag_options(PROOF_FLAGS),
+        {"name": "output", "long": "output", "type": str, "default": "", "metavar": "FILE",
+         "help": f"write the results there [default: {RESULTS_FOLDER}/bank-TIMESTAMP.json]"},
+    )  # fmt: skip
+
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        from pipeline.build.runner import BuildInterrupted
+        from pipeline.commands.build import build_locked
+
+        if len(args) > 1:
+            raise InvalidCommand(f"bank: name one run or bank, not {len(args)}")
+        asked = choose_run(self.name, args, PROOF)
+        spec = spec_with_options(self.name, asked.spec, params)._replace(name=BANK_RUN)
+        plans = plans_around(BANK_RUN, PROOF, asked, spec, [*kinds.plan(PROOF, spec)])
+        with lock_runs([*plans]) as locks:
+            try:
+                code = build_locked(plans, locks, [BANK_RUN], {**DEFAULT_OPTIONS, "num_process": 1}, {})
+            except BuildInterrupted as error:
+                return refuse(f"{error}; every attempt that ended is in {spec.ledger}", 128 + error.number)
+            if code == 0:
+                print(_keep_copy(f"runs/{BANK_RUN}/results.json", params["output"]))
+        return code
+
+
+def _keep_copy(results: str, output: str) -> str:
+    """A copy that stays when the next bank is proved; its path."""
+    with open(results, "rb") as file:
+        content = file.read()
+    path = output or f"{RESULTS_FOLDER}/bank-{json.loads(content)['timestamp']}.json"
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    write_whole(path, content, durable=True)
+    return path
+
+
+BG_RUN = "bg"  # no spec can have the name
+
+
+class BgCommand(NewCommand):
+    name = "bg"
+    doc_usage = "[RUN]"
+    doc_purpose = "go on with goals that are open, with ever larger budgets"
+    doc_description = (
+        "Those of a run of kind: proof, or without a name all that the ledger knows, never tried ones first. Ends with"
+        " --duration, with Ctrl-C, or when all is proved. The environment counts as for `bank`."
+    )
+    cmd_options = (
+        {"name": "duration", "long": "duration", "type": str, "default": "", "metavar": "S",
+         "help": "how long: 90, 90s, 10m, 2h [default: until Ctrl-C]"},
+    )  # fmt: skip
+
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        if len(args) > 1:
+            raise InvalidCommand(f"bg: name one run, not {len(args)}")
+        seconds = _seconds(params["duration"]) if params["duration"] else None
+        one = args or len([*runs_of_kind(PROOF)]) == 1
+        asked = choose_run(self.name, args, PROOF) if one else ChosenRun("", "specs", PROVING.alone(""))
+        spec = spec_with_options(self.name, asked.spec, {"profile": None, "timeout": None})._replace(name=BG_RUN)
+        code = _pursue(asked, spec, seconds, whole=not args)
+        print("\n".join(stats_lines(spec.ledger, stats_of(spec.ledger))))
+        return code
+
+
+def _seconds(text: str) -> float:
+    return TypedItem("bg", parse(text.encode(), "bg").node).seconds("--duration")
+
+
+def _pursue(asked: ChosenRun, spec: Any, seconds: float | None, whole: bool) -> int:
+    """`whole`: all that the ledger has, not what the run asks for."""
+    from pipeline.build.runner import BuildInterrupted
+    from pipeline.commands.build import build_locked
+
+    bank = "" if whole else f"runs/{asked.run}/bank.json"
+    targets = kinds.ability_module(PROOF, kinds.PURSUE).pursuit(spec, bank, seconds, str(time.time_ns()))
+    plans = plans_around(BG_RUN, PROOF, asked, spec, targets)
+    with lock_runs([*plans]) as locks:
+        try:
+            return build_locked(plans, locks, [BG_RUN], {**DEFAULT_OPTIONS, "num_process": 1}, {})
+        except BuildInterrupted as error:
+            return refuse(f"{error}; every attempt that ended is in {spec.ledger}", 128 + error.number)
+
+
+MCTS = "mcts"
+MCTS_RUN = "mcts-flags"  # no spec can have the name
+MCTS_FLAGS = kinds.flags(MCTS)
+MCTS_OPTIONS = {**DEFAULT_OPTIONS, "num_process": 0}
+
+
+class MctsCommand(NewCommand):
+    name = "mcts"
+    doc_usage = "[RUN | BANK.jsonl]"
+    doc_purpose = "search a bank for proofs by Monte-Carlo tree search, under a scenario given by flags"
+    doc_description = (
+        "Without flags as the spec of a run of kind: mcts says. With them, its bank, budget and seeds, and one scenario"
+        f" in place of its own, that of the flags; outputs are then in runs/{MCTS_RUN}/. Searches that were made before are"
+        " not made again."
+    )
+    cmd_options = (*flag_options(MCTS_FLAGS),)
+
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        from pipeline.build.runner import BuildInterrupted
+        from pipeline.commands.build import build
+
+        if len(args) > 1:
+            raise InvalidCommand(f"mcts: name one run or bank, not {len(args)}")
+        values = {each.flag.key: each.value for each in flag_values(self.name, MCTS_FLAGS, params)}
+        asked = choose_run(self.name, args, MCTS)
+        try:
+            return build([asked.run], MCTS_OPTIONS, {}) if asked.run and not values else _build_scenario(asked, values)
+        except BuildInterrupted as error:
+            return refuse(f"{error}; what was finished is kept, and a search goes on where it was", 128 + error.number)
+
+
+def _build_scenario(asked: ChosenRun, values: Mapping[str, Any]) -> int:
+    from pipeline.commands.build import build_locked
+
+    spec = kinds.ability_module(MCTS, kinds.PROVE).overridden(asked.spec, values)._replace(name=MCTS_RUN)
+    plans = plans_around(MCTS_RUN, MCTS, asked, spec, [*kinds.plan(MCTS, spec)])
+    with lock_runs([*plans]) as locks:
+        return build_locked(plans, locks, [MCTS_RUN], MCTS_OPTIONS, {})

@@ -1,0 +1,40 @@
+"""The command `run`.  Looks first whether anything is to be done; only then is the rest imported."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from doit.cmd_run import Run as StockRun
+
+from pipeline.cli import noop
+from pipeline.commands.command import NAMES, SpecCommand, opt_jobs
+from pipeline.commands.exits import refuse
+from pipeline.commands.selection import answered
+
+opt_junit = {
+    "name": "junit", "short": "", "long": "junit", "type": str, "default": "",
+    "help": "write the targets and how they ended to FILE as JUnit XML",
+}  # fmt: skip
+
+
+class RunCommand(SpecCommand, StockRun):  # type: ignore[misc]
+    name = "run"
+    doc_usage = NAMES
+    cmd_options = (*(opt for opt in StockRun.cmd_options if opt["name"] != "num_process"), opt_jobs, opt_junit)
+
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        if self.plainly(params) and noop(args):
+            return 0
+        from pipeline.build.runner import BuildInterrupted
+        from pipeline.commands.build import build
+
+        try:
+            return answered(args, lambda words: build(words, params, self.reporters), sources=True)
+        except BuildInterrupted as error:
+            return refuse(f"{error}; what was finished is kept", 128 + error.number)
+
+    def plainly(self, params: Any) -> bool:
+        """May this be answered with "up to date", and has nobody looked yet?"""
+        unusual = params["always"] or params["junit"] or params["reporter"] != "console"
+        return not unusual and params["outfile"] is sys.stdout and not getattr(self.loader, "looked", False)

@@ -1,0 +1,130 @@
+"""Which runs and targets the words of a command line mean.  Without doit: some questions need nothing else.
+
+Commands about proofs mean one run of their kind, or a bank that no spec in specs/ stands for; its plan is made each
+time it is asked for."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any, NamedTuple
+
+from pipeline import kinds
+from pipeline.build import project
+from pipeline.build.project import RunPlan
+from pipeline.commands.exits import BAD_INPUT, FAILED, refuse
+from pipeline.core.graph import Target
+from pipeline.core.text import join_names
+from pipeline.errors import SpecError
+from pipeline.store.files import is_pattern
+
+
+def run_of_word(word: str) -> str:
+    """The run that a word on the command line speaks of: `run`, `run:target` or `runs/run/output`."""
+    parts = os.path.normpath(word).split("/")
+    if len(parts) > 2 and parts[0] == "runs":
+        return parts[1]
+    return word.partition(":")[0]
+
+
+def plans_for(words: list[str]) -> dict[str, project.RunPlan]:
+    """The plans of all runs that the command line speaks of; of every run when it names none."""
+    known = project.spec_paths()
+    return project.load(sorted({run for word in words for run in runs_matching(word, known)}) or known)
+
+
+def runs_matching(word: str, known: Iterable[str]) -> Sequence[str]:
+    """All that a pattern matches; what matches none is refused when it is loaded."""
+    run = run_of_word(word)
+    return fnmatch.filter(known, run) or [run] if is_pattern(run) else [run]
+
+
+def answered(words: list[str], answer: Callable[[list[str]], int], sources: bool = False) -> int:
+    """`answer` for these words.  When none is named, a run with a mistake in it does not stand in the way of the
+    others: it is told and left out, and the exit code says so.  `sources`: that a file is missing is such a mistake."""
+    try:
+        return answer(words)
+    except SpecError:
+        whole, mistakes = ([], {}) if words else _parted(sources)
+        if not whole or not mistakes:
+            raise
+    for mistake in mistakes:
+        refuse(mistake, BAD_INPUT)
+    code = answer(whole)
+    out = sorted(run for runs in mistakes.values() for run in runs)
+    told = refuse(f"left out: {join_names(out)}; `coppice plan {out[0]}` says why", BAD_INPUT)
+    return told if code in (0, FAILED) else code
+
+
+def _parted(sources: bool) -> tuple[list[str], dict[str, list[str]]]:
+    """The runs that can be built, and the mistakes, each with the runs it is in the way of."""
+    from pipeline.build.session import BuildSession
+
+    whole: list[str] = []
+    mistakes: dict[str, list[str]] = {}
+    for run in sorted(project.spec_paths()):
+        try:
+            with closing(BuildSession(project.load([run]))) as session:
+                session.check_sources(session.stale(session.select([run])) if sources else ())
+            whole.append(run)
+        except SpecError as error:
+            mistakes.setdefault(str(error), []).append(run)
+    return whole, mistakes
+
+
+def count_targets(words: list[str]) -> int:
+    return answered(words, _counted)
+
+
+def _counted(words: list[str]) -> int:
+    number = len(project.graph(plans_for(words)).targets)
+    print(f"{number} target{'s' if number != 1 else ''}")
+    return 0
+
+
+class ChosenRun(NamedTuple):
+    """A run and its spec; the run is empty for a bank that has none."""
+
+    run: str
+    path: str
+    spec: Any
+
+
+def choose_run(command: str, words: Sequence[str], kind: str) -> ChosenRun:
+    """The run that the one word names, the bank if it is a file; without a word the one that is called like the
+    command, or the only one there is."""
+    if words and words[0].endswith(".jsonl"):
+        return ChosenRun("", words[0], kinds.ability_module(kind, kinds.PROVE).alone(words[0]))
+    if not words and not os.path.isdir("specs"):
+        project.spec_paths()  # says where there is one
+    runs = dict(runs_of_kind(kind, words))
+    if words and words[0] not in runs:
+        project.load(words)  # says what is wrong with the name, unless it is another kind of run
+        raise SpecError(f"{command}: '{words[0]}' is no run of kind: {kind}")
+    if not words and command not in runs and len(runs) != 1:
+        which = f"name one of: {', '.join(runs)}" if runs else f"no spec is of kind: {kind}; name a bank, FILE.jsonl"
+        raise SpecError(f"{command}: {which}")
+    run = words[0] if words else command if command in runs else next(iter(runs))
+    return ChosenRun(run, runs[run], project.read_spec(run, runs[run]))
+
+
+def runs_of_kind(kind: str, words: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """Each with its spec.  Where one is named, mistakes in the specs of others are in nobody's way."""
+    asked = {run: path for run, path in _specs_if_any().items() if not words or run == words[0]}
+    return ((run, path) for run, path in asked.items() if project.kind_of_spec(path) == kind)
+
+
+def _specs_if_any() -> Mapping[str, str]:
+    """None are needed for a bank alone."""
+    return project.spec_paths() if os.path.isdir("specs") else {}
+
+
+def plans_around(run: str, kind: str, meant: ChosenRun, spec: Any, targets: Sequence[Target]) -> dict[str, RunPlan]:
+    """Its plan, made each time it is asked for, and those of the runs that it reads from."""
+    plan = project.plan_without_spec(run, kind, meant.path, spec, targets)
+    if plan.needs:
+        known = _specs_if_any()
+        plan = plan._replace(needs=tuple(need for need in plan.needs if need in known))
+    return {**(project.load(plan.needs) if plan.needs else {}), run: plan}

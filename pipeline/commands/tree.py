@@ -1,0 +1,205 @@
+"""The command `tree`: makes or checks the spec of a search, then takes it a depth further or only reports on it.
+
+A new spec is made from a config file and flags, whole or not at all; from then on config and flags are held against
+it, and a contradiction is an error that names both lines."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from doit.exceptions import InvalidCommand
+
+from pipeline import kinds
+from pipeline.build import project
+from pipeline.commands.advance import advance, opt_force, opt_stale, takeover_by
+from pipeline.commands.command import NewCommand
+from pipeline.commands.exits import FAILED
+from pipeline.commands.flags import (
+    FlagValue,
+    Keys,
+    check_agreed,
+    check_same,
+    flag_options,
+    flag_values,
+    long_name,
+    yaml_text,
+)
+from pipeline.commands.selection import plans_for
+from pipeline.core.text import plural
+from pipeline.errors import SpecError
+from pipeline.spec import parse
+from pipeline.store.files import write_all
+
+TREE = "tree"
+NOTHING_BELOW = "other keys cannot stand below its last line; write it as `key: value` lines, without `...` at the end"
+
+
+def spec_path(run: str) -> str | None:
+    return next((path for path in (f"specs/{run}.yaml", f"specs/{run}.yml") if os.path.exists(path)), None)
+
+
+def check_spec(run: str, spec: str, config: str | None, given: Sequence[FlagValue]) -> None:
+    """Flags and config must say what the spec says."""
+    keys = _spec_keys(spec)
+    if "kind" in keys and keys["kind"].text("kind") != TREE:
+        keys["kind"].wrong(f"kind: {keys['kind'].text('kind')} is built by `coppice {run}`; this is for kind: {TREE}")
+    check_agreed(given, spec, keys, whole=True)
+    if config is not None:
+        check_same(config, _spec_keys(config), spec, keys, kinds.flags(TREE))
+
+
+def create_spec(run: str, config: str | None, given: Sequence[FlagValue]) -> None:
+    """A new one; none is left behind when there is a mistake in it."""
+    spec = f"specs/{run}.yaml"
+    if not os.path.isdir("specs"):
+        project.spec_paths()  # says so
+    project.check_run_name(run, spec)
+    if config is None:
+        close = get_close_matches(run, [name.rpartition(".")[0] for name in os.listdir("specs")], 1)
+        what = "give its repo, roles, sweep and metrics with --config FILE, or write that file"
+        meant = f"; did you mean '{close[0]}'?" if close else ""
+        raise SpecError(f"there is no run '{run}': no {spec}{meant}; for a new one {what}")
+    content = _draft(run, config, given)
+    fresh = not os.path.exists(f"runs/{run}")
+    if not _write_once(spec, content):
+        check_spec(run, spec, config, given)  # somebody else did it meanwhile
+        return
+    try:
+        project.graph(project.load([run]))
+    except BaseException as error:
+        os.unlink(spec)
+        if fresh:
+            shutil.rmtree(f"runs/{run}", ignore_errors=True)
+        if isinstance(error, SpecError):
+            raise SpecError(str(error).replace(f"{spec}:", f"{config}:")) from error
+        raise
+
+
+def _draft(run: str, config: str, given: Sequence[FlagValue]) -> bytes:
+    """The config as it is, and below it what the flags say, a line each."""
+    keys = _spec_keys(config)
+    check_agreed(given, config, keys, whole=False)
+    added = {} if "kind" in keys else {"kind": TREE}
+    added |= {each.flag.key: yaml_text(each.value) for each in given if each.flag.key not in keys}
+    text = _file_content(config)
+    text += b"" if text.endswith(b"\n") else b"\n"
+    content = text + "".join(f"{key}: {value}\n" for key, value in added.items()).encode()
+    try:
+        _check_content(run, config, content, {*keys, *added})
+    except SpecError as error:
+        raise SpecError(_by_flag(str(error), config, text.count(b"\n") + 1, [*added])) from error
+    return content
+
+
+def _check_content(run: str, config: str, content: bytes, keys: set[str]) -> None:
+    try:
+        item = parse(content, config)
+        complete = {key for key, _ in item.pairs("spec")} == keys
+    except SpecError as error:
+        raise SpecError(f"{config}: {NOTHING_BELOW}") from error
+    if not complete:
+        raise SpecError(f"{config}: {NOTHING_BELOW}")
+    kind = kinds.kind_of(item)
+    if kind != TREE:
+        item.wrong(f"kind: {kind} is not for this command, which makes specs of kind: {TREE}")
+    kinds.read(kind, item, run)
+
+
+def _by_flag(message: str, config: str, first: int, added: Sequence[str]) -> str:
+    """Lines below those of the config are flags."""
+    match = re.match(rf"{re.escape(config)}:(\d+): (.*)", message, re.DOTALL)
+    if match is None or int(match[1]) < first:
+        return message
+    key = added[int(match[1]) - first]
+    return f"tree: --{long_name(key)}: {match[2].removeprefix(f'{key}: ')}"
+
+
+def _write_once(spec: str, content: bytes) -> bool:
+    """Whole and only if there is none."""
+    draft = os.path.join(os.path.dirname(spec), f".{os.path.basename(spec)}.{os.getpid()}")
+    write_all(draft, content, durable=True)
+    try:
+        os.link(draft, spec)
+    except FileExistsError:
+        return False
+    finally:
+        os.unlink(draft)
+    return True
+
+
+def _spec_keys(path: str) -> Keys:
+    return dict(parse(_file_content(path), path).pairs("spec"))
+
+
+def _file_content(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+TREE_FLAGS = kinds.flags(TREE)
+NOTHING_RUNS = "--report-only and --validate-only take no lock: leave --force and --lock-stale-seconds out"
+
+
+class TreeCommand(NewCommand):
+    name = "tree"
+    doc_usage = "--tree-run-id RUN"
+    doc_purpose = "the same for a search given by flags, whose spec it writes"
+    doc_description = (
+        "Of a new search --config has what no flag says; config and flags become specs/RUN.yaml. From then on flags may"
+        " be left out, and what is given must agree with the spec."
+    )
+    cmd_options = (
+        {"name": "tree_run_id", "long": "tree-run-id", "type": str, "default": "", "metavar": "RUN",
+         "help": "which search"},
+        {"name": "config", "long": "config", "type": str, "default": None, "metavar": "FILE",
+         "help": "YAML with the rest of a new spec: repo, roles, sweep, metrics and so on"},
+        *flag_options(TREE_FLAGS),
+        opt_stale,
+        opt_force,
+        {"name": "report_only", "long": "report-only", "type": bool, "default": False,
+         "help": "run nothing; write TREE_SUMMARY.md from what is recorded"},
+        {"name": "validate_only", "long": "validate-only", "type": bool, "default": False,
+         "help": "run nothing; check what is recorded and write VALIDATION_REPORT.md"},
+    )  # fmt: skip
+
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        run, tells = params["tree_run_id"], params["report_only"] or params["validate_only"]
+        if args:
+            raise InvalidCommand(f"tree: no '{args[0]}': it takes options alone; see `coppice help tree`")
+        if not run:
+            raise InvalidCommand("tree: --tree-run-id is missing; name the search, such as --tree-run-id first")
+        how = takeover_by(self.name, run, params)
+        if tells and how:
+            raise InvalidCommand(f"tree: {NOTHING_RUNS}")
+        self._settle(run, params, new=not tells)
+        return write_reports(run, params["report_only"], params["validate_only"]) if tells else advance(run, 0, how)
+
+    def _settle(self, run: str, params: Any, new: bool) -> None:
+        flags = flag_values(self.name, TREE_FLAGS, params)
+        spec = spec_path(run)
+        if spec is not None:
+            check_spec(run, spec, params["config"], flags)
+        elif new:
+            create_spec(run, params["config"], flags)
+        else:
+            raise SpecError(f"there is no run '{run}': no specs/{run}.yaml, and nothing recorded to tell of")
+
+
+def write_reports(run: str, report: bool, validate: bool) -> int:
+    """From records alone; exit code 1 when there is something wrong with them."""
+    plan = plans_for([run])[run]
+    kind = kinds.ability_module(plan.kind, kinds.ADVANCE)
+    if report:
+        print(kind.report(run, plan.targets))
+    path, found = kind.validate(run, plan.targets) if validate else ("", 0)
+    if validate:
+        print(f"{path}: {plural(found, 'problem')}")
+    return FAILED if found else 0

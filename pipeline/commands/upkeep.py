@@ -1,0 +1,192 @@
+"""Commands that look after a project: init, gc."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+from pipeline.build import project
+from pipeline.commands.command import NewCommand
+from pipeline.core.outcome import GcReport, Tally
+from pipeline.core.text import plural
+from pipeline.errors import SpecError
+
+
+def swept_text(swept: GcReport, dry: bool) -> str:
+    done = "would drop" if dry else "dropped"
+    size = swept.results.size + swept.objects.size
+    gone = f"{plural(swept.results.files, 'result')} and {plural(swept.objects.files, 'object')}, {size_text(size)}"
+    lines = [f"{swept.folder}: {done} {gone}; {'would keep' if dry else 'kept'} {_tally_text(swept.left, 'file')}"]
+    for what, tally in (("abandoned draft", swept.drafts), ("damaged entry", swept.damaged)):
+        if tally.files:
+            lines.append(f"  {done} {_tally_text(tally, what)}")
+    return "\n".join([*lines, *_other_roots(swept)])
+
+
+def _other_roots(swept: GcReport) -> Iterator[str]:
+    for root in swept.others:
+        yield f"  {root.place or 'a checkout'} refers to {plural(root.results, 'result')} ({root.file})"
+
+
+def _tally_text(tally: Tally, what: str) -> str:
+    return f"{plural(tally.files, what)}, {size_text(tally.size)}"
+
+
+def size_text(size: float) -> str:
+    """0 bytes, 812 bytes, 4.2 MB."""
+    if size < 1000:
+        return f"{size} bytes"
+    for unit in ("kB", "MB", "GB"):
+        size /= 1000
+        if size < 1000:
+            return f"{size:.1f} {unit}"
+    return f"{size / 1000:.1f} TB"
+
+
+DODO = '''"""The build, as doit sees it: every spec in specs/ becomes tasks named after it."""
+
+from pipeline.dodo import DOIT_CONFIG, task_runs  # noqa: F401
+'''
+HELLO = """\
+# A first run, to be changed. Every file in specs/ is a run of its name.
+#
+#   coppice hello           builds all of it, into runs/hello/
+#   coppice hello           again: up to date, nothing runs
+#   coppice plan hello      after an edit of this file: what would run, and why
+#   coppice why hello:all   the same for one target, to the last detail
+
+kind: steps
+
+steps:
+  greeting:
+    for: {name: [Ada, Grace, Emmy]}     # a target for each: hello:greeting.Ada, ...
+    run: echo "Hello," {name} > {out}   # one line for /bin/sh; {out} is where to write
+    writes: greetings/{name}.txt        # ends up as runs/hello/greetings/Ada.txt
+
+  all:
+    run: sort {in} > {out}              # {in} is all that is read
+    reads: [{step: greeting}]           # every output of the step above
+    writes: all.txt
+"""
+OWN_DODO = (
+    "left dodo.py as it is: `coppice` needs none. For `doit` to do the same, add the line"
+    " `from pipeline.dodo import DOIT_CONFIG, task_runs` and put its own tasks in another file, for `doit -f FILE`"
+)
+# What git is to leave alone, each with the other ways to say so.
+GITIGNORE_LINES = {
+    "/runs/": {"/runs", "runs/", "runs"},
+    ".doit.db*": {"/.doit.db*", ".doit.db.*", ".doit.*"},  # left by a doit that has not our plugins
+    "__pycache__/": {"__pycache__", "**/__pycache__/", "**/__pycache__", "*.pyc", "*.py[co]", "*.py[cod]"},
+}
+
+
+class InitCommand(NewCommand):
+    name = "init"
+    doc_usage = "[FOLDER]"
+    doc_purpose = "make a folder a project: a dodo.py, a first spec, runs/ ignored by git; overwrites nothing"
+
+    def execute(self, params: Any, args: list[str]) -> int:
+        """There need not be a project yet; if there is one of somebody else's, `init` may be a task of theirs."""
+        theirs = os.path.exists("dodo.py") and not getattr(self.loader, "looked", False)
+        return super().execute(params, args) if theirs else self.guarded({})
+
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        if len(args) > 1:
+            raise SpecError(f"init: one folder at a time, not {len(args)}")
+        folder = args[0] if args else "."
+        written = {"dodo.py": DODO, "specs/hello.yaml": HELLO}
+        files = {os.path.normpath(f"{folder}/{name}"): text for name, text in written.items()}
+        missing = {path: text for path, text in files.items() if not _is_there(path)}
+        note = _dodo_note(f"{folder}/dodo.py")
+        for path, text in missing.items():
+            os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+            with open(path, "x", encoding="utf-8") as file:
+                file.write(text)
+        changed = [*missing, *_git_ignores(folder)]
+        print("\n".join([*(f"wrote {path}" for path in changed), *note, *_next_steps(folder, bool(changed))]))
+        return 0
+
+
+def _is_there(path: str) -> bool:
+    folder = os.path.dirname(path) or "."
+    if os.path.lexists(folder) and not os.path.isdir(folder):
+        raise SpecError(f"{folder} is no folder; nothing was written")
+    return os.path.lexists(path)
+
+
+def _dodo_note(path: str) -> list[str]:
+    """What there is to say of a dodo.py that was there before."""
+    if not os.path.isfile(path):
+        return []
+    with open(path, "rb") as file:
+        return [] if b"pipeline.dodo" in file.read() else [OWN_DODO]
+
+
+def _git_ignores(folder: str) -> list[str]:
+    """.gitignore, if it had to be told of something."""
+    place = os.path.abspath(folder)
+    while not os.path.exists(os.path.join(place, ".git")):
+        if place == (place := os.path.dirname(place)):
+            return []
+    path = os.path.normpath(f"{folder}/.gitignore")
+    text = ""
+    if os.path.exists(path):
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read()
+    known = {line.strip() for line in text.splitlines()}
+    missing = [line for line, others in GITIGNORE_LINES.items() if known.isdisjoint({line, *others})]
+    if missing:
+        with open(path, "a", encoding="utf-8") as file:
+            file.write("" if not text or text.endswith("\n") else "\n")
+            file.writelines(f"{line}\n" for line in missing)
+    return [path] if missing else []
+
+
+def _next_steps(folder: str, changed: bool) -> list[str]:
+    enter = [] if os.path.samefile(folder, ".") else [f"  cd {folder}"]
+    first = "next:" if changed else "it is a project already; next:"
+    return [first, *enter, "  coppice plan      # what would run", "  coppice           # run it"]
+
+
+class GcCommand(NewCommand):
+    name = "gc"
+    doc_purpose = "drop stored results that nothing refers to"
+    doc_description = (
+        "A result is kept as long as a checkout that shares the store refers to it. This one refers to every result in"
+        " the receipts of its runs, those before the last edits too, so that undoing an edit still recalls; receipts"
+        " forget the oldest lines when most of the file is out of date. To let a run go, remove its folder in runs/."
+    )
+    cmd_options = (
+        {"name": "dry_run", "long": "dry-run", "type": bool, "default": False,
+         "help": "only say what would be dropped"},
+    )  # fmt: skip
+
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        from pipeline.machine.lock import lock_runs
+        from pipeline.store.gc import references, sweep
+        from pipeline.store.results import Store
+
+        if args:
+            raise SpecError(f"gc: no '{args[0]}': it looks through the stores of all runs")
+        folders = {os.path.realpath(plan.store): plan.store for plan in project.load(project.spec_paths()).values()}
+        stores = [Store(folder) for _, folder in sorted(folders.items()) if os.path.isdir(folder)]
+        with ExitStack() as stack:
+            for store in stores:
+                stack.enter_context(store.alone())
+            runs = started_runs()
+            stack.enter_context(lock_runs(runs))
+            own = references(runs)
+            for store in stores:
+                print(swept_text(sweep(store, own, params["dry_run"]), params["dry_run"]))
+        if not stores:
+            print("nothing is stored yet")
+        return 0
+
+
+def started_runs() -> list[str]:
+    """Every run of this checkout that was ever started, also those whose spec is gone.  A builder is one of them from
+    before it writes to the store: listed while it cannot, none is missed."""
+    runs = os.listdir("runs") if os.path.isdir("runs") else []
+    return [run for run in runs if os.path.isdir(f"runs/{run}/.coppice")]

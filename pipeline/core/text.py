@@ -1,0 +1,31 @@
+"""Words for people: how many, which, and how long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+# A step may read from ten thousand others; so many of them are named.
+MOST_NAMED = 3
+
+
+def plural(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what[:-1]}ies" if what[-1] == "y" else f"{number} {what}s"
+
+
+def target_count(targets: int) -> str:
+    return plural(targets, "target")
+
+
+def join_names(names: Sequence[str], most: int = MOST_NAMED) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def duration(seconds: float, digits: int = 1) -> str:
+    """0.3 s, 12.4 s, 3 min 20 s, 2 h 05 min."""
+    if round(seconds, digits) < 60:
+        return f"{max(seconds, 0.0):.{digits}f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02} s"
+    return f"{minutes // 60} h {minutes % 60:02} min"

@@ -1,1 +1,0 @@
-"""Where the world is touched: files, processes, locks, the store."""

@@ -1,0 +1,335 @@
+"""Candidates: what a coder left in a worktree as a commit that is the same on every machine, and as a patch.
+
+A tree is written from an index as `git write-tree` does, only the folders that changed being new.  A patch becomes a
+tree without any files being checked out.  What git has of many commits is asked in one go."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from hashlib import sha1
+from typing import NamedTuple
+
+from pipeline.errors import cut_text
+from pipeline.git.command import CandidateProblem, GitProblem, checked_sha, git, split_names
+from pipeline.git.folders import make_removable, read_file_text, scratch_path
+from pipeline.git.objects import (
+    Counts,
+    counts_of,
+    diff_stat,
+    object_name,
+    parent_commit,
+    tree_hash,
+    write_commit,
+    write_object,
+)
+from pipeline.git.worktrees import PRISTINE, Worktree, copy_index
+from pipeline.store.files import write_all
+
+_LARGEST = 1 << 19  # from then on git is faster
+_DEEPEST = 100
+_STAGE_OR_MORE = 0x70  # of a merge, or with flags of a later version of the format
+
+
+class _Folder(NamedTuple):
+    """As git has it in the index, still valid."""
+
+    rows: int
+    tree: bytes
+
+
+class _Index(NamedTuple):
+    rows: list[tuple[bytes, int, bytes]]  # name, mode, blob
+    folders: dict[bytes, _Folder]
+
+
+class _Unusual(Exception):
+    """Git itself knows what to do with it."""
+
+
+def index_is_whole(text: bytes) -> bool:
+    """It ends with the hash of the rest."""
+    return text[-20:] == sha1(text[:-20]).digest()
+
+
+def trees_in(index: str) -> list[str]:
+    """Those that it holds as they are, the tree of a whole commit first."""
+    try:
+        return [folder.tree.hex() for folder in _read_index(index).folders.values()]
+    except _Unusual:
+        return []
+
+
+def write_tree(repo: str, index: str, known: Collection[str] = ()) -> str:
+    """`known`: trees that are there already."""
+    try:
+        return _write_folder(repo, _read_index(index), set(known), b"", 0)[0]
+    except _Unusual:
+        return git("write-tree", repo=repo, index=index).decode().strip()
+
+
+def _read_index(index: str) -> _Index:
+    """Its format is described in gitformat-index(5)."""
+    with open(index, "rb") as file:
+        text = file.read(_LARGEST)
+    if text[:8] != b"DIRC\0\0\0\2" or len(text) == _LARGEST:
+        raise _Unusual
+    rows, at = [], 12
+    for _ in range(int.from_bytes(text[8:12])):
+        end = text.index(b"\0", at + 62)
+        if text[at + 60] & _STAGE_OR_MORE:
+            raise _Unusual
+        rows.append((text[at + 62 : end], int.from_bytes(text[at + 24 : at + 28]), text[at + 40 : at + 60]))
+        at += (end - at + 8) & ~7
+    return _Index(rows, dict(_folders(_extension(text, at))))
+
+
+def _extension(text: bytes, at: int) -> bytes:
+    """What it knows of folders.  An extension with a small letter changes the meaning of all."""
+    found = b""
+    while at < len(text) - 20:
+        name, size = text[at : at + 4], int.from_bytes(text[at + 4 : at + 8])
+        if not name[:1].isupper():
+            raise _Unusual
+        if name == b"TREE":
+            found = text[at + 8 : at + 8 + size]
+        at += 8 + size
+    return found
+
+
+def _folders(text: bytes) -> Iterator[tuple[bytes, _Folder]]:
+    """Each before those in it.  What was changed below makes it invalid: less than no rows, and no tree."""
+    above: list[tuple[bytes, int]] = []  # the folders we are in, and how many in each are still to come
+    at = 0
+    while at < len(text):
+        end, line = text.index(b"\0", at), text.index(b"\n", at)
+        prefix = above[-1][0] + text[at:end] + b"/" if above else b""
+        rows, inner = map(int, text[end + 1 : line].split())
+        at = line + 1
+        if rows >= 0:
+            yield prefix, _Folder(rows, text[at : at + 20])
+            at += 20
+        if above:
+            above[-1] = (above[-1][0], above[-1][1] - 1)
+        above.append((prefix, inner))
+        while above and not above[-1][1]:
+            above.pop()
+
+
+def _write_folder(repo: str, index: _Index, known: set[str], prefix: bytes, at: int) -> tuple[str, int]:
+    """The tree of a folder whose first file is row `at`, and the row behind its last."""
+    if prefix in index.folders:
+        folder = index.folders[prefix]
+        return folder.tree.hex(), at + folder.rows
+    if prefix.count(b"/") > _DEEPEST:
+        raise _Unusual
+    lines = []
+    while at < len(index.rows) and index.rows[at][0].startswith(prefix):
+        path, mode, blob = index.rows[at]
+        name, slash, _ = path[len(prefix) :].partition(b"/")
+        if slash:
+            inner, at = _write_folder(repo, index, known, prefix + name + slash, at)
+            lines.append(b"40000 %b\0%b" % (name, bytes.fromhex(inner)))
+        else:
+            lines.append(b"%o %b\0%b" % (mode, name, blob))
+            at += 1
+    text = b"".join(lines)
+    tree = object_name(b"tree", text)
+    return (tree if tree in known else write_object(repo, b"tree", text)), at
+
+
+EXACT = ("--binary", "--whitespace=nowarn")
+_COUNTED = ("--numstat", "-z", "--apply")
+# Lines of a patch begin with one of these letters only where it says what sort of file there is.
+_MODE = re.compile(rb"^(?:new file mode|new mode|index \S+)[ \t]+([0-7]+)", re.MULTILINE)
+
+# What the file systems of all machines take, with room for the folder that it is checked out in.
+_LONGEST_NAME, _LONGEST_PATH = 255, 700
+
+
+class AppliedPatch(NamedTuple):
+    """`counts` is nothing where the patch itself does not tell."""
+
+    tree: str
+    counts: Counts | None
+    paths: list[str]
+
+
+def apply_to_tree(repo: str, start: bytes, patch: bytes) -> AppliedPatch:
+    """`start` is the index of the commit that the patch is for.  All of the patch or nothing."""
+    check_types(patch)
+    with scratch_path(f"{repo}/coppice") as index:
+        write_all(index, start)
+        told = git("apply", *_COUNTED, "--cached", *EXACT, repo=repo, index=index, stdin=patch)
+        paths = [row.split("\t", 2)[2] for row in split_names(told)]
+        return AppliedPatch(write_tree(repo, index), counts_of(patch, told), paths)
+
+
+def index_of_commit(repo: str, commit: str) -> bytes:
+    """Made once, for all the patches to come; again when a power cut has damaged it."""
+    kept = f"{repo}/coppice/{commit}.index"
+    if os.path.exists(kept) and index_is_whole(text := _read_file(kept)):
+        return text
+    os.makedirs(f"{repo}/coppice", exist_ok=True)
+    with scratch_path(f"{repo}/coppice") as index:
+        git("read-tree", commit, repo=repo, index=index)
+        os.replace(index, kept)
+    return _read_file(kept)
+
+
+def check_types(patch: bytes) -> None:
+    for mode in _MODE.findall(patch):
+        if stat.S_IFMT(int(mode, 8)) not in (stat.S_IFREG, stat.S_IFLNK):
+            raise GitProblem("submodules are not supported; a candidate is one tree of files")
+
+
+def check_paths(paths: list[str]) -> None:
+    """Before anybody has checked them out: whoever measures the commit could not."""
+    for path in paths:
+        if len(os.fsencode(path)) > _LONGEST_PATH or max(map(len, os.fsencode(path).split(b"/"))) > _LONGEST_NAME:
+            raise GitProblem(f"the name of a file is too long: {cut_text(repr(path))}")
+
+
+def _read_file(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+_NO_BLOB = b"1" * 40
+
+
+class Candidate(NamedTuple):
+    """What its record holds: with the patch, enough to make the commit again anywhere."""
+
+    commit: str
+    tree: str
+    parent: str
+    message: str
+    files: int
+    insertions: int
+    deletions: int
+
+    @property
+    def empty(self) -> bool:
+        """The coder changed nothing."""
+        return self.files == 0
+
+
+def commit_of(worktree: Worktree, parent: str, message: str) -> Candidate:
+    """All files that are not ignored, as they are.  Where the coder's own git commands have led does not matter."""
+    with scratch_path(worktree.admin) as index:
+        tree = _tree_of(worktree, checked_sha(parent), index)
+    return _candidate(worktree.repo, tree, parent, message)
+
+
+def _tree_of(worktree: Worktree, parent: str, index: str) -> str:
+    repositories_within = make_removable(worktree.path)
+    if os.path.exists(f"{worktree.admin}/{PRISTINE}"):
+        copy_index(f"{worktree.admin}/{PRISTINE}", index)
+    known = trees_in(index) if os.path.exists(index) else []
+    if known[:1] != [tree_hash(worktree.repo, parent)]:
+        worktree.git("read-tree", "-m", parent, index=index)
+    if repositories_within:
+        _take_in_repositories(worktree, index)
+    try:
+        worktree.git("add", "--all", index=index)
+    except GitProblem as problem:
+        raise CandidateProblem(f"the files cannot be committed: {problem}") from problem
+    return write_tree(worktree.repo, index, known)
+
+
+def _take_in_repositories(worktree: Worktree, index: str) -> None:
+    """What a coder made a repository of its own is files to us.  Git takes it for a folder as soon as something in it
+    is in the index: a file that is not there, so that adding all will drop it."""
+    seen: set[str] = set()
+    while True:
+        others = split_names(worktree.git("ls-files", "-z", "--others", "--exclude-standard", index=index))
+        inner = {name for name in others if name.endswith("/")} - seen
+        if not inner:
+            return
+        seen |= inner
+        rows = b"".join(b"100644 %b\t%b\0" % (_NO_BLOB, os.fsencode(f"{name}coppice-none")) for name in inner)
+        worktree.git("update-index", "-z", "--index-info", index=index, stdin=rows)
+
+
+def commit_patch(repo: str, parent: str, patch: bytes, message: str) -> Candidate:
+    """A recorded idea without a worktree, all of it or nothing.  It is taken at its word: files that it adds are in the
+    commit even if they are ignored, and lines count as it was written."""
+    start = index_of_commit(repo, checked_sha(parent))
+    with _candidates_fault():
+        made = apply_to_tree(repo, start, patch)
+        check_paths(made.paths)
+    return _candidate(repo, made.tree, parent, message, made.counts)
+
+
+def _candidate(repo: str, tree: str, parent: str, message: str, counts: Counts | None = None) -> Candidate:
+    above = parent_commit(repo, parent)
+    commit = write_commit(repo, tree, (parent,), above.date + 1, message)
+    if tree == above.tree:
+        counts = Counts(0, 0, 0)
+    return Candidate(commit, tree, parent, message, *(counts or diff_stat(repo, parent, commit).counts))
+
+
+def patch_between(repo: str, parent: str, commit: str) -> bytes:
+    """All that differs, binary files too."""
+    form = ["-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color"]
+    return git("diff-tree", *form, checked_sha(parent), checked_sha(commit), "--", repo=repo)
+
+
+def restore_commit(repo: str, parent: str, patch: bytes, candidate: Candidate) -> None:
+    """Make the very commit again that `candidate` tells of."""
+    above = parent_commit(repo, parent)
+    tree = apply_to_tree(repo, index_of_commit(repo, parent), patch).tree if patch else above.tree
+    made = write_commit(repo, tree, (parent,), above.date + 1, candidate.message)
+    if made != candidate.commit:
+        raise GitProblem(f"the patch makes {made}, the record says {candidate.commit}: one of them was changed")
+
+
+def apply_patch(worktree: Worktree, patch: bytes) -> None:
+    """A recorded idea, all of it or nothing."""
+    with _candidates_fault():
+        check_types(patch)
+        worktree.git("apply", "--index", *EXACT, stdin=patch)
+
+
+@contextmanager
+def _candidates_fault() -> Iterator[None]:
+    try:
+        yield
+    except GitProblem as problem:
+        raise CandidateProblem(f"the patch does not apply: {problem}") from problem
+
+
+class CommitFacts(NamedTuple):
+    """`parent` is empty for a commit without one."""
+
+    tree: str
+    parent: str
+
+
+def commit_facts(repo: str, commits: Iterable[str]) -> dict[str, CommitFacts]:
+    """Those that are there."""
+    wanted = sorted({*commits})
+    trees, parents = (_resolve(repo, wanted, suffix) for suffix in ("^{tree}", "^1"))
+    return {commit: CommitFacts(trees[commit], parents.get(commit, "")) for commit in wanted if commit in trees}
+
+
+def _resolve(repo: str, commits: list[str], suffix: str) -> dict[str, str]:
+    asked = "".join(f"{checked_sha(commit)}{suffix}\n" for commit in commits)
+    rows = git("cat-file", "--batch-check=%(objectname)", repo=repo, stdin=asked.encode()).decode().splitlines()
+    return {commit: row for commit, row in zip(commits, rows, strict=True) if not row.endswith(" missing")}
+
+
+def worktree_head(worktree: Worktree) -> str:
+    """The commit that it was checked out at."""
+    return read_file_text(f"{worktree.admin}/HEAD").strip()
+
+
+def worktree_changes(worktree: Worktree) -> list[str]:
+    """Files that are not as they were checked out, and others beside them; not those that git is told to ignore."""
+    status = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=all"]
+    listed = worktree.git(*status, index=f"{worktree.admin}/{PRISTINE}").decode(errors="replace")
+    return [row[3:] for row in listed.split("\0") if row]

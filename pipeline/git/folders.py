@@ -1,0 +1,122 @@
+"""Folders that somebody else had in hand: looked into and removed, whatever is in them; and locks by file.
+
+A lock is one of the operating system, among threads and processes, and dies with its holders."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pipeline.machine.lock import PATIENCE, acquire
+
+
+@contextmanager
+def file_lock(path: str, patience: float = PATIENCE) -> Iterator[int]:
+    """Gives the open file: a child that inherits it keeps the lock for as long as it runs.  Any command that runs
+    beside us can take it, and keep it: so nobody waits for longer than `patience`."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        acquire(fd, fcntl.LOCK_EX, path, patience)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def repository_lock(repo: str) -> Iterator[int]:
+    """Git's list of worktrees and its set-up are changed by one at a time."""
+    with file_lock(f"{repo}/coppice.lock") as fd:
+        yield fd
+
+
+# How many folders within each other we look into: Python and the paths of the system go no further than about 1000.
+_DEEPEST = 400
+
+
+def unseen_by_git(path: str) -> list[str]:
+    """What git neither shows nor cleans away: empty folders, .git within a folder of which it knows files, folders that
+    may not be read, and those with more folders within each other than can be named."""
+    found: list[str] = []
+    for folder, inner, names in _walk(path, lambda error: found.append(error.filename)):
+        if not inner and not names:
+            found.append(folder)
+        if _is_deepest(path, folder):
+            found.append(f"{path}/{os.path.relpath(folder, path).split('/')[0]}")
+        if folder != path and ".git" in (*inner, *names):
+            found.append(f"{folder}/.git")
+            inner[:] = [name for name in inner if name != ".git"]
+    return found
+
+
+def make_removable(path: str) -> bool:
+    """So that what is in them can be read and removed, whatever their mode was.  Is a repository within?"""
+    within = False
+    for folder, inner, names in _walk(path):
+        within |= folder != path and ".git" in map(str.lower, (*inner, *names))
+        for name in inner:
+            below = f"{folder}/{name}"
+            if not os.path.islink(below) and (mode := os.lstat(below).st_mode) & stat.S_IRWXU != stat.S_IRWXU:
+                os.chmod(below, stat.S_IMODE(mode) | stat.S_IRWXU)
+    return within
+
+
+def _walk(path: str, onerror: Callable[[OSError], object] | None = None) -> Iterator[tuple[str, list[str], list[str]]]:
+    for folder, inner, names in os.walk(path, onerror=onerror):
+        yield folder, inner, names
+        if _is_deepest(path, folder):
+            inner.clear()
+
+
+def _is_deepest(path: str, folder: str) -> bool:
+    return folder.count("/") - path.count("/") >= _DEEPEST
+
+
+def delete_tree(path: str) -> None:
+    if os.path.isdir(path) and not os.path.islink(path):
+        os.chmod(path, 0o700)
+        make_removable(path)
+        try:
+            shutil.rmtree(path)
+        except (RecursionError, OSError):
+            _delete_any_depth(path)
+    else:
+        remove_file(path)
+
+
+def _delete_any_depth(path: str) -> None:
+    """What is too deep for Python, because a program that went wrong never came to an end."""
+    for words in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
+        subprocess.run([*words, "--", path], stderr=subprocess.DEVNULL, check=False)
+    if os.path.lexists(path):
+        shutil.rmtree(path)  # says why not
+
+
+@contextmanager
+def scratch_path(folder: str) -> Iterator[str]:
+    """A name for a file of git's that nobody else has; afterwards the file and git's lock on it are gone."""
+    path = f"{folder}/{os.urandom(8).hex()}.scratch"
+    try:
+        yield path
+    finally:
+        remove_file(path)
+        remove_file(f"{path}.lock")
+
+
+def remove_file(path: str) -> None:
+    if os.path.lexists(path):
+        os.unlink(path)
+
+
+def read_file_text(path: str) -> str:
+    """Nothing when it is not a file; a pipe would be waited for."""
+    try:
+        with open(path if os.path.isfile(path) else "/dev/null", "rb") as file:
+            return os.fsdecode(file.read())
+    except FileNotFoundError:  # pruned in this moment
+        return ""

@@ -1,0 +1,250 @@
+"""Objects of a repository: commits read and written as git does, files of a tree, and what differs between two.
+
+Git is started only for what lies in packs and for trees.  An object is written anew where it is already: a power cut
+may have damaged it, and what is young is not pruned."""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from hashlib import sha1
+from typing import TYPE_CHECKING, NamedTuple
+
+from pipeline.git.command import SETTINGS, GitProblem, checked_sha, git, split_names
+from pipeline.store.files import append_all
+
+if TYPE_CHECKING:
+    from git import Repo
+
+
+WHO = "Coppice <coppice@localhost>"
+EPOCH = 946_684_800  # 2000-01-01T00:00:00Z
+# Git tells its hooks by these where the repository is.  GitPython would take them for ours.
+_CALLERS = ["GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"]
+_CALLERS += ["GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG_PARAMETERS", "GIT_SHALLOW_FILE", "GIT_GRAFT_FILE"]
+
+
+class ParentCommit(NamedTuple):
+    """What a commit on top of it needs to know."""
+
+    tree: str
+    date: int
+
+
+class NoCommit(GitProblem):
+    """It must be made again from its record, where there is one."""
+
+
+@contextmanager
+def open_with_gitpython(repo: str) -> Iterator[Repo]:
+    """By GitPython.  Closed afterwards: each one open keeps processes of git."""
+    for name in _CALLERS:
+        os.environ.pop(name, None)
+    from git import Repo
+
+    with Repo(repo, expand_vars=False) as found:
+        found.git.update_environment(**SETTINGS, GIT_DIR=repo)
+        yield found
+
+
+def has_commit(repo: str, commit: str) -> bool:
+    """Is the commit there, or must it be made again from its record?"""
+    try:
+        parent_commit(repo, commit)
+    except NoCommit:
+        return False
+    return True
+
+
+def tree_hash(repo: str, commit: str) -> str:
+    return parent_commit(repo, commit).tree
+
+
+def parent_commit(repo: str, commit: str) -> ParentCommit:
+    text = loose_commit(repo, checked_sha(commit))
+    return _packed_commit(repo, commit) if text is None else _parse_commit(text)
+
+
+def loose_commit(repo: str, commit: str) -> bytes | None:
+    """Nothing when it is not in a file of its own, or when that is damaged."""
+    try:
+        with open(f"{repo}/objects/{commit[:2]}/{commit[2:]}", "rb", buffering=0) as file:
+            whole = zlib.decompress(file.read())
+    except (FileNotFoundError, zlib.error):
+        return None
+    kind, _, text = whole.partition(b"\0")
+    return text if kind.startswith(b"commit ") else None
+
+
+@lru_cache(maxsize=4096)
+def _packed_commit(repo: str, commit: str) -> ParentCommit:
+    """In a pack, or the user's.  Asked once: a ref keeps it there, and its hash says that it stays the same."""
+    told = git("cat-file", "--batch", repo=repo, stdin=commit.encode())
+    about, _, text = told.partition(b"\n")
+    if about.split()[1:2] != [b"commit"]:
+        raise NoCommit(f"{repo}: has no commit {commit}")
+    return _parse_commit(text)
+
+
+def _parse_commit(text: bytes) -> ParentCommit:
+    lines = text.partition(b"\n\n")[0].split(b"\n")
+    committer = next(line for line in lines if line.startswith(b"committer "))
+    return ParentCommit(lines[0].removeprefix(b"tree ").decode(), int(committer.split()[-2]))
+
+
+def write_commit(repo: str, tree: str, parents: tuple[str, ...], date: int, message: str) -> str:
+    """Put together here: `git commit-tree` would ask the configuration for the encoding and for a signature."""
+    lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents)]
+    lines += [f"author {WHO} {date} +0000", f"committer {WHO} {date} +0000"]
+    text = "\n".join([*lines, "", message.replace("\0", "").strip(), ""])
+    return write_object(repo, b"commit", text.encode(errors="replace"))
+
+
+def write_object(repo: str, kind: bytes, text: bytes) -> str:
+    """Its hash.  Written anew where it is: a power cut may have damaged it, and what is young is not pruned."""
+    name = object_name(kind, text)
+    folder = f"{repo}/objects/{name[:2]}"
+    draft = f"{folder}/tmp_obj_{os.urandom(8).hex()}"  # git clears away drafts of that name
+    os.makedirs(folder, exist_ok=True)
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
+    try:
+        append_all(fd, zlib.compress(_with_header(kind, text), 1))
+        os.rename(draft, f"{folder}/{name[2:]}")
+    except BaseException:
+        os.unlink(draft)
+        raise
+    finally:
+        os.close(fd)
+    return name
+
+
+def object_name(kind: bytes, text: bytes) -> str:
+    return sha1(_with_header(kind, text)).hexdigest()
+
+
+def _with_header(kind: bytes, text: bytes) -> bytes:
+    return b"%b %d\0%b" % (kind, len(text), text)
+
+
+LINK = "120000"  # the mode of a symbolic link, whose blob is where it leads to
+_NONE = "000000"
+
+
+class TreeEntry(NamedTuple):
+    """A file or a link of a tree, as git has it."""
+
+    mode: str
+    blob: str
+
+
+class Change(NamedTuple):
+    """None: it is not there."""
+
+    path: str
+    before: TreeEntry | None
+    after: TreeEntry | None
+
+
+def tree_entries(repo: str, tree: str) -> dict[str, TreeEntry]:
+    """By path.  Names need not be UTF-8."""
+    found: dict[str, TreeEntry] = {}
+    for row in split_names(git("ls-tree", "-r", "-z", "--full-tree", checked_sha(tree), repo=repo)):
+        about, _, path = row.partition("\t")
+        mode, _, blob = about.split(" ")
+        found[path] = TreeEntry(mode, blob)
+    return found
+
+
+@lru_cache(maxsize=1024)
+def tree_changes(repo: str, a: str, b: str) -> tuple[Change, ...]:
+    """From one tree to another; their hashes say that the answer stays the same."""
+    form = ("-r", "-z", "--raw", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-abbrev")
+    listed = iter(split_names(git("diff-tree", *form, checked_sha(a), checked_sha(b), "--", repo=repo)))
+    found = []
+    for row in listed:
+        old, new, before, after, _ = row.removeprefix(":").split(" ")
+        found.append(Change(next(listed), _entry(old, before), _entry(new, after)))
+    return tuple(found)
+
+
+def _entry(mode: str, blob: str) -> TreeEntry | None:
+    return None if mode == _NONE else TreeEntry(mode, blob)
+
+
+def read_blobs(repo: str, wanted: Iterable[str]) -> dict[str, bytes]:
+    """The contents of files."""
+    asked = sorted({checked_sha(blob) for blob in wanted})
+    told = git("cat-file", "--batch", repo=repo, stdin="".join(f"{blob}\n" for blob in asked).encode())
+    found, at = {}, 0
+    for blob in asked:
+        end = told.index(b"\n", at)
+        size = int(told[at:end].split()[2])
+        found[blob] = told[end + 1 : end + 1 + size]
+        at = end + size + 2
+    return found
+
+
+_RENAMED = re.compile(rb"^(?:rename|copy) from ", re.MULTILINE)
+
+
+class FileStat(NamedTuple):
+    """Lines of a binary file are not counted.  `kind` is git's letter: A added, D deleted, M modified, T its type."""
+
+    path: str
+    kind: str
+    insertions: int
+    deletions: int
+
+
+class Counts(NamedTuple):
+    files: int
+    insertions: int
+    deletions: int
+
+
+class DiffStat(NamedTuple):
+    files: tuple[FileStat, ...]
+
+    @property
+    def counts(self) -> Counts:
+        return Counts(len(self.files), self.insertions, self.deletions)
+
+    @property
+    def insertions(self) -> int:
+        return sum(file.insertions for file in self.files)
+
+    @property
+    def deletions(self) -> int:
+        return sum(file.deletions for file in self.files)
+
+
+def diff_stat(repo: str, a: str, b: str) -> DiffStat:
+    """Asked of git itself: GitPython's diff breaks on names with newlines and on names that are not UTF-8."""
+    form = ("-r", "-z", "--raw", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv")
+    listed = iter(split_names(git("diff-tree", *form, checked_sha(a), checked_sha(b), "--", repo=repo)))
+    kinds: dict[str, str] = {}
+    files: list[FileStat] = []
+    for row in listed:
+        if row.startswith(":"):  # all of these come first, each followed by its path
+            kinds[next(listed)] = row.rpartition(" ")[2]
+        else:
+            inserted, deleted, path = row.split("\t", 2)
+            files.append(FileStat(path, kinds[path], _count(inserted), _count(deleted)))
+    return DiffStat(tuple(files))
+
+
+def counts_of(patch: bytes, numstat: bytes) -> Counts | None:
+    """As the patch was written, from what `git apply --numstat -z` says of it.  Nothing when only a diff of the commits
+    tells: a file can be named twice, under one of two names, or be binary to the patch alone."""
+    rows = [row.split("\t", 2) for row in split_names(numstat)]
+    if _RENAMED.search(patch) or "-" in {row[0] for row in rows} or len({row[2] for row in rows}) < len(rows):
+        return None
+    return Counts(len(rows), sum(int(row[0]) for row in rows), sum(int(row[1]) for row in rows))
+
+
+def _count(number: str) -> int:
+    return 0 if number == "-" else int(number)

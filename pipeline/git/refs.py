@@ -1,0 +1,106 @@
+"""Refs that keep what a run needs: commits at refs/coppice/<run>/<slot>, and copies of texts.
+
+A copy of a text is there so that it is noticed when the file is removed or cut."""
+
+from __future__ import annotations
+
+import os
+import re
+from hashlib import sha256
+from urllib.parse import quote, unquote
+
+from pipeline.git.command import checked_sha, git
+from pipeline.git.folders import file_lock, remove_file
+from pipeline.git.objects import loose_commit
+from pipeline.store.files import write_all
+
+# What git forbids in a part of a ref beyond what `quote` escapes.
+_FORBIDDEN = re.compile(r"^\.|\.(?=\.|lock$|$)|~")
+
+
+def pin(repo: str, run: str, slot: str, commit: str) -> None:
+    """In the run's own repository, where a ref is a file.  What is in the way of that, git gets by or tells of."""
+    ref = _ref(run, slot)
+    with file_lock(f"{repo}/coppice/refs.lock"):
+        _take_back(repo, ref)
+        written = loose_commit(repo, checked_sha(commit)) is not None and _write_ref(repo, ref, commit)
+    if not written:
+        pin_by_git(repo, run, slot, commit)
+
+
+def pin_by_git(repo: str, run: str, slot: str, commit: str) -> None:
+    """In any repository, whatever it keeps its refs in."""
+    _update(repo, f"update {_ref(run, slot)}\0{checked_sha(commit)}\0\0")
+
+
+def unpin(repo: str, run: str, slot: str) -> None:
+    """Nothing to do when it is not pinned."""
+    ref = _ref(run, slot)
+    with file_lock(f"{repo}/coppice/refs.lock"):
+        _take_back(repo, ref)
+    _update(repo, f"delete {ref}\0\0")
+
+
+def pinned_commits(repo: str, run: str) -> dict[str, str]:
+    """The commit of each slot."""
+    folder = f"refs/coppice/{_part(run)}/"
+    listed = git("for-each-ref", "--format=%(objectname) %(refname)", folder, repo=repo).decode()
+    rows = (line.split(" ", 1) for line in listed.splitlines())
+    return dict(sorted((unquote(ref.removeprefix(folder)), commit) for commit, ref in rows))
+
+
+def is_pinned(repo: str, run: str, slot: str) -> bool:
+    """As `pin` leaves it: in a file of its own."""
+    return os.path.exists(f"{repo}/{_ref(run, slot)}")
+
+
+def _ref(run: str, slot: str) -> str:
+    return f"refs/coppice/{_part(run)}/{_part(slot)}"
+
+
+def _part(name: str) -> str:
+    return _FORBIDDEN.sub(lambda found: f"%{ord(found[0]):02X}", quote(name, safe=""))
+
+
+def _write_ref(repo: str, ref: str, commit: str) -> bool:
+    """By git's own rule: whoever makes the lock beside a ref may replace it.  Ours is a second name of our draft."""
+    path, draft = f"{repo}/{ref}", _draft(repo, ref)
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        write_all(draft, f"{commit}\n".encode())
+        os.link(draft, f"{path}.lock")
+        os.rename(f"{path}.lock", path)
+        os.unlink(draft)
+    except OSError:
+        _take_back(repo, ref)
+        return False
+    return True
+
+
+def _take_back(repo: str, ref: str) -> None:
+    """What one of ours left that was killed, for there is none at work now.  A lock that git made is left to it."""
+    lock, draft = f"{repo}/{ref}.lock", _draft(repo, ref)
+    if os.path.exists(draft):
+        if os.path.exists(lock) and os.path.samefile(lock, draft):
+            remove_file(lock)
+        remove_file(draft)  # last: it may be a second name of the ref, and is not to be written to
+
+
+def _draft(repo: str, ref: str) -> str:
+    return f"{repo}/coppice/{sha256(ref.encode()).hexdigest()[:20]}.ref"
+
+
+def _update(repo: str, order: str) -> None:
+    git("update-ref", "-z", "--stdin", repo=repo, stdin=order.encode())
+
+
+def keep_copy(repo: str, run: str, name: str, content: bytes) -> None:
+    """As a blob that a ref keeps: refs/coppice/<run>/<name>."""
+    blob = git("hash-object", "-w", "--stdin", repo=repo, stdin=content).decode().strip()
+    pin_by_git(repo, run, name, blob)
+
+
+def copy_of(repo: str, run: str, name: str) -> bytes:
+    """Empty when there is none."""
+    found = pinned_commits(repo, run).get(name)
+    return git("cat-file", "blob", checked_sha(found), repo=repo) if found else b""

@@ -1,0 +1,107 @@
+"""Small values for the variables of a statement, to see whether it is false there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+
+from pipeline.tactics.text.goal import Hypothesis
+
+Values = tuple[str, ...]
+Instance = tuple[tuple[str, str], ...]  # (variable, value)
+TYPE_VALUES: Values = ("Bool", "Nat", "Empty")
+MOST_OF_ONE = 24
+MOST_VARIABLES = 8
+MOST_RANKED = 300
+_NUMERAL = re.compile(r"(?<![\w.])\d{1,9}(?![\w.])")
+
+
+def instances(variables: Sequence[Hypothesis], statement: str, most: int) -> list[Instance]:
+    """At most so many, the simplest first; of the variables in front, as far as values are known for their types."""
+    numerals = tuple(dict.fromkeys(_NUMERAL.findall(statement)))[:6]
+    front = variables[:MOST_VARIABLES]
+    width = max(2, int(MOST_RANKED ** (1 / max(1, len(front)))))
+    ranked = sorted(_ranked(front, numerals, width), key=lambda each: each[0])
+    return [instance for _, instance in ranked[:most]]
+
+
+def _ranked(variables: Sequence[Hypothesis], numerals: Values, width: int) -> Iterator[tuple[int, Instance]]:
+    """Each with how far down its values stand in their lists, of which the first `width` are used."""
+    first, rest = (variables[0], variables[1:]) if variables else (None, ())
+    found = values_of_type(first.type, numerals)[:width] if first else ()
+    if first is None or not found:
+        yield 0, ()
+        return
+    for rank, value in enumerate(found):
+        put = [Hypothesis(one.name, _substituted(one.type, first.name, value)) for one in rest]
+        for more, instance in _ranked(put, numerals, width):
+            yield rank + more, ((first.name, value), *instance)
+
+
+def values_of_type(type_: str, numerals: Values = ()) -> Values:
+    """Terms of a type, the simplest first; none when there are none, or none are known."""
+    bare = _without_brackets(type_)
+    if bare.startswith("Type "):
+        bare = "Type"
+    if bare in _PLAIN:
+        return _PLAIN[bare](numerals)
+    if " → " in bare:
+        return _function_values(bare, numerals)
+    made = _CONSTRUCTED.get(bare.partition(" ")[0])
+    return made(bare.partition(" ")[2], numerals) if made else ()
+
+
+def _nat_values(numerals: Values) -> Values:
+    near = [str(number) for each in numerals for number in (int(each), int(each) + 1, max(0, int(each) - 1))]
+    return tuple(dict.fromkeys(["0", "1", "2", "3", *near, *map(str, range(4, MOST_OF_ONE))]))[:MOST_OF_ONE]
+
+
+def _int_values(numerals: Values) -> Values:
+    sizes = _nat_values(numerals)[1:]
+    return ("0", *(f"({sign}{size})" for size in sizes for sign in ("", "-")))[:MOST_OF_ONE]
+
+
+def _function_values(type_: str, numerals: Values) -> Values:
+    source, _, target = type_.partition(" → ")
+    same = ("fun x => x",) if source == target else ()
+    compared = ("fun x y => x = y", "fun x y => x ≠ y") if target == f"{source} → Prop" else ()
+    return (*compared, *same, *(f"fun _ => {each}" for each in values_of_type(target, numerals)[:4]))
+
+
+def _list_values(of: str, numerals: Values) -> Values:
+    found = values_of_type(of, numerals)[:3]
+    longer = [f"[{', '.join(each)}]" for size in (1, 2, 3) for each in product(found, repeat=size)]
+    return ("[]", *longer)[:MOST_OF_ONE]
+
+
+def _option_values(of: str, numerals: Values) -> Values:
+    return ("none", *(f"some ({each})" for each in values_of_type(of, numerals)[:3]))
+
+
+def _fin_values(size: str, _: Values) -> Values:
+    return tuple(map(str, range(min(int(size), 6)))) if size.isdigit() else ()
+
+
+_PLAIN: dict[str, Callable[[Values], Values]] = {
+    "Nat": _nat_values,
+    "Int": _int_values,
+    "Bool": lambda _: ("true", "false"),
+    "Prop": lambda _: ("True", "False"),
+    "Type": lambda _: TYPE_VALUES,
+    "Unit": lambda _: ("()",),
+}
+_CONSTRUCTED: dict[str, Callable[[str, Values], Values]] = {
+    "List": _list_values,
+    "Option": _option_values,
+    "Fin": _fin_values,
+}
+
+
+def _without_brackets(type_: str) -> str:
+    bare = type_.strip()
+    return bare[1:-1].strip() if bare.startswith("(") and bare.endswith(")") and ")" not in bare[1:-1] else bare
+
+
+def _substituted(type_: str, name: str, value: str) -> str:
+    return re.sub(rf"(?<![\w.']){re.escape(name)}(?![\w'])", lambda _: value, type_)

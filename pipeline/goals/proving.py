@@ -1,0 +1,104 @@
+"""What every kind that proves has alike: settings of its Lean, its first target, and lines about rows and journals.
+
+The first target of a run that proves records which Lean it asks; what that is stands in toolchain.json, which counts
+as an input of all that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pipeline.core.graph import Limits, Ports, Target
+from pipeline.core.recipe import LIMITS
+from pipeline.core.text import plural
+from pipeline.errors import cut_text
+
+DEFAULT_LEDGER = "runs/.ledger/ledger.db"
+
+
+class LeanKeys(NamedTuple):
+    """Which Lean, and how much of it.  `memory`: megabytes after which a process makes place for a new one.
+
+    `project`: the folder of a repository, whose toolchain is used."""
+
+    backend: str = "wasm"
+    processes: int = 2
+    memory: int = 1400
+    project: str = ""
+
+
+TOOLCHAIN = "toolchain"
+# stage -> what it reads, and what it writes; a name without a dot is the spec's.
+TOOLCHAIN_FILES = {TOOLCHAIN: (("project",), ("toolchain.json",))}
+
+
+class RunSource(NamedTuple):
+    """What a spec says of it; `line` is where the spec is."""
+
+    name: str
+    line: int
+    bank: str
+    lean: LeanKeys
+
+
+def toolchain_target(of: RunSource) -> Target:
+    params = {"backend": of.lean.backend, "project": of.lean.project}
+    return target_of_run(of, TOOLCHAIN, TOOLCHAIN_FILES, params)
+
+
+def target_of_run(
+    of: RunSource, stage: str, files: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]], params: Mapping[str, Any]
+) -> Target:
+    reads, writes = (file_ports(of, names) for names in files[stage])
+    return Target(f"{of.name}:{stage}", stage, reads, writes, params, Limits(), of.line)
+
+
+def file_ports(of: RunSource, names: tuple[str, ...]) -> Ports:
+    """Each file is a port of its own, called like it; a project that there is not is none."""
+    given = {"bank": of.bank, "project": of.lean.project}
+    paths = {name: given.get(name, f"runs/{of.name}/{name}") for name in names}
+    return tuple((name, (path,)) for name, path in paths.items() if path)
+
+
+def lean_limits(lean: LeanKeys) -> Mapping[str, Any]:
+    """Which Lean it is stands in toolchain.json, which counts."""
+    return {LIMITS: {"lean": lean._asdict()}}
+
+
+MOST_ROWS = 10  # rows that are told one by one
+
+
+def refused_rows(told: Sequence[str]) -> Iterator[str]:
+    """`told`: a line for each."""
+    return _named("row", "of the bank not counted", told)
+
+
+def doubted(told: Sequence[str]) -> Iterator[str]:
+    """Of rows that count."""
+    return _named("warning", "about what the bank says", told)
+
+
+def _named(what: str, of: str, told: Sequence[str]) -> Iterator[str]:
+    if told:
+        more = f"\n  and {len(told) - MOST_ROWS} more" if len(told) > MOST_ROWS else ""
+        named = "".join(f"\n  {each}" for each in told[:MOST_ROWS])
+        yield f"{plural(len(told), what)} {of}:{named}{more}\n"
+
+
+def has_library(target: Target) -> bool:
+    """May the Lean that it asks know more than the core library?"""
+    lean = target.params["limits"]["lean"]
+    return lean["backend"] != "wasm" and bool(lean["project"])
+
+
+def path_of_port(target: Target, port: str) -> str:
+    (path,) = dict(target.writes)[port]
+    return path
+
+
+def difference_lines(differences: Iterable[Mapping[str, Any]]) -> list[str]:
+    """`differences` as they are told to tools, each with its path: a line for each."""
+    return [
+        f"{each['path']}:{each['line']}: recorded {cut_text(each['recorded'])}, decided again {cut_text(each['now'])}"
+        for each in differences
+    ]

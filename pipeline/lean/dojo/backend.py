@@ -1,0 +1,192 @@
+"""The backend leandojo: theorems proved by the package lean_dojo in a repository with a Lean of its own."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Lock, Semaphore
+from typing import Any
+
+from pipeline.lean.dojo import project
+from pipeline.lean.dojo import text as dojo_text
+from pipeline.lean.dojo.process import CompletedCommand, DojoProcess, DojoSession, run_to_end
+from pipeline.lean.dojo.project import DojoProject, ProjectCopy
+from pipeline.lean.dojo.text import WholeProofFile, preamble_refusal, statement_refusal, tactic_refusal
+from pipeline.lean.model import (
+    Begun,
+    LeanError,
+    LeanKilled,
+    LeanStartError,
+    NotElaborated,
+    ProofFinished,
+    ProofGivenUp,
+    Stop,
+    TacticResult,
+    TacticState,
+    Theorem,
+    unheard,
+)
+from pipeline.lean.repl.process import POLL_PERIOD, Overrun, ProcessEnded, Starter, check_stop
+from pipeline.machine.process import FROM_OUTSIDE, Exit, signal_of
+
+START = 600.0  # seconds until the first goal is there: a large library is read before
+TRACE = 24 * 3600.0  # the same, where LeanDojo may have to trace the repository
+CHECK = 600.0  # for a whole proof
+# LeanDojo asks nobody on the network, whatever a file `.env` above it says.
+OFFLINE = {"DISABLE_REMOTE_CACHE": "1", "GITHUB_ACCESS_TOKEN": ""}
+FILE = "Goal.lean"
+LEAN = ("lake", "env", "lean", "--json")
+
+
+class Dojos:
+    """Up to `size` at once; whoever opens one more waits."""
+
+    def __init__(self, project: DojoProject, starter: Starter, env: Mapping[str, str], size: int) -> None:
+        self.version = project.version
+        self._project, self._starter = project, starter
+        self._env = {**env, **OFFLINE}
+        self._room = Semaphore(size)
+        self._lock = Lock()
+        self._copied: ProjectCopy | None = None
+
+    def open(self, theorem: Theorem, stop: Stop | None = None) -> tuple[DojoSession, TacticState]:
+        return self._begun(theorem, _theorem_name(theorem), stop)
+
+    def check(
+        self, theorem: Theorem, script: Sequence[str], stop: Stop | None = None, begun: Begun = unheard
+    ) -> LeanError | None:
+        """In a Dojo, where all of the script has to be one tactic and no more, and then as a file by itself."""
+        if why := tactic_refusal("\n".join(script)):
+            return LeanError(why, "refused")
+        name, proof = _theorem_name(theorem), dojo_text.one_tactic(script)
+        try:
+            session, state = self._begun(theorem, name, stop)
+        except NotElaborated as error:
+            return LeanError(str(error), "elab")
+        try:
+            begun()
+            if wrong := _script_error(session.run_tac(state, proof, CHECK)):
+                return wrong
+            file = Path(session.file)
+            before = dojo_text.text_before_proof(file.read_text(encoding="utf-8"))
+            whole = dojo_text.file_with_proof(before, proof, _global_name(theorem, name))
+            return self._judged(file.parents[_depth(theorem)], file.parent, whole, stop)
+        finally:
+            session.close()
+
+    def close(self) -> None:
+        """Sessions end their own Dojos."""
+
+    def _begun(self, theorem: Theorem, name: str, stop: Stop | None) -> tuple[DojoSession, TacticState]:
+        _check_theorem(theorem)
+        while not self._room.acquire(timeout=POLL_PERIOD):
+            check_stop(stop)
+        session = DojoSession(theorem, lambda: self._opened(theorem, name, stop), self._room.release, stop)
+        try:
+            return session, session.begin()
+        except BaseException:
+            session.close()
+            raise
+
+    def _opened(self, theorem: Theorem, name: str, stop: Stop | None) -> tuple[DojoProcess, dict[str, Any]]:
+        project.need_lake(self._env)
+        cache = {} if theorem.file else {"CACHE_DIR": str(self._copy().cache)}
+        dojo = DojoProcess(self._starter, {**self._env, **cache}, self._project.folder)
+        try:
+            answer = self._asked(dojo, theorem, name, stop)
+        except BaseException:
+            dojo.end()
+            raise
+        if "lost" in answer:
+            dojo.end()
+            raise self._unopened(theorem, answer["error"], stop)
+        return dojo, answer
+
+    def _asked(self, dojo: DojoProcess, theorem: Theorem, name: str, stop: Stop | None) -> dict[str, Any]:
+        text = "" if theorem.file else dojo_text.file_with_gap(theorem, name)
+        where = {"repo": self._project.folder, "commit": self._project.commit, "file": theorem.file or FILE}
+        try:
+            request = {**where, "name": name, "text": text, "timeout": START}
+            return dojo.ask(request, TRACE if theorem.file else START, stop)
+        except Overrun:
+            raise LeanStartError("LeanDojo does not start: it takes too long") from None
+        except ProcessEnded as error:
+            raise LeanStartError(f"LeanDojo does not start: {error}") from error
+
+    def _copy(self) -> ProjectCopy:
+        with self._lock:  # one makes it, the others want it too
+            if self._copied is None:
+                self._copied = project.cached_copy(self._project, self._starter, self._env)
+            return self._copied
+
+    def _unopened(self, theorem: Theorem, error: str, stop: Stop | None) -> LeanStartError:
+        """With what Lean has against a statement: LeanDojo tells no more than that Lean ended."""
+        if theorem.file:
+            return LeanStartError(f"{theorem.file}: {theorem.name}: LeanDojo does not open it: {error}")
+        text = f"{dojo_text.statement_head(theorem, _theorem_name(theorem))}by\n  sorry\n"
+        root = self._copy().folder
+        done = self._lean(root, root, text, stop)
+        wrong = dojo_text.first_error(dojo_text.parse_messages(done.out)) if done else ""
+        return NotElaborated(wrong) if wrong else LeanStartError(f"LeanDojo does not start: {error}")
+
+    def _judged(self, root: Path, folder: Path, file: WholeProofFile, stop: Stop | None) -> LeanError | None:
+        done = self._lean(root, folder, file.text, stop)
+        if done is None:
+            return LeanError(f"not done after {CHECK:g} seconds; the process was killed", "timeout")
+        if (number := signal_of(Exit(done.code))) in FROM_OUTSIDE:
+            raise LeanKilled(f"Lean was killed by signal {number} from outside; is there memory enough?")
+        return dojo_text.check_verdict(file, done.code, dojo_text.parse_messages(done.out))
+
+    def _lean(self, root: Path, folder: Path, text: str, stop: Stop | None) -> CompletedCommand | None:
+        """A file of its own, for a moment in a folder of the project.  None: it takes too long."""
+        with tempfile.NamedTemporaryFile("w", suffix=".lean", prefix="Checked", dir=folder, encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            argv = [*LEAN, os.path.relpath(file.name, root)]
+            try:
+                return run_to_end(self._starter, argv, self._env, str(root), CHECK, stop)
+            except Overrun:
+                return None
+
+
+def open_dojos(path: str, starter: Starter, env: Mapping[str, str], size: int) -> Dojos:
+    """Nothing is started before it is asked something."""
+    return Dojos(project.open_project(path), starter, env, size)
+
+
+def _script_error(answer: TacticResult) -> LeanError | None:
+    match answer:
+        case LeanError():
+            return answer
+        case TacticState():
+            return LeanError("goals are left", "tactic")
+        case ProofGivenUp():
+            return LeanError("the proof was given up", "sorry")
+        case ProofFinished():
+            return None
+
+
+def _check_theorem(theorem: Theorem) -> None:
+    """It can be put into a file, and do nothing there but be stated."""
+    if theorem.file:
+        return
+    for why in (statement_refusal(theorem.statement), *map(preamble_refusal, theorem.before)):
+        if why:
+            raise NotElaborated(why)
+
+
+def _theorem_name(theorem: Theorem) -> str:
+    """Nothing that was written before can know the name of a statement."""
+    return theorem.name if theorem.file else f"goal_{secrets.token_hex(8)}"
+
+
+def _global_name(theorem: Theorem, name: str) -> str:
+    """A theorem of a file may be within namespaces."""
+    return f"_root_.{name}" if theorem.file else name
+
+
+def _depth(theorem: Theorem) -> int:
+    return len(Path(theorem.file or FILE).parts) - 1

@@ -1,0 +1,256 @@
+"""One Lean process that runs Repl.lean: a request, then its answer, each a line of JSON; and turns at using it.
+
+Started, then ready, then asked again and again by one thread at a time.  After ProcessEnded, Overrun or Interrupted it
+is of no use: it may still be busy.  Turns are in the order of asking, so that nobody waits for ever."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+import select
+import signal
+import subprocess
+import tempfile
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Protocol
+
+from pipeline.lean.model import Interrupted, Stop
+from pipeline.machine.process import FROM_OUTSIDE, has_ended, signal_group
+
+POLL_PERIOD = 0.1  # seconds between looks at whether to stop
+
+
+class FairLock:
+    """A Lock would let the one who has just had it have it again before those who wait wake up."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._taken = False
+        self._waiting: deque[Lock] = deque()
+
+    @contextmanager
+    def turn(self, stop: Stop | None = None) -> Iterator[None]:
+        self._take(stop)
+        try:
+            yield
+        finally:
+            self._give()
+
+    def _take(self, stop: Stop | None) -> None:
+        check_stop(stop)
+        with self._lock:
+            if not self._taken:
+                self._taken = True
+                return
+            mine = Lock()
+            mine.acquire()
+            self._waiting.append(mine)
+        self._wait(mine, stop)
+
+    def _wait(self, mine: Lock, stop: Stop | None) -> None:
+        has_come = False
+        try:
+            while not (has_come := mine.acquire(timeout=POLL_PERIOD)):
+                check_stop(stop)
+        finally:
+            if not has_come:
+                self._leave(mine)
+
+    def _leave(self, mine: Lock) -> None:
+        with self._lock:
+            if mine in self._waiting:
+                self._waiting.remove(mine)
+                return
+        self._give()  # it was our turn just then
+
+    def _give(self) -> None:
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._taken = False
+
+
+def check_stop(stop: Stop | None) -> None:
+    if stop is not None and stop.is_set():
+        raise Interrupted
+
+
+READY = b"ready"
+START = 300.0  # seconds that a process has until it is ready
+HURRY = 0.25  # seconds that the answer has when it is not wanted any more: often it is all but there
+PIECE = 1 << 16
+ENDING = 1.0  # seconds that it has to end when it has closed its output
+LAST_WORDS = 2000  # bytes
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_decode = json.JSONDecoder().decode
+
+
+@dataclass(frozen=True)
+class LeanCommand:
+    """How to start a Lean that runs Repl.lean.  `name`: what it is, for people."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str
+    name: str = "Lean"
+
+
+class Starter(Protocol):
+    """Starts processes in sessions of their own and ends them: `pipeline.machine.process.Processes` is one."""
+
+    stopping: bool
+
+    def start(self, argv: Any, env: Any, confined: None = None, **how: Any) -> subprocess.Popen[bytes]: ...
+
+    def end(self, child: subprocess.Popen[bytes]) -> None: ...
+
+
+class ProcessEnded(Exception):
+    """The process ended before it answered."""
+
+
+class ProcessGone(ProcessEnded):
+    """It had ended before it was asked."""
+
+
+class Killed(ProcessGone):
+    """Somebody else ended it by a signal: what it was asked is not to blame, and may be asked again."""
+
+
+class Overrun(Exception):
+    """It did not answer in time."""
+
+
+class Repl:
+    """Its answers are told from whatever else is printed by a word that is drawn for every request.
+
+    It is used by one thread at a time; only `kill` may come from any other.  After Ended, Overrun or Interrupted it is
+    of no use: it may still be busy."""
+
+    def __init__(self, command: LeanCommand, starter: Starter) -> None:
+        """It is started, and need not be ready yet."""
+        self._starter = starter
+        self._printed = tempfile.TemporaryFile()  # noqa: SIM115  # closed in `end`
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._printed}
+        try:
+            self._child = starter.start(command.argv, command.env, cwd=command.cwd, **pipes)
+        except BaseException:
+            self._printed.close()
+            raise
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        self._in, self._out = self._child.stdin.fileno(), self._child.stdout.fileno()
+        os.set_blocking(self._in, False)
+        self._heard = select.poll()
+        self._heard.register(self._out, select.POLLIN)
+        self._rest = b""
+        self._aside: deque[bytes] = deque(maxlen=20)  # lines that were no answers
+        self._deadline = time.monotonic() + START
+        self._is_ready = False
+        self._ours = False  # whether it was us who ended it
+        self._seen = 0  # how much of what it printed was before it was ready, and says nothing of its end
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    def await_ready(self, stop: Stop | None = None) -> None:
+        """Interrupted, it goes on starting."""
+        if not self._is_ready:
+            self._answer(READY, self._deadline, stop, 0.0)
+            self._is_ready = True
+            self._aside.clear()
+            self._seen = self._printed.seek(0, os.SEEK_END)
+
+    def ask(self, request: Mapping[str, Any], timeout: float, stop: Stop | None = None) -> dict[str, Any]:
+        word = secrets.token_hex(8)
+        deadline = time.monotonic() + timeout
+        self._write(_encode({**request, "word": word}).encode() + b"\n", deadline)
+        return self._answer(word.encode(), deadline, stop, HURRY)
+
+    def _write(self, data: bytes, deadline: float) -> None:
+        """It reads when it has nothing to do, so this does not wait but for much data, or a process that hangs."""
+        try:
+            while data := data[self._written(data) :]:
+                room = select.poll()
+                room.register(self._in, select.POLLOUT)
+                if not room.poll(_left(deadline)):
+                    raise Overrun
+        except BrokenPipeError:
+            raise ProcessGone(self.last_words()) from None
+
+    def _written(self, data: bytes) -> int:
+        try:
+            return os.write(self._in, data)
+        except BlockingIOError:
+            return 0
+
+    def _answer(self, word: bytes, deadline: float, stop: Stop | None, hurry: float) -> dict[str, Any]:
+        hurried = False
+        while True:
+            line, found, rest = self._rest.partition(b"\n")
+            if found:
+                self._rest = rest
+                if line.startswith(word + b" "):
+                    answer: dict[str, Any] = _decode(line[len(word) + 1 :].decode())
+                    return answer
+                self._aside.append(line)
+            elif not self._heard.poll(
+                _left(deadline if stop is None else min(deadline, time.monotonic() + POLL_PERIOD))
+            ):
+                if time.monotonic() >= deadline:
+                    raise Interrupted if hurried else Overrun
+                if stop is not None and not hurried and stop.is_set():
+                    hurried, deadline = True, min(deadline, time.monotonic() + hurry)
+            else:
+                self._read()
+
+    def _read(self) -> None:
+        piece = os.read(self._out, PIECE)
+        if not piece:
+            raise ProcessEnded(self.last_words())
+        self._rest += piece
+
+    def last_words(self) -> str:
+        """What it printed that was no answer, as far as it is about its end."""
+        self._printed.seek(max(self._seen, self._printed.seek(0, os.SEEK_END) - LAST_WORDS))
+        heard = [line for line in [*self._aside, self._rest] if line.strip()]
+        return b"\n".join([*heard, self._printed.read()])[-LAST_WORDS:].decode(errors="replace").strip()
+
+    def kill(self) -> None:
+        """At once; whoever waits for an answer gets Ended."""
+        self._ours = True
+        if self._child.returncode is None:
+            signal_group(self._child.pid, signal.SIGKILL)
+
+    def was_killed(self) -> int:
+        """The signal by which somebody else has ended it; 0 if it ended by itself, or by us.  It is over then."""
+        until = time.monotonic() + ENDING
+        while not self._ours and not has_ended(self._child) and time.monotonic() < until:
+            time.sleep(0.01)  # it closes its output a moment before
+        by_itself = not self._ours
+        self.end()
+        number = -self._child.returncode if by_itself else 0
+        return number if number in FROM_OUTSIDE else 0
+
+    def end(self) -> None:
+        self.kill()
+        self._starter.end(self._child)
+        for pipe in (self._child.stdin, self._child.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
+        self._printed.close()
+
+
+def _left(deadline: float) -> int:
+    """Milliseconds, at least one until it is over."""
+    return max(0, math.ceil(1000 * (deadline - time.monotonic())))

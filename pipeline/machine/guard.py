@@ -1,0 +1,105 @@
+"""Guard of a build, which outlives it for a moment to end the commands it left behind.  Run as a script.
+
+Without site-packages.  Standard input: a line `+PID` when a session is started, `-PID` when it is over, `.` when the
+build ends in order; its end is the end of the build.
+Arguments: where to find psutil, then the marks that the build's commands carry in their environment."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterable, Iterator
+
+MARK = b"COPPICE_FOLDER="
+# So often in a row nothing may be found: a child caught between fork and exec shows its mark only a moment later.
+QUIET = 3
+PAUSE = 0.02
+
+ProcessList = Iterable[tuple[int, bytes]]
+
+
+def read_sessions(lines: Iterable[str]) -> tuple[set[int], bool]:
+    """The sessions that were alive when the build ended; did it end in order?"""
+    live: set[int] = set()
+    in_order = False
+    for line in lines:
+        if line[0] == ".":
+            in_order = True
+        else:
+            (live.add if line[0] == "+" else live.discard)(int(line[1:]))
+    return live, in_order
+
+
+def from_proc() -> Iterator[tuple[int, bytes]]:
+    """Every process that lives and its environment, as far as we may look."""
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/environ", "rb", buffering=0) as file:
+                environ = file.read()
+            if not environ and is_zombie(name):
+                continue
+        except OSError:
+            continue  # ended meanwhile, or another user's
+        yield int(name), environ
+
+
+def is_zombie(name: str) -> bool:
+    """Ended, but nobody asks how: where the first process of a container reaps no others, that is for ever."""
+    with open(f"/proc/{name}/stat", "rb", buffering=0) as file:
+        return file.read().rpartition(b") ")[2][:1] == b"Z"
+
+
+def from_psutil() -> Iterator[tuple[int, bytes]]:
+    """The same where there is no /proc."""
+    import psutil
+
+    for process in psutil.process_iter(["environ", "status"]):
+        if process.info["status"] != psutil.STATUS_ZOMBIE:
+            yield process.pid, environ_block(process.info["environ"] or {})
+
+
+def environ_block(environ: dict[str, str]) -> bytes:
+    return b"\0".join(os.fsencode(f"{name}={value}") for name, value in environ.items())
+
+
+def strays(processes: ProcessList, live: set[int], marks: set[bytes]) -> Iterator[int]:
+    """Processes of those sessions, and any that carry a mark; each right after it was looked at."""
+    for pid, environ in processes:
+        try:
+            marked = MARK in environ and not marks.isdisjoint(environ.split(b"\0"))
+            if pid != os.getpid() and (marked or os.getsid(pid) in live):
+                yield pid
+        except ProcessLookupError:
+            continue
+
+
+def kill_all(pids: Iterable[int]) -> int:
+    """How many there were."""
+    found = 0
+    for pid in pids:
+        found += 1
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            continue
+    return found
+
+
+def main() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    marks = {MARK + os.fsencode(mark) for mark in sys.argv[2:]}
+    live, in_order = read_sessions(sys.stdin)
+    sys.path[:] = sys.argv[1].split(os.pathsep)
+    processes = from_proc if os.path.isdir("/proc/self") else from_psutil
+    quiet, enough = 0, 1 if in_order and not live else QUIET
+    while True:
+        found = kill_all(strays(processes(), live, marks))
+        quiet = 0 if found else quiet + 1
+        if quiet >= enough:
+            return
+        time.sleep(PAUSE)
+
+
+if __name__ == "__main__":
+    main()

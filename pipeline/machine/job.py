@@ -1,0 +1,201 @@
+"""Job of a stage: the target's paths, and the processes, workers and shared things of the build.
+
+Workers are warm Python processes that call functions of the user's files: no interpreter start for each target.
+SharedResources are what is dear to make and serves many targets: made when first asked for, closed when the build
+ends.  StageFailed is how a stage says that the candidate failed, not the tool."""
+
+from __future__ import annotations
+
+import marshal
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from threading import Lock, local
+from typing import IO, Any, NamedTuple, Protocol, TypeVar
+
+from pipeline.core.graph import Target
+from pipeline.errors import writing
+from pipeline.machine.process import Processes, copy_redacted, has_ended, redact_text, unnamed_file
+
+
+class WorkerReply(NamedTuple):
+    """`error` is empty when the call went well; `dead` when the process ended instead of answering."""
+
+    error: str
+    dead: int | None = None
+    timed_out: bool = False
+
+
+class _Worker(NamedTuple):
+    process: subprocess.Popen[bytes]
+    env: dict[str, str]
+    printed: IO[bytes]  # what the functions print, of one call at a time
+
+
+class Workers:
+    """A worker for each thread that asks, started when first needed and again after it died.
+
+    A worker serves one environment; a call that needs another one gets a new worker."""
+
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
+        self._mine = local()
+
+    def call(
+        self,
+        request: dict[str, Any],
+        env: Mapping[str, str],
+        log: str,
+        timeout: float | None,
+        secrets: Mapping[str, str],
+    ) -> WorkerReply:
+        worker = self._worker(env)
+        with self._processes.deadline(worker.process, timeout) as late:
+            answer = _exchange(worker.process, request)
+        if answer is not None and not late.is_set():
+            try:
+                _move_printed(worker.printed, log, secrets)
+            except OSError:
+                if not answer:  # otherwise it is the same disk that the function tells of
+                    raise
+            return WorkerReply(redact_text(answer, secrets) if answer else "")
+        self._processes.end(worker.process)
+        _move_printed(worker.printed, log, secrets)
+        return WorkerReply("the worker process ended", worker.process.returncode, late.is_set())
+
+    def _worker(self, env: Mapping[str, str]) -> _Worker:
+        worker: _Worker | None = getattr(self._mine, "worker", None)
+        if worker is not None and not has_ended(worker.process) and worker.env == env:
+            return worker
+        if worker is not None:
+            self._processes.end(worker.process)
+            _close(worker)
+        printed = unnamed_file()
+        script = os.path.join(os.path.dirname(__file__), "worker.py")
+        process = self._processes.start(
+            [sys.executable, "-B", script], env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=printed
+        )
+        self._mine.worker = worker = _Worker(process, dict(env), printed)
+        return worker
+
+
+def _exchange(process: subprocess.Popen[bytes], request: dict[str, Any]) -> str | None:
+    """The answer; None when it died before it was asked, or while."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    message = marshal.dumps(request)
+    try:
+        process.stdin.write(len(message).to_bytes(4, "little") + message)
+        process.stdin.flush()
+    except BrokenPipeError:
+        return None
+    head = process.stdout.read(4)
+    size = int.from_bytes(head, "little")
+    answer = process.stdout.read(size) if len(head) == 4 else b""
+    return answer.decode() if len(head + answer) == 4 + size else None
+
+
+def _move_printed(printed: IO[bytes], log: str, secrets: Mapping[str, str]) -> None:
+    """Most calls print nothing, and then no log is made."""
+    if os.fstat(printed.fileno()).st_size:
+        with writing(log), open(log, "ab") as file:
+            copy_redacted(printed.fileno(), file, secrets)
+        os.ftruncate(printed.fileno(), 0)
+
+
+def _close(worker: _Worker) -> None:
+    worker.printed.close()
+    for pipe in (worker.process.stdin, worker.process.stdout):
+        if pipe is not None:
+            with suppress(BrokenPipeError):  # it ended before it read all that we had asked
+                pipe.close()
+
+
+class Closeable(Protocol):
+    def close(self) -> None: ...
+
+
+T = TypeVar("T", bound=Closeable)
+
+
+class SharedResources:
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._made: dict[Hashable, Closeable] = {}
+
+    def get(self, name: Hashable, make: Callable[[], T]) -> T:
+        """The same for the same name, which stands for its type too."""
+        with self._lock:
+            if name not in self._made:
+                self._made[name] = make()
+            found: T = self._made[name]  # type: ignore[assignment]
+            return found
+
+    def close(self) -> None:
+        """All of it, the last first, also when one of them fails to."""
+        with self._lock, ExitStack() as stack:
+            for each in self._made.values():
+                stack.callback(each.close)
+            self._made.clear()
+
+
+class JobFiles(Protocol):
+    """Of a job, all that a stage needs which makes files of files: it starts nothing and asks nobody."""
+
+    @property
+    def target(self) -> Target: ...
+    @property
+    def reads(self) -> Mapping[str, Sequence[str]]: ...
+    @property
+    def writes(self) -> Mapping[str, Sequence[str]]: ...
+
+
+class Job(NamedTuple):
+    """One attempt at a target.  Outputs go to the paths in `writes`; they are put in place afterwards.
+
+    `store`: where results are kept; a stage only keeps others from it.  `kept`: what targets of a build share.
+    `say`: how far it is, in a line for people."""
+
+    target: Target
+    reads: Mapping[str, Sequence[str]]
+    writes: Mapping[str, Sequence[str]]
+    log: str
+    processes: Processes
+    workers: Workers
+    kept: SharedResources
+    store: str = ""
+    say: Callable[[str], None] = lambda _: None
+
+
+def input_path(job: JobFiles, port: str) -> str:
+    """The one file there."""
+    (path,) = job.reads[port]
+    return path
+
+
+def output_path(job: JobFiles, port: str) -> str:
+    (path,) = job.writes[port]
+    return path
+
+
+class StageFailed(Exception):
+    """The candidate's failure, not the tool's: recorded with its exit status."""
+
+    def __init__(self, why: str, status: int) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+def no_variables(_target: Target) -> Sequence[str]:
+    return ()
+
+
+class Stage(NamedTuple):
+    """`code` stands for what the stage does in every recipe: change it when results change."""
+
+    code: str
+    do: Callable[[Job], None]
+    own_folder: bool = False  # a command may leave scratch files beside its outputs
+    passed: Callable[[Target], Sequence[str]] = no_variables  # names of variables that it gets from whoever builds

@@ -1,0 +1,61 @@
+"""Load of this machine: how busy it is, for as much of it as we may use.
+
+What we may use is the smallest of what the scheduler allows this process and what its control groups (version 1 or 2)
+and all groups around them allow; a quota may be a fraction of a CPU.
+The files of the system are read below a root that tests can put elsewhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+ROOT = Path("/")
+
+
+def load_per_cpu(root: Path = ROOT) -> float:
+    """The load average of the last minute per usable CPU."""
+    return os.getloadavg()[0] / usable_cpus(root)
+
+
+def usable_cpus(root: Path = ROOT) -> float:
+    """What this process may run on, at most so much of it as its control groups allow; a quota may be a fraction."""
+    return min([float(_affinity()), *cpu_quotas(root)])
+
+
+def _affinity() -> int:
+    allowed = getattr(os, "sched_getaffinity", None)  # macOS has none
+    return len(allowed(0)) if allowed else os.cpu_count() or 1
+
+
+def cpu_quotas(root: Path = ROOT) -> list[float]:
+    """CPUs by every limit that holds here: that of a group holds for all groups within it."""
+    found = [_v2(folder) if version == 2 else _v1(folder) for version, folder in _groups(root)]
+    return [quota for quota in found if quota]
+
+
+def _groups(root: Path) -> Iterator[tuple[int, Path]]:
+    """The folders of our groups and of those around them, with the version of control groups."""
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        version, mount = (1, root / "sys/fs/cgroup/cpu") if controllers else (2, root / "sys/fs/cgroup")
+        # within a container the path may be that of the host, which is not mounted: what is mounted is its own group
+        for part in (PurePosixPath(path), *PurePosixPath(path).parents):
+            yield version, mount / str(part).strip("/")
+
+
+def _v2(folder: Path) -> float | None:
+    quota, _, period = _text(folder / "cpu.max").strip().partition(" ")
+    return int(quota) / int(period) if quota.isdigit() and period else None
+
+
+def _v1(folder: Path) -> float | None:
+    quota, period = _text(folder / "cpu.cfs_quota_us").strip(), _text(folder / "cpu.cfs_period_us").strip()
+    return int(quota) / int(period) if quota.isdigit() and period else None
+
+
+def _text(path: Path) -> str:
+    """Empty where there is none: no control groups, or no limit."""
+    return path.read_text() if path.is_file() else ""

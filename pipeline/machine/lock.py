@@ -1,0 +1,357 @@
+"""Lock of a run: one builder at a time, by a lock of the operating system, which dies with its process.
+
+States of a run: free; held (the holder says who it is in run.lock.json, and says again every HEARTBEAT_PERIOD that it
+is there); silent (no heartbeat for longer than somebody's patience).  Free becomes held by `lock_runs`; nobody waits.
+Held or silent is taken over when the user says so: the holder's process is ended first, if it is sure which one that
+is, and the takeover is noted in events.jsonl.  Of several who take over one has its turn.  Besides, the guard of a
+build keeps a second file locked for as long as it ends what a killed build left behind; the next holder waits for that."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from datetime import UTC, datetime
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pipeline.errors import RunLocked, writing
+from pipeline.store import noop
+from pipeline.store.files import missing_newline, write_whole
+
+if TYPE_CHECKING:
+    import psutil
+
+
+HEARTBEAT_PERIOD = 5.0
+# Who has been silent for less may only be late.
+LEAST_PATIENCE = 3 * HEARTBEAT_PERIOD
+HOLDER_VERSION = 1
+
+Holder = dict[str, Any]
+
+
+def holder_path(run: str) -> str:
+    return f"{noop.folder(run)}/run.lock.json"
+
+
+def iso_time(now: float) -> str:
+    return datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds")
+
+
+def unix_time(at: str) -> float:
+    return datetime.fromisoformat(at).timestamp()
+
+
+def own_holder(run: str) -> Holder:
+    """Of this process, which has the lock now."""
+    now, system = iso_time(time.time()), os.uname()
+    return {
+        "lock_version": HOLDER_VERSION,
+        "tree_run_id": run,
+        "pid": os.getpid(),
+        "hostname": socket.gethostname(),
+        "platform": f"{system.sysname}-{system.release}-{system.machine}",
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "created_at": now,
+        "last_heartbeat_at": now,
+    }
+
+
+def write_holder(holder: Mapping[str, Any]) -> None:
+    text = json.dumps(holder, indent=1) + "\n"
+    path = holder_path(holder["tree_run_id"])
+    with writing(path):
+        write_whole(path, text.encode(), durable=False)
+
+
+def read_holder(run: str) -> Holder | None:
+    """None in the moment after a holder got the lock, before it says so.  One that was killed is named until then."""
+    try:
+        with open(holder_path(run), "rb") as file:
+            found: Holder = json.load(file)
+        whole = isinstance(found["pid"], int) and {*own_holder(run)} <= {*found}
+        return found if whole and unix_time(found["created_at"]) and unix_time(found["last_heartbeat_at"]) else None
+    except (OSError, ValueError, TypeError, LookupError):
+        return None
+
+
+def remove_holder(run: str) -> None:
+    with suppress(FileNotFoundError):  # somebody has cleaned up
+        os.unlink(holder_path(run))
+
+
+@contextmanager
+def heartbeats(holders: Sequence[Holder], period: float = HEARTBEAT_PERIOD) -> Iterator[None]:
+    """Say again and again that we are there, for as long as the block takes."""
+    over = Event()
+
+    def beat() -> None:
+        while not over.wait(period):
+            now = iso_time(time.time())
+            with suppress(OSError):  # a full disk, say: the build tells of it, and the next beat may get through
+                for holder in holders:
+                    write_holder({**holder, "last_heartbeat_at": now})
+
+    thread = Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+# For a build that heeds SIGTERM to end its commands, which get 3 s for that.
+GRACE = 5.0
+PAUSE = 0.02
+# The clock by which the system tells when processes started may differ by a second.
+TOLERANCE = 1.0
+
+
+class Takeover(NamedTuple):
+    """`run` may be taken from who holds it: at once, or after so many seconds without a heartbeat."""
+
+    run: str
+    force: bool
+    patience: float
+
+
+def lock_message(run: str, holder: Holder | None) -> str:
+    """How to say that a run is locked."""
+    if holder is None:
+        return f"run {run} is being built by another process that has just started. Run lock is active (not stale)"
+    since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(unix_time(holder["created_at"])))
+    who = f"process {holder['pid']} on {holder['hostname']} since {since}"
+    heard = f"last heard of {_age(holder):.0f} s ago"
+    return f"run {run} is being built by {who}, {heard}. Run lock is active (not stale)"
+
+
+def end_holder(wanted: Takeover) -> Holder:
+    """End the process that holds the run; an error if that may not be."""
+    run = wanted.run
+    holder = read_holder(run)
+    if holder is None:
+        raise RunLocked(f"{lock_message(run, holder)}: it has got it just now; try again")
+    if not wanted.force and _age(holder) <= wanted.patience:
+        later = f"it is stale after {wanted.patience:g} s; wait, or take it over at once with --force"
+        raise RunLocked(f"{lock_message(run, holder)}: {later}")
+    if holder["hostname"] != socket.gethostname():
+        there = f"that process can only be ended there, on {holder['hostname']}"
+        raise RunLocked(f"{lock_message(run, holder)}, and not on this host, {socket.gethostname()}: {there}")
+    _end(holder)
+    return holder
+
+
+def _age(holder: Holder) -> float:
+    return max(0.0, time.time() - unix_time(holder["last_heartbeat_at"]))
+
+
+def _end(holder: Holder) -> None:
+    import psutil
+
+    try:
+        process = psutil.Process(holder["pid"])
+        if _is_younger(process, holder):
+            return
+        process.terminate()
+        if not _gone_within(process, GRACE):
+            process.kill()
+            if not _gone_within(process, GRACE):
+                raise RunLocked(
+                    f"process {process.pid}, which builds {holder['tree_run_id']}, does not end; look at it"
+                )
+    except psutil.NoSuchProcess:
+        return
+    except psutil.AccessDenied as error:
+        raise RunLocked(f"process {holder['pid']} is another user's, who must end it: {error}") from error
+
+
+def is_gone(holder: Holder) -> bool:
+    """It has ended for sure, though maybe nobody has asked how, or its number is another one's by now."""
+    import psutil
+
+    if holder["hostname"] != socket.gethostname():
+        return False
+    try:
+        process = psutil.Process(holder["pid"])
+        return process.status() == psutil.STATUS_ZOMBIE or _is_younger(process, holder)
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.AccessDenied:
+        return False
+
+
+def _is_younger(process: psutil.Process, holder: Holder) -> bool:
+    """Than its hold of the lock: that was another one, of the same number."""
+    return bool(process.create_time() > unix_time(holder["created_at"]) + TOLERANCE)
+
+
+def _gone_within(process: psutil.Process, limit: float) -> bool:
+    """Ended, though maybe nobody has asked how: its locks are free then."""
+    import psutil
+
+    last = time.monotonic() + limit
+    while time.monotonic() < last:
+        if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
+            return True
+        time.sleep(PAUSE)
+    return False
+
+
+def log_takeover(wanted: Takeover, before: Holder, after: Mapping[str, Any]) -> None:
+    why = "force" if wanted.force else f"no heartbeat for {wanted.patience:g} s"
+    event = {"event": "lock_takeover", "at": round(time.time(), 3), "from": before, "by": after, "why": why}
+    path = f"runs/{wanted.run}/events.jsonl"
+    with open(path, "a+b") as file:
+        file.write(missing_newline(file) + json.dumps(event, sort_keys=True).encode() + b"\n")
+
+
+# A process that is being killed is not gone at once.
+DYING = 0.1
+# Who waits for longer than this says so.
+SILENT = 1.0
+# A guard has next to nothing to do; neither has whoever changes what git knows of its worktrees.
+PATIENCE = 60.0
+
+
+def acquire(fd: int, how: int, path: str, patience: float = PATIENCE) -> None:
+    """Lock the file `fd`, which was opened at `path`; waits, with a word on standard error.  Locked after `patience`.
+
+    A thread does the waiting, as the system has no flock with a deadline, and to ask again and again would never get
+    a lock that others let go of for moments.  It has a number of its own for the file: what it gets too late, it
+    lets go of again."""
+    if _try_lock(fd, how):
+        return
+    got = Event()
+
+    def wait(own: int) -> None:
+        with closing(os.fdopen(own)):
+            fcntl.flock(own, how)
+            got.set()
+
+    Thread(target=wait, args=[os.dup(fd)], daemon=True).start()
+    if got.wait(min(SILENT, patience)):
+        return
+    with suppress(OSError):  # nobody reads it; we wait all the same
+        sys.stderr.write(f"coppice: waiting for the lock {path}, held by {holders(fd)}; {patience:g} s at most\n")
+        sys.stderr.flush()
+    if not got.wait(patience - SILENT):
+        who = holders(fd)
+        raise RunLocked(f"{path}: locked for {patience:g} s by {who}; wait for its end, or end it, and start again")
+
+
+def holders(fd: int) -> str:
+    """Who has the file locked, as far as the system tells us: a child may have inherited it from who is gone."""
+    here, mark = os.getpid(), b":%d 0 EOF" % os.fstat(fd).st_ino
+    pids = filter(str.isdigit, os.listdir("/proc")) if os.path.isdir("/proc/self/fdinfo") else ()
+    found = [f"process {pid} ({_called(pid)})" for pid in pids if int(pid) != here and _holds(pid, mark)]
+    return ", ".join(found) or ("this process itself" if _holds(str(here), mark) else "another process")
+
+
+def _holds(pid: str, mark: bytes) -> bool:
+    try:
+        for number in os.listdir(f"/proc/{pid}/fdinfo"):
+            with open(f"/proc/{pid}/fdinfo/{number}", "rb") as file:
+                if any(b" FLOCK " in line and mark in line for line in file):
+                    return True
+    except OSError:
+        return False  # ended meanwhile, or another user's
+    return False
+
+
+def _called(pid: str) -> str:
+    try:
+        with open(f"/proc/{pid}/comm", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return "which has just ended"
+
+
+@contextmanager
+def lock_runs(runs: Sequence[str], takeover: Takeover | None = None) -> Iterator[tuple[int, ...]]:
+    """Hold the locks of `runs`.  Nobody waits for one, so that no order is needed: the one to be taken over is first.
+
+    Gives the files that the guard of this build must keep open: as long as the guard of a killed build is
+    still ending what that build left behind, they are locked and we wait for it."""
+    first = takeover.run if takeover else ""
+    order = sorted(runs, key=lambda run: (run != first, run))
+    with ExitStack() as stack:
+        held = [stack.enter_context(_lock_run(run, takeover if run == first else None)) for run in order]
+        stack.enter_context(heartbeats([holder for holder, _ in held]))
+        yield tuple(guard for _, guard in held)
+
+
+@contextmanager
+def _lock_run(run: str, takeover: Takeover | None) -> Iterator[tuple[Holder, int]]:
+    os.makedirs(noop.folder(run), exist_ok=True)
+    with _open_file(f"{noop.folder(run)}/lock") as lock, _open_file(f"{noop.folder(run)}/guard") as guard:
+        before = _acquire_by_takeover(takeover, lock) if takeover else _acquire_free(run, lock)
+        holder = own_holder(run)
+        try:
+            write_holder(holder)
+            if takeover and before:
+                log_takeover(takeover, before, holder)
+            acquire(guard, fcntl.LOCK_EX, f"{noop.folder(run)}/guard")
+            yield holder, guard
+        finally:
+            remove_holder(run)
+
+
+def _try_lock(fd: int, how: int = fcntl.LOCK_EX) -> bool:
+    try:
+        fcntl.flock(fd, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _acquire_free(run: str, lock: int) -> Holder | None:
+    """From nobody.  A child of a killed build, between its fork and its exec, has the lock a moment longer: as long as
+    who holds it by name is gone, it is about to be free."""
+    asked = time.monotonic()
+    while not _try_lock(lock):
+        holder, waited = read_holder(run), time.monotonic() - asked
+        if waited > (GRACE if holder and is_gone(holder) else DYING):
+            taking = f"a search over code is taken over with `coppice advance {run} --force`"
+            advice = f"wait for it, or stop that process; {taking}"
+            raise RunLocked(f"{lock_message(run, holder)}: {advice}")
+        time.sleep(PAUSE)
+    return None
+
+
+def _acquire_by_takeover(takeover: Takeover, lock: int) -> Holder | None:
+    """From whom.  Of several who try, one has its turn; the others have come too late, also when it is free by then."""
+    run = takeover.run
+    with _open_file(f"{noop.folder(run)}/takeover") as turn:
+        if not _try_lock(turn):
+            raise RunLocked(f"run {run} is being taken over by another process right now; wait for that one")
+        if _try_lock(lock):
+            return None
+        before = end_holder(takeover)
+        _await_release(run, lock, before)
+    return before
+
+
+def _await_release(run: str, lock: int, before: Holder) -> None:
+    """A process that is gone may still have threads that are about to be; its locks are free after the last of them."""
+    last = time.monotonic() + GRACE
+    while not _try_lock(lock):
+        now = read_holder(run)
+        if time.monotonic() > last or (now and now["created_at"] != before["created_at"]):
+            raise RunLocked(f"{lock_message(run, now)}: the lock is not free yet; try again")
+        time.sleep(PAUSE)
+
+
+@contextmanager
+def _open_file(path: str) -> Iterator[int]:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        yield fd
+    finally:
+        os.close(fd)

@@ -1,0 +1,455 @@
+"""Commands: run in sessions of their own, their output in a log without secrets, nothing left behind.
+
+A child leads a process group.  It is live from its start until it is asked how it ended; until then its number is not
+given to another process, and signals go to no others.  On a stop, and after a timeout, all get TERM, a moment later
+KILL.  If this process is killed, the guard does that: it outlives us, and finds what we started by a mark in the
+environment.  A value that is passed through from the caller's environment never reaches a log; its name does."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext, suppress
+from subprocess import Popen
+from tempfile import TemporaryFile
+from threading import Event, Lock, Timer
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+from pipeline.errors import NO_ROOM, writing
+
+if TYPE_CHECKING:
+    from pipeline.machine.confine import Confinement
+
+
+# Shorter values ("1", "yes") are no secrets, and blotting them out would blot out the log.
+SHORTEST = 4
+CHUNK = 65536
+
+
+class Redactor:
+    """Replaces each secret by the name of its variable, in a stream of chunks."""
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        by_length = sorted(secrets.items(), key=lambda pair: (-len(pair[1]), pair[0]))
+        long = [(name, value) for name, value in by_length if len(value) >= SHORTEST]
+        self._pairs = [(value.encode(errors="surrogateescape"), f"[{name}]".encode()) for name, value in long]
+        self._rest = b""
+
+    def feed(self, chunk: bytes, last: bool = False) -> bytes:
+        """What can be let out so far; the tail may be the start of a secret and is held back."""
+        ready = self._rest + chunk
+        for value, name in self._pairs:
+            ready = ready.replace(value, name)
+        cut = len(ready) if last else self._cut(ready)
+        self._rest = ready[cut:]
+        return ready[:cut]
+
+    def _cut(self, ready: bytes) -> int:
+        return min((_start_of(value, ready) for value, _ in self._pairs), default=len(ready))
+
+
+def _start_of(value: bytes, ready: bytes) -> int:
+    """Where a tail begins that is the start of `value`."""
+    place = max(0, len(ready) - len(value) + 1)
+    while (place := ready.find(value[:1], place)) >= 0 and not value.startswith(ready[place:]):
+        place += 1
+    return place if place >= 0 else len(ready)
+
+
+def copy_redacted(source: int, log: IO[bytes], secrets: Mapping[str, str]) -> None:
+    """What is in the file by now.  Somebody may still be writing to it, in our place of the file if we moved it."""
+    redactor = Redactor(secrets)
+    place, size = 0, os.fstat(source).st_size
+    while place < size and (chunk := os.pread(source, min(CHUNK, size - place), place)):
+        log.write(redactor.feed(chunk))
+        place += len(chunk)
+    log.write(redactor.feed(b"", last=True))
+
+
+def unnamed_file() -> IO[bytes]:
+    """A file without a name, at whose end everybody writes, also after it was emptied."""
+    file = TemporaryFile()  # noqa: SIM115 - the caller closes it
+    fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)
+    return file
+
+
+@contextmanager
+def redacted_output(secrets: Mapping[str, str], log: IO[bytes]) -> Iterator[IO[bytes]]:
+    """Where a command may print; what may have a secret in it waits in a file without a name until all is printed."""
+    if not secrets:
+        yield log
+        return
+    with unnamed_file() as hidden:
+        try:
+            yield hidden
+        finally:
+            copy_redacted(hidden.fileno(), log, secrets)
+
+
+def redact_text(text: str, secrets: Mapping[str, str]) -> str:
+    return Redactor(secrets).feed(text.encode(errors="surrogateescape"), last=True).decode(errors="replace")
+
+
+def has_ended(child: Popen[bytes]) -> bool:
+    return child.returncode is not None or _poll_end(child.pid, wait=False)
+
+
+def await_end(child: Popen[bytes]) -> None:
+    if child.returncode is None:
+        _poll_end(child.pid, wait=True)
+
+
+def _poll_end(pid: int, wait: bool) -> bool:
+    if sys.platform == "darwin" and sys.version_info < (3, 13):  # whose Python has no waitid
+        with closing(select.kqueue()) as queue:
+            ends = select.kevent(pid, select.KQ_FILTER_PROC, select.KQ_EV_ADD, select.KQ_NOTE_EXIT)
+            return bool(queue.control([ends], 1, None if wait else 0))
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | (0 if wait else os.WNOHANG)) is not None
+    except ChildProcessError:  # another thread has asked
+        return True
+
+
+def signal_group(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # gone already, or not ours to end
+        os.killpg(pid, number)
+
+
+def start_guard(marks: Sequence[str], locks: Sequence[int], variable: str) -> subprocess.Popen[bytes]:
+    """Without the mark of a build whose command we may be: if that one is killed, our guard must outlive us."""
+    guard = os.path.join(os.path.dirname(__file__), "guard.py")
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", guard, os.pathsep.join(sys.path), *marks],
+        env={name: value for name, value in os.environ.items() if name != variable},
+        bufsize=0,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        pass_fds=locks,
+    )
+
+
+# What a step sees of the caller's environment without asking.
+ALLOWED = ("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_NUMERIC", "LC_COLLATE", "LC_TIME", "TZ")
+# In the environment of every command, so that what a killed build leaves behind can be found and ended.
+MARK = "COPPICE_FOLDER"
+GRACE = 3.0
+IN_ORDER = b".\n"  # what the guard is told last, unless we are killed
+
+
+class Exit(NamedTuple):
+    """How a command ended; a negative code is the number of a signal, as subprocess has it."""
+
+    code: int
+    timed_out: bool = False
+
+
+class BuildStopping(Exception):
+    """The build is being interrupted; nothing new is started."""
+
+
+class Processes:
+    """The commands of one build of `runs`.  `stop` ends them all; if this process is killed, the guard does.
+
+    A child is in `_live` until it is asked how it ended, both under the lock; signals go to no others.
+
+    `locks` stay locked until the guard is done: the next build waits for that before it starts anything."""
+
+    def __init__(self, runs: Sequence[str], locks: Sequence[int] = ()) -> None:
+        self._marks = {run: run_mark(run) for run in runs}
+        self._base = {name: os.environ[name] for name in ALLOWED if name in os.environ}
+        self._locks = tuple(locks)
+        self._live: dict[int, subprocess.Popen[bytes]] = {}
+        self._lock = Lock()
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._wakes: list[Callable[[], object]] = []
+        self.stopping = False
+        # Whoever started us may have had it ignored: then the system forgets how children ended, and all seems well.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+    def environment(
+        self, run: str, fixed: Mapping[str, str], passed: Sequence[str]
+    ) -> tuple[dict[str, str], dict[str, str]]:
+        """What a step of `run` sees, and the part of it that must not be seen in logs."""
+        secrets = {name: os.environ[name] for name in passed if name in os.environ}
+        return {**self._base, **secrets, **fixed, MARK: self._marks[run]}, secrets
+
+    def run(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        log: str,
+        timeout: float | None = None,
+        secrets: Mapping[str, str] | None = None,
+        *,
+        cwd: str | None = None,
+        stdin: IO[bytes] | int = subprocess.DEVNULL,
+        stdout: IO[bytes] | None = None,
+        confined: Confinement | None = None,
+    ) -> Exit:
+        """Run to the end or the timeout; what is left of its process group is ended too.
+
+        Without a `stdout` of its own, all that it prints goes to the log."""
+        with writing(log), open(log, "ab") as output, redacted_output(secrets or {}, output) as printed:
+            out = printed if stdout is None else stdout
+            child = self.start(argv, env, confined, cwd=cwd, stdin=stdin, stdout=out, stderr=printed)
+            try:
+                with self.deadline(child, timeout) as late:
+                    await_end(child)
+            except BaseException:
+                self.end(child)
+                raise
+            self._reap(child)
+        return Exit(child.returncode, late.is_set())
+
+    @contextmanager
+    def deadline(self, child: subprocess.Popen[bytes], timeout: float | None) -> Iterator[Event]:
+        """The block waits for `child`, which is asked to end after `timeout` seconds, and killed if it does not listen.
+        The event says whether it was asked."""
+        late, over = Event(), Event()
+        if timeout is None:
+            yield late
+            return
+
+        def end() -> None:
+            late.set()
+            self._signal(child, signal.SIGTERM)
+            if not over.wait(GRACE):
+                self._signal(child, signal.SIGKILL)
+
+        timer = Timer(timeout, end)
+        timer.start()
+        try:
+            yield late
+        finally:
+            over.set()
+            timer.cancel()
+            timer.join()
+
+    def start(
+        self, argv: Sequence[str], env: Mapping[str, str], confined: Confinement | None = None, **how: object
+    ) -> subprocess.Popen[bytes]:
+        with confined.ready() if confined else nullcontext(_call) as within, self._lock:
+            if self.stopping:
+                raise BuildStopping
+            if self._guard is None:
+                self._guard = start_guard([*self._marks.values()], self._locks, MARK)
+            how = {"stdin": subprocess.DEVNULL, **how}
+            child = within(lambda: _spawn(argv, env, how))
+            self._live[child.pid] = child
+            self._tell_guard(b"+%d\n" % child.pid)
+            return child
+
+    def end(self, child: subprocess.Popen[bytes]) -> None:
+        """End the process group of `child`, politely first.  The guard ends what has left the group."""
+        if not has_ended(child):
+            with self.deadline(child, 0):
+                await_end(child)
+        self._reap(child)
+
+    def _reap(self, child: subprocess.Popen[bytes]) -> None:
+        """It has ended: the rest of its group goes too, then we ask how it ended."""
+        with self._lock:
+            if self._live.pop(child.pid, None):
+                signal_group(child.pid, signal.SIGKILL)
+                child.wait()
+                self._tell_guard(b"-%d\n" % child.pid)
+
+    @contextmanager
+    def waking(self, wake: Callable[[], object]) -> Iterator[None]:
+        """For what waits, but not for a command: `wake` is called when the build stops, maybe in a signal handler."""
+        self._wakes.append(wake)
+        try:
+            if self.stopping:  # looked at after `wake` is known: no stop comes between
+                raise BuildStopping
+            yield
+        finally:
+            self._wakes.remove(wake)
+
+    def stop(self) -> None:
+        """Interrupt everything: TERM to all, a moment for them, then KILL."""
+        self.stopping = True
+        for wake in [*self._wakes]:
+            wake()
+        self._signal_all(signal.SIGTERM)
+        last_word = Timer(GRACE, self._signal_all, [signal.SIGKILL])
+        last_word.daemon = True
+        last_word.start()
+
+    def _signal(self, child: subprocess.Popen[bytes], number: int) -> None:
+        with self._lock:
+            if child.pid in self._live:
+                signal_group(child.pid, number)
+
+    def _signal_all(self, number: int) -> None:
+        with self._lock:
+            for pid in self._live:
+                signal_group(pid, number)
+
+    def close(self) -> None:
+        with self._lock:
+            self.stopping = True
+            left = [*self._live.values()]
+        if left:
+            self.stop()  # all of them at once: each may take its time
+        for child in left:
+            self.end(child)
+        with self._lock:
+            self._tell_guard(IN_ORDER)
+            guard, self._guard = self._guard, None
+        if guard is not None and guard.stdin is not None:
+            guard.stdin.close()
+            guard.wait()
+
+    def _tell_guard(self, line: bytes) -> None:
+        if self._guard is not None and self._guard.stdin is not None:
+            with suppress(BrokenPipeError):  # somebody killed the guard: commands still run, unguarded
+                self._guard.stdin.write(line)
+
+
+def _spawn(argv: Sequence[str], env: Mapping[str, str], how: Mapping[str, object]) -> subprocess.Popen[bytes]:
+    child: subprocess.Popen[bytes] = subprocess.Popen(
+        list(argv),
+        env=dict(env),
+        start_new_session=True,
+        **how,  # type: ignore[call-overload]
+    )
+    return child
+
+
+def _call(do: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    return do()
+
+
+def run_mark(run: str) -> str:
+    return os.path.abspath(f"runs/{run}")
+
+
+LATE_STATUS = 124  # the exit status of what ran out of time, as of `timeout` in a shell
+NOT_FOUND, NOT_EXECUTABLE = 127, 126
+NOT_NOW = 75  # "try again later", as sysexits.h has it
+_MISSING = (errno.ENOENT, errno.EACCES, errno.ENOTDIR)
+# There is none, it may not be started, is none, or gets too many words.
+START_ERRORS = (*_MISSING, errno.ENOEXEC, errno.E2BIG)
+# So little is nothing: a file system may keep some of the last for itself.
+_FULL = 64 * 1024
+# Where commands write that ask for no other place.
+_SCRATCH = "/tmp"
+
+
+def describe_exit(ended: Exit, timeout: float | None) -> tuple[str, int]:
+    """What went wrong, empty when nothing did; and the exit status as a shell has it."""
+    if ended.timed_out:
+        return f"timed out after {timeout:g} s", LATE_STATUS
+    if ended.code < 0:
+        return f"killed by signal {-ended.code}", 128 - ended.code
+    return f"exit status {ended.code}" if ended.code else "", ended.code
+
+
+def describe_start_failure(error: OSError, program: str) -> tuple[str, int]:
+    """The same of one that did not start.  An error that is not about the program is raised again."""
+    if error.errno not in START_ERRORS:
+        raise error
+    status = NOT_FOUND if error.errno in _MISSING else NOT_EXECUTABLE
+    return f"cannot start '{program}': {error.strerror}", status
+
+
+def unwritten(error: OSError) -> str:
+    """What the system has refused, of which file; and where there is no room left, if that is why."""
+    if not error.filename:
+        return str(error)
+    room = f"; {room_at(error.filename)}" if error.errno in NO_ROOM else ""
+    return f"{error.filename}: {error.strerror}{room}"
+
+
+def cramped(why: str, paths: Iterable[str]) -> str:
+    """`why` something failed that wrote there, and that there was no room for it, if so: it may not have got to say
+    that, since its log lies there too."""
+    places = {_mount(path): path for path in (*paths, _SCRATCH)}
+    said = any(os.strerror(number) in why for number in NO_ROOM)
+    full = [path for path in places.values() if _left(path) < _FULL] or [*places.values()][: int(said)]
+    return "; ".join([why, *map(room_at, full)])
+
+
+def room_at(path: str) -> str:
+    return f"the file system at {_mount(path)} has {_left(path) // 1024} kB left: make room there, and build again"
+
+
+def _left(path: str) -> int:
+    """In bytes; nothing where no more files can be made."""
+    found = os.statvfs(_mount(path))
+    return found.f_bavail * found.f_frsize if found.f_favail or not found.f_files else 0
+
+
+def _mount(path: str) -> str:
+    path = os.path.realpath(path)
+    while not os.path.ismount(path):  # nor is what is not there
+        path = os.path.dirname(path)
+    return path
+
+
+class Failure(NamedTuple):
+    """All that is known of something that failed while it worked for a candidate.
+
+    asked: a role, for an answer; otherwise it is a command that measures the candidate
+    missing: there is no such program as the spec names
+    status: of HTTP, where a server or a tool says one; 0 stands for no connection
+    garbled: what came back is not what the protocol has
+    said: by what words the tool itself calls it a failure of its service"""
+
+    ended: Exit = Exit(0)
+    asked: bool = False
+    missing: bool = False
+    status: int | None = None
+    garbled: bool = False
+    said: str = ""
+
+
+# Sent by who wants room or an end: the kernel for want of memory, a machine that goes down, a person.  What a program
+# does wrong itself ends it by others: SEGV, ABRT, FPE, BUS, ILL.
+FROM_OUTSIDE = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGTERM})
+# No connection, no login, no credit, a model that is not there, too many at once; from 500 on it is the server's fault.
+_OF_THE_SERVICE = frozenset({0, 401, 402, 403, 404, 407, 408, 425, 429})
+_SERVICE = re.compile(
+    r"rate.?limit|usage.limit|too many requests|overloaded|credit|quota|billing|insufficient (?:funds|balance)"
+    r"|api.?key|authenticat|unauthori[sz]ed|permission_error|/login|log ?in\b|logged in|oauth"
+    r"|connect|network|ECONN|ENOTFOUND|ETIMEDOUT|timed? ?out"
+    r"|(?:internal )?server.error|bad gateway|service unavailable|api_error\b",
+    re.IGNORECASE,
+)
+
+
+def signal_of(ended: Exit) -> int:
+    """The signal that ended it, or what its shell had run; 0 if none did."""
+    return -ended.code if ended.code < 0 else ended.code - 128 if 128 < ended.code < 128 + signal.NSIG else 0
+
+
+# Each with what it says, in the order in which they are looked at.
+_OUTAGES: tuple[tuple[Callable[[Failure], bool], str], ...] = (
+    (lambda it: it.missing, "the program is not there"),
+    (
+        lambda it: not it.ended.timed_out and signal_of(it.ended) in FROM_OUTSIDE,
+        "it was killed from outside, as for want of memory",
+    ),
+    (lambda it: it.asked and it.ended.timed_out, "there was no answer in time"),
+    (lambda it: it.asked and it.ended.code in (NOT_FOUND, NOT_EXECUTABLE), "what it was to start cannot be started"),
+    (lambda it: it.asked and it.ended.code == NOT_NOW, "it says that it cannot work now"),
+    (lambda it: it.status is not None and (it.status in _OF_THE_SERVICE or it.status >= 500), "the service refuses"),
+    (lambda it: it.garbled, "what came back is no answer of the service"),
+    (lambda it: _SERVICE.search(it.said) is not None, "the service refuses"),
+)
+
+
+def outage(failure: Failure) -> str:
+    """Why this says nothing of the candidate; empty where it is the candidate's own failure.
+
+    Only the latter is a result.  Anything else fails the target, is kept nowhere, and is tried again."""
+    return next((why for fits, why in _OUTAGES if fits(failure)), "")

@@ -1,0 +1,78 @@
+"""Follower of an mcts build: the lines at its end; the kept journal of a finished search is removed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from pipeline.banks.records import goal_of, load
+from pipeline.core.graph import Target
+from pipeline.core.outcome import BUILT, FAILED, RECALLED, Outcome
+from pipeline.goals.bank import doubts, refusal_line
+from pipeline.goals.proving import doubted, has_library, path_of_port, refused_rows
+from pipeline.mcts.plan import COMPARE, GOAL, ROW_INDEX, ROWS, SEARCH, goal_of_target
+from pipeline.mcts.report.compare import comparison_headline
+from pipeline.mcts.report.figures import REFUSED, row_refusals
+from pipeline.mcts.run.journal_file import journal_path
+
+
+class MctsFollower:
+    def __init__(self, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> None:
+        self._rows = next((target for target in targets if target.stage == ROWS), None)
+        self._goals = {goal_of_target(target): target for target in targets if target.stage == GOAL}
+        self._compared: Target | None = None
+        self._reread = False  # the bank
+        self._looked: set[str] = set()  # goals that were looked at now
+
+    def begin(self) -> None: ...
+
+    def started(self, target: Target, new: bool) -> None: ...
+
+    def ended(self, target: Target, outcome: Outcome) -> None:
+        if target.stage == SEARCH and outcome.status != FAILED:  # the journal is among the outputs now
+            with suppress(FileNotFoundError):
+                os.unlink(journal_path(target))
+        if outcome.status not in (BUILT, RECALLED):
+            return
+        if target.stage == COMPARE:
+            self._compared = target
+        elif target.stage == ROWS:
+            self._reread = True
+        elif target.stage == GOAL:
+            self._looked.add(goal_of_target(target))
+
+    def over(self, stopped: bool) -> str:
+        return "".join([*refused_rows([*self._refused()]), *doubted([*self._doubts()]), *self._results()])
+
+    def _refused(self) -> Iterator[str]:
+        """Of a bank that was read anew all rows, else those that were looked at now."""
+        if self._rows is None or not (self._reread or self._looked):
+            return
+        (bank,) = dict(self._rows.reads)["bank"]
+        # where all was compared every goal is up to date
+        known = self._goals if self._compared else {name: self._goals[name] for name in self._looked}
+        goals = {name: load(path_of_port(target, "goal.json")) for name, target in known.items()}
+        for each in row_refusals(load(path_of_port(self._rows, ROW_INDEX)), goals):
+            if self._reread or each.id in self._looked:
+                yield refusal_line(bank, each)
+
+    def _doubts(self) -> Iterator[str]:
+        """Of goals that were looked at now."""
+        if self._rows is None or not self._looked:
+            return
+        (bank,) = dict(self._rows.reads)["bank"]
+        lines = load(path_of_port(self._rows, ROW_INDEX))["lines"]
+        for name in sorted(self._looked, key=lines.__getitem__):
+            row = load(path_of_port(self._goals[name], "goal.json"))
+            if REFUSED not in row:
+                goal = goal_of({**row, "id": name, "line": lines[name]})
+                yield from (refusal_line(bank, each) for each in doubts(goal, has_library(self._goals[name])))
+
+    def _results(self) -> Iterator[str]:
+        if self._compared:
+            found = load(path_of_port(self._compared, "comparison.json"))
+            yield f"{comparison_headline(found)}. See {path_of_port(self._compared, 'comparison.html')}."
+
+
+follower = MctsFollower

@@ -1,0 +1,96 @@
+"""Estimates in words, with the interval or why there is none; settings in the words of a spec, without defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pipeline.mcts.report.figures import Estimate
+from pipeline.mcts.search.agents import BLOCK_FIELDS, DELAY_FIELDS, STEERING_FIELDS, Block, Steering
+from pipeline.mcts.search.journal import REAL_TIME
+
+NONE = "-"
+
+
+def format_share(number: float) -> str:
+    return f"{100 * number:.1f} %"
+
+
+def format_points(number: float) -> str:
+    """Percentage points."""
+    return f"{100 * number:+.1f}"
+
+
+def format_amount(number: float) -> str:
+    return f"{number:,.1f}" if number < 1000 else f"{number:,.0f}"
+
+
+def format_ratio(number: float) -> str:
+    return f"{number:.3g}"
+
+
+def estimate_text(estimate: Estimate, write: Callable[[float], str], seeds: int) -> str:
+    return " ".join(estimate_parts(estimate, write, seeds))
+
+
+def estimate_parts(estimate: Estimate, write: Callable[[float], str], seeds: int) -> tuple[str, str]:
+    """The mean, and in brackets how far to trust it: one that lacks some of the seeds says so."""
+    if estimate["mean"] is None:
+        return NONE, ""
+    lacking = f"; {len(estimate['of'])} of {seeds} seeds" if len(estimate["of"]) < seeds else ""
+    return write(estimate["mean"]), f"({_interval_text(estimate, write)}{lacking})"
+
+
+def interval_ends(estimate: Estimate) -> tuple[float, float] | None:
+    return None if estimate["low"] is None else (estimate["low"], estimate["high"])
+
+
+def _interval_text(estimate: Estimate, write: Callable[[float], str]) -> str:
+    if estimate["low"] is None:
+        return "one seed"
+    if estimate["same"]:
+        return "all seeds alike"
+    return f"{write(estimate['low'])} to {write(estimate['high'])}"
+
+
+Settings = Mapping[str, Any]
+
+# A seed is there only if it was given.
+_BLOCK_DEFAULTS = {field: value for field, value in Block()._asdict().items() if field != "seed"}
+
+
+def settings_line(values: Settings) -> str:
+    """As it would stand in a spec, on one line."""
+    return ", ".join(f"{key}: {_word(value)}" for key, value in values.items())
+
+
+def spec_settings(settings: Settings) -> dict[str, Any]:
+    """By key, as it may be given."""
+    return {
+        "mode": settings["mode"],
+        **_changed_settings(settings, STEERING_FIELDS, Steering._field_defaults),
+        **dict(_other_settings(settings)),
+    }
+
+
+def _other_settings(settings: Settings) -> Iterator[tuple[str, Any]]:
+    block, delay = settings.get("block", {}), settings.get("delay", {})
+    if settings.get("time") == REAL_TIME:
+        yield "deterministic_inference", False
+    if block.get("fraction"):
+        yield "block", _changed_settings(block, BLOCK_FIELDS, _BLOCK_DEFAULTS)
+    if settings.get("reroute"):
+        yield "reroute", {"blocked": True, "max": settings["reroute"]}
+    if delay.get("prob"):
+        yield "delay", _changed_settings(delay, DELAY_FIELDS, {})
+
+
+def _changed_settings(settings: Settings, fields: Mapping[str, str], defaults: Settings) -> dict[str, Any]:
+    told = {key: field for key, field in fields.items() if field in settings}
+    return {key: settings[field] for key, field in told.items() if settings[field] != defaults.get(field)}
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return f"{{{settings_line(value)}}}"
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)

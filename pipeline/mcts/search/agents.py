@@ -1,0 +1,268 @@
+"""Agents over a shared tree: how one goes down it, and the blocks and delays in its way.
+
+An agent goes by what it last saw of the tree, and around what others are at. Reservations count as lost or unobserved
+visits. Blocks and delays touch what is scheduled, never the tree.
+
+Chance is a function of what it is for: no draw moves another, in whatever order they are made. Draws are made for a
+goal by its key and names, so that a scenario hits the same goals in whatever order a search comes to them, and
+changing one chance changes no other draw.
+
+Also here: what the spec calls the fields of these rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from math import inf, log, sqrt
+from typing import Any, NamedTuple
+
+from pipeline.mcts.search.nodes import SOLVED, Action, GoalNode
+from pipeline.mcts.search.records import PUCT
+from pipeline.mcts.search.tree import SearchTree, Selection
+
+
+def draw(seed: int, *what: object) -> float:
+    """At least 0 and below 1."""
+    named = "\x1f".join(map(str, (seed, *what)))
+    return int.from_bytes(blake2b(named.encode(), digest_size=8).digest()) / 2**64
+
+
+class Block(NamedTuple):
+    """A `fraction` of goals is blocked when first come to, for `duration` iterations, for good if that is below 0.
+
+    Each hit on a blocked goal may thaw it for those that come later: the `unfreeze_after`th does (0: none), any with
+    `unfreeze_prob`.  `immovable` is the fraction of blocked goals that no hit thaws."""
+
+    fraction: float = 0.0
+    duration: int = -1
+    seed: int = 0
+    immovable: float = 0.0
+    unfreeze_after: int = 0
+    unfreeze_prob: float = 0.0
+
+
+class Delay(NamedTuple):
+    """Coming to a goal delays it with `prob`, for `duration` iterations.  Coming to it meanwhile draws again."""
+
+    prob: float = 0.0
+    duration: int = 0
+    seed: int = 0
+
+
+class Interventions(NamedTuple):
+    """`reroute`: how many other goals an iteration may turn to when it finds one blocked."""
+
+    block: Block = Block()
+    delay: Delay = Delay()
+    reroute: int = 0
+
+
+@dataclass
+class FrozenGoal:
+    until: float
+    immovable: bool
+    hits: int = 0
+
+
+class Gate:
+    """What stands in the way at a goal, as the trace tells it; None where there is nothing."""
+
+    def __init__(self, rules: Interventions) -> None:
+        self.rules = rules
+        self._frozen: dict[int, FrozenGoal | None] = {}
+        self._delayed: dict[int, int] = {}
+
+    def blocked(self, node: GoalNode, iteration: int) -> dict[str, Any] | None:
+        if not self.rules.block.fraction:
+            return None
+        if node.number not in self._frozen:
+            self._frozen[node.number] = self._decide(node, iteration)
+        frozen = self._frozen[node.number]
+        if frozen is None or iteration > frozen.until:
+            return None
+        frozen.hits += 1
+        thawed = not frozen.immovable and self._thaws(node, iteration, frozen.hits)
+        if thawed:
+            self._frozen[node.number] = None
+        until = None if frozen.until == inf else frozen.until
+        told = {"node": node.number, "until": until, "hits": frozen.hits}
+        return told | {"immovable": frozen.immovable, "thawed": thawed}
+
+    def _decide(self, node: GoalNode, iteration: int) -> FrozenGoal | None:
+        rule = self.rules.block
+        if draw(rule.seed, "block", node.key, node.names) >= rule.fraction:
+            return None
+        immovable = draw(rule.seed, "immovable", node.key, node.names) < rule.immovable
+        return FrozenGoal(inf if rule.duration < 0 else iteration + rule.duration, immovable)
+
+    def _thaws(self, node: GoalNode, iteration: int, hits: int) -> bool:
+        rule = self.rules.block
+        if rule.unfreeze_after and hits >= rule.unfreeze_after:
+            return True
+        return draw(rule.seed, "unfreeze", node.key, node.names, iteration) < rule.unfreeze_prob
+
+    def delayed(self, node: GoalNode, iteration: int) -> dict[str, Any] | None:
+        rule = self.rules.delay
+        drawn = bool(rule.prob) and draw(rule.seed, "delay", node.key, node.names, iteration) < rule.prob
+        if drawn:
+            self._delayed[node.number] = iteration + rule.duration
+        until = self._delayed.get(node.number, -1)
+        if not drawn and iteration > until:
+            return None
+        return {"node": node.number, "until": until, "drawn": drawn}
+
+
+NEEDED_KEYS = ("agents", "inflight")
+# key -> field
+STEERING_FIELDS = {key: key for key in (*NEEDED_KEYS, "virtual_loss", "depth_bias", "path_bias")} | {
+    "reservation": "counting",
+    "history_cache": "refresh",
+}
+BLOCK_FIELDS = {key: key for key in ("fraction", "duration", "seed", "unfreeze_after", "unfreeze_prob")} | {
+    "immovable_fraction": "immovable"
+}
+DELAY_FIELDS = {key: key for key in Delay._fields}
+
+
+VIRTUAL_LOSS, UNOBSERVED = "virtual-loss", "unobserved"
+
+
+class Steering(NamedTuple):
+    """`inflight`: where so many moves of a goal are being tried, nobody else may reserve.  `refresh`: after how many
+    of its turns an agent looks again.
+
+    A reservation counts as `virtual_loss` visits that were lost, or, `unobserved`, as a visit whose value is not known.
+    `path_bias` goes to actions of the agent's last way, `depth_bias` to a goal for each step that it is from the root:
+    it tells apart only goals that are reached by ways of different lengths."""
+
+    agents: int
+    inflight: int
+    counting: str = VIRTUAL_LOSS
+    virtual_loss: float = 1.0
+    depth_bias: float = 0.0
+    path_bias: float = 0.0
+    refresh: int = 1
+
+
+@dataclass(slots=True)
+class AgentView:
+    """The statistics as they were; what is newer is seen as it is."""
+
+    visits: list[int]
+    values: list[float]
+    totals: list[int]  # of visits, by goal
+
+
+@dataclass(slots=True)
+class Agent:
+    number: int
+    view: AgentView | None = None  # None: it sees everything as it is
+    turns: int = 0
+    last: frozenset[int] = field(default_factory=frozenset)
+
+
+def refresh_view(tree: SearchTree, agent: Agent, refresh: int) -> None:
+    if refresh > 1 and agent.turns % refresh == 0:
+        visits = [action.visits for action in tree.actions]
+        agent.view = AgentView(visits, [action.value for action in tree.actions], [node.visits for node in tree.nodes])
+    agent.turns += 1
+
+
+def update_view(agent: Agent, path: list[Action], node: GoalNode) -> None:
+    """An agent knows at once what it found itself."""
+    view = agent.view
+    if view is None:
+        return
+    for each in [*[action.owner for action in path], node]:
+        if each.number < len(view.totals):
+            view.totals[each.number] += 1
+    for action in path:
+        if action.number < len(view.visits):
+            view.visits[action.number] += 1
+            view.values[action.number] = action.value
+
+
+class Descent(NamedTuple):
+    """All that decides where an agent goes, in one turn."""
+
+    tree: SearchTree
+    rules: Steering
+    agent: Agent
+    banned: set[int]  # goals that it was turned away from
+    mark: int
+
+
+def select_for_agent(tree: SearchTree, rules: Steering, agent: Agent, banned: set[int]) -> Selection:
+    """As `Tree.select` does, but that reservations, biases and the view count."""
+    way = Descent(tree, rules, agent, banned, tree.stamp())
+    path: list[Action] = []
+    node = tree.root
+    while True:
+        node.mark = way.mark
+        free = node.pending < rules.inflight and node.number not in banned
+        if free and _visits(way, node) + node.flying > node.opens_at:
+            return Selection(path, node, True)
+        action, child = _onward(way, node)
+        if action is None or child is None:
+            return Selection(path, node, free and bool(node.untried))
+        path.append(action)
+        node = child
+
+
+def _visits(way: Descent, node: GoalNode) -> int:
+    view = way.agent.view
+    return view.totals[node.number] if view and node.number < len(view.totals) else node.visits
+
+
+def _onward(way: Descent, node: GoalNode) -> tuple[Action | None, GoalNode | None]:
+    top, best, to = 0.0, None, None
+    reach = _reach(way, node) if node.live else 0.0
+    for action in node.live:
+        child = _next_child(way, action)
+        if child is None:
+            continue
+        score = _score(way, action, child, reach)
+        if best is None or score > top:
+            top, best, to = score, action, child
+    return best, to
+
+
+def _next_child(way: Descent, action: Action) -> GoalNode | None:
+    """As `weakest`, but that a goal which others are at comes after one that nobody is at."""
+    found: GoalNode | None = None
+    for child in action.children:
+        if child.status == SOLVED:
+            continue
+        if child.mark == way.mark:
+            return None
+        if child.number in way.banned:
+            continue
+        if found is None or (child.flying, child.value) < (found.flying, found.value):
+            found = child
+    return found
+
+
+def count_reservations(rules: Steering, visits: float, value: float, reserved: int) -> tuple[float, float]:
+    """Visits and value as if what is reserved had been lost, or had been visited and had come to the same."""
+    if rules.counting == UNOBSERVED:
+        return visits + reserved, value
+    loss = reserved * rules.virtual_loss
+    return visits + loss, (visits * value - loss) / (visits + loss) if loss else value
+
+
+def _reach(way: Descent, node: GoalNode) -> float:
+    """What is the same for all actions of a goal in exploring."""
+    maths = way.tree.maths
+    visits, _ = count_reservations(way.rules, max(_visits(way, node), 1), 0.0, node.flying)
+    return maths.explore * (sqrt(visits) / node.mass if maths.selection == PUCT else sqrt(log(visits)))
+
+
+def _score(way: Descent, action: Action, child: GoalNode, reach: float) -> float:
+    view, rules = way.agent.view, way.rules
+    visits, value = action.visits, action.value
+    if view and action.number < len(view.visits):
+        visits, value = view.visits[action.number], view.values[action.number]
+    counted, value = count_reservations(rules, visits, value, action.flying)
+    share = action.prior / (1 + counted) if way.tree.maths.selection == PUCT else 1 / sqrt(counted)
+    bias = rules.path_bias if action.number in way.agent.last else 0.0
+    return value + reach * share + rules.depth_bias * child.depth + bias

@@ -1,0 +1,314 @@
+"""Evaluator: carries out an `Expand` on a Lean session.
+
+It takes up a goal, tries tactics on it, and tells the goals that they left.
+
+Time is counted in heartbeats, the work that Lean does: so it runs out at the same point however busy the machine is.
+What does no work that counts, as with numbers of thousands of digits, is ended by the clock, many times later: more
+time would be of no use to it. What ran out of heartbeats has another go with more: a move of its own, whose text ends
+in a comment that says so and that Lean never sees.
+
+What a tactic left is told apart from goals that were open beside it. A tactic that leaves too many, changes others or
+leaves goals that share something unknown is refused, in a word that is the same in every Lean process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple, dataclass
+from hashlib import sha256
+from math import exp
+from textwrap import indent
+from typing import NamedTuple
+
+from pipeline.lean.model import (
+    A_SECOND,
+    HEARTBEATS,
+    UNTOLD,
+    LeanCrash,
+    LeanError,
+    ProofFinished,
+    Session,
+    TacticResult,
+    TacticState,
+)
+from pipeline.mcts.search.guides import Priors, Proposal, Rewards
+from pipeline.mcts.search.nodes import GoalNode
+from pipeline.mcts.search.records import Expand, ExpandOutcome, Subgoal, TacticAttempt, WeightedMove, order_moves
+from pipeline.mcts.search.tree import SearchTree
+from pipeline.tactics.text.goal import INACCESSIBLE, PrintedGoal, new_names, read_goal
+
+
+@dataclass
+class LeanCalls:
+    """What Lean was asked.  Only `tactics` count for a budget: the rest is the same whatever the search decides."""
+
+    tactics: int = 0
+    keys: int = 0
+    prepared: int = 0  # goals brought to the front, and given names
+    again: int = 0  # tactics run once more, since the session is another one
+
+
+def sum_calls(each: Iterable[LeanCalls]) -> LeanCalls:
+    return LeanCalls(*map(sum, zip(*map(astuple, each), strict=True)))
+
+
+Propose = Callable[[Expand], Iterable[WeightedMove]]
+TryTactic = Callable[[Expand, str], TacticAttempt]
+
+
+def carry_out(expand: Expand, propose: Propose, attempt: TryTactic) -> ExpandOutcome:
+    """`propose` is asked for the moves of a goal once, `attempt` runs one tactic on it."""
+    moves = () if expand.tactics else tuple(order_moves(propose(expand)))
+    tactics = expand.tactics or [move.tactic for move in moves[: expand.limit]]
+    attempts: list[TacticAttempt] = []
+    for tactic in tactics:
+        attempts.append(attempt(expand, tactic))
+        if expand.first_success and not attempts[-1].error:
+            break
+    return ExpandOutcome(expand.iteration, tuple(attempts), moves)
+
+
+RETRY_FACTOR = 5  # so many times as long
+RETRY_UNTIL = 30.0  # seconds: what had so long has no other go
+RETRY_SHARE = exp(-1)  # of its prior
+CLOCK_PATIENCE = 10.0  # times as long by the clock
+_RETRY_MARK = re.compile(r" /- again (\d+) -/$")
+
+
+def split_retry(text: str) -> tuple[str, int]:
+    """The tactic, and how often it ran out of time before."""
+    mark = _RETRY_MARK.search(text)
+    return (text[: mark.start()], int(mark[1])) if mark else (text, 0)
+
+
+def retry_seconds(first: float, times: int) -> float:
+    return float(min(first * RETRY_FACTOR**times, RETRY_UNTIL))
+
+
+def as_heartbeats(seconds: float) -> int:
+    return round(seconds * A_SECOND)
+
+
+def clock_timeout(seconds: float) -> float:
+    return CLOCK_PATIENCE * seconds
+
+
+def retry_moves(text: str, prior: float, first: float) -> list[WeightedMove]:
+    """None for what had all the time that there is."""
+    tactic, times = split_retry(text)
+    if retry_seconds(first, times) >= RETRY_UNTIL:
+        return []
+    return [WeightedMove(f"{tactic} /- again {times + 1} -/", prior * RETRY_SHARE ** (times + 1))]
+
+
+MOST_SUBGOALS = 12  # goals of one tactic
+_UNKNOWN = re.compile(r"(?<!\w)\?\w")
+
+
+class TacticRefused(Exception):
+    """Nothing came of the tactic; in a word that is the same in every Lean process."""
+
+
+def new_goals(before: TacticState, result: TacticResult, closing: bool) -> tuple[str, ...]:
+    """The goals as Lean prints them.  `before`: the goal came first.  `closing`: it was to prove it at once."""
+    goals, beside = _printed_goals(result), before.goals[1:]
+    new = goals[: len(goals) - len(beside)]
+    if goals[len(new) :] != beside:
+        raise TacticRefused("beside")  # it changed goals that are not its own
+    if new and closing:
+        raise TacticRefused("open")
+    if len(new) > MOST_SUBGOALS:
+        raise TacticRefused("goals")
+    if any(map(_UNKNOWN.search, new)):
+        raise TacticRefused("shared")  # what one of them finds out, another needs: they cannot be proved one by one
+    return new
+
+
+def _printed_goals(result: TacticResult) -> tuple[str, ...]:
+    match result:
+        case TacticState(goals=goals):
+            return goals
+        case ProofFinished():
+            return ()
+        case LeanError(kind=kind):
+            raise TacticRefused(kind)
+    raise TacticRefused("given up")
+
+
+def ran_out_of_heartbeats(result: TacticResult) -> bool:
+    """Of work that it may do; by the clock it would run out again."""
+    return isinstance(result, LeanError) and result.kind == "heartbeats"
+
+
+def focus_first(tactic: str, goals: int) -> str:
+    """So that `done` and the like speak of the first goal only."""
+    if goals == 1:
+        return tactic
+    return f"focus (\n{indent(tactic, '  ')}\n)" if "\n" in tactic else f"focus {tactic}"
+
+
+def names_key(goal: PrintedGoal) -> str:
+    """What its text calls things, in order, and what it says of them: goals alike in shape may use a name otherwise."""
+    digest = sha256(goal.text.encode()).hexdigest()[:12]
+    return " ".join([*(each.name for each in goal.hypotheses), f"#{digest}"])
+
+
+PREPARE_SECONDS = 10.0  # seconds to bring a goal to the front
+RERUN_SECONDS = 60.0  # seconds for a tactic that applied before
+
+
+class Guide(NamedTuple):
+    """What is tried, and what is hoped for."""
+
+    priors: Priors
+    rewards: Rewards
+
+
+class PreparedGoal(NamedTuple):
+    """A goal in front of all that are open in `state`; `prelude` is how its names came about."""
+
+    state: TacticState
+    prelude: tuple[str, ...]
+    proposals: dict[str, Proposal]
+
+    def moves(self) -> list[WeightedMove]:
+        return [WeightedMove(each.tactic, each.prior) for each in self.proposals.values()]
+
+
+class Evaluator:
+    """For one theorem.  A state is made when it is needed, by going the way there again if the session is a new one.
+
+    It may answer while the tree grows: of a goal it reads its origin, place and names, which stay as they are."""
+
+    def __init__(self, session: Session, start: TacticState, guide: Guide) -> None:
+        self.session, self.start, self.guide = session, start, guide
+        self.calls = LeanCalls()
+        self._taken: dict[int, PreparedGoal] = {}
+        self._left: dict[tuple[int, str], TacticState] = {}  # by a tactic, as a search calls it, of a goal
+
+    def root(self) -> Subgoal:
+        return self._subgoals(self.start, 1)[0]
+
+    def answer(self, tree: SearchTree, expand: Expand) -> ExpandOutcome:
+        try:
+            taken = self.taken(tree.nodes[expand.node])
+        except LeanCrash:
+            return ExpandOutcome(expand.iteration, no_goal=True)
+        return self._answered(expand, taken)
+
+    def _answered(self, expand: Expand, taken: PreparedGoal) -> ExpandOutcome:
+        """Where a process is lost for good, what was tried before is told, and the rest is left for later."""
+        tried: list[TacticAttempt] = []
+        more: list[WeightedMove] = []
+
+        def attempt(_: Expand, text: str) -> TacticAttempt:
+            tried.append(self._tried(expand.node, taken, text, more))
+            return tried[-1]
+
+        try:
+            outcome = carry_out(expand, lambda _: taken.moves(), attempt)
+        except LeanCrash:
+            moves = taken.moves() if tried and not expand.tactics else []
+            outcome = ExpandOutcome(expand.iteration, tuple(tried), tuple(moves), no_goal=not tried)
+        return outcome._replace(moves=(*outcome.moves, *more), units=float(max(1, len(tried))))
+
+    def _tried(self, node: int, taken: PreparedGoal, text: str, more: list[WeightedMove]) -> TacticAttempt:
+        """`more`: moves that the goal has now besides."""
+        tactic, times = split_retry(text)
+        proposal = taken.proposals.get(tactic, Proposal(tactic))
+        result = self._run(taken.state, tactic, retry_seconds(proposal.seconds, times))
+        self.calls.tactics += 1
+        if ran_out_of_heartbeats(result):
+            more += retry_moves(text, proposal.prior, proposal.seconds)
+        try:
+            new = new_goals(taken.state, result, proposal.closing)
+            if not isinstance(result, TacticState):
+                return TacticAttempt(text)
+            goals = self._subgoals(result, len(new))
+        except TacticRefused as why:
+            return TacticAttempt(text, error=str(why))
+        except LeanCrash:
+            return TacticAttempt(text, error="key")  # tried again, it would most likely end in the same way
+        self._left[node, text] = result
+        return TacticAttempt(text, goals)
+
+    def _run(self, state: TacticState, tactic: str, seconds: float) -> TacticResult:
+        tactic = focus_first(tactic, len(state.goals))
+        return self._asked(state, tactic, clock_timeout(seconds), as_heartbeats(seconds))
+
+    def _asked(self, state: TacticState, tactic: str, timeout: float, heartbeats: int = HEARTBEATS) -> TacticResult:
+        """Where it ended a process, once more in another one: that may have been killed."""
+        result = self.session.run_tac(state, tactic, timeout, heartbeats)
+        if isinstance(result, LeanError) and result.kind == "crash":
+            result = self.session.run_tac(state, tactic, timeout, heartbeats)
+        return result
+
+    def _subgoals(self, state: TacticState, count: int) -> tuple[Subgoal, ...]:
+        goals = [read_goal(text) for text in state.goals[:count]]
+        self.calls.keys += count
+        return tuple(
+            Subgoal(self.session.key(state, place), names_key(goal), self.guide.rewards(goal, count))
+            for place, goal in enumerate(goals)
+        )
+
+    def taken(self, node: GoalNode) -> PreparedGoal:
+        """The goal, taken up now if it was not; LeanCrash if it cannot be."""
+        for each in reversed(self._way(node)):
+            self._taken[each.number] = self._prepared(each)
+        return self._taken[node.number]
+
+    def again(self, node: GoalNode) -> int:
+        """How many tactics have to be run once more before anything can be tried on the goal."""
+        origins = [each.origin for each in self._way(node) if each.origin]
+        return sum((origin.owner.number, origin.tactic) not in self._left for origin in origins)
+
+    def _way(self, node: GoalNode) -> list[GoalNode]:
+        """Back to a goal that was taken up, which is not part of it."""
+        way: list[GoalNode] = []
+        each: GoalNode | None = node
+        while each is not None and each.number not in self._taken:
+            way.append(each)
+            each = each.origin.owner if each.origin else None
+        return way
+
+    def prelude(self, node: GoalNode) -> tuple[str, ...]:
+        """What stands before the tactic of the goal in a script; nothing need be asked of Lean where all has a name."""
+        return self.taken(node).prelude if INACCESSIBLE in node.names else ()
+
+    def _prepared(self, node: GoalNode) -> PreparedGoal:
+        state, place = self._stood(node)
+        goal = read_goal(state.goals[place])
+        given = new_names(goal)
+        prelude = (f"rename_i {' '.join(given)}",) if given else ()
+        rotation = (f"rotate_left {place}",) if place else ()
+        found = self._brought(state, (*rotation, *prelude))
+        if isinstance(found, LeanError) and prelude and found.kind not in UNTOLD:
+            found, prelude = self._brought(state, rotation), ()
+        if not isinstance(found, TacticState):
+            raise LeanCrash(f"goal {node.number} does not come to the front: {found}")
+        proposals: dict[str, Proposal] = {}
+        for each in self.guide.priors(read_goal(found.goals[0])):
+            proposals.setdefault(each.tactic, each)
+        return PreparedGoal(found, prelude, proposals)
+
+    def _brought(self, state: TacticState, tactics: Sequence[str]) -> TacticResult:
+        if not tactics:
+            return state
+        self.calls.prepared += 1
+        return self._asked(state, f"({'; '.join(tactics)})", PREPARE_SECONDS)
+
+    def _stood(self, node: GoalNode) -> tuple[TacticState, int]:
+        """Where it was first come to."""
+        if node.origin is None:
+            return self.start, 0
+        owner, text = node.origin.owner, node.origin.tactic
+        if (owner.number, text) not in self._left:
+            self.calls.again += 1
+            result = self._run(self._taken[owner.number].state, split_retry(text)[0], RERUN_SECONDS)
+            if not isinstance(result, TacticState):
+                raise LeanCrash(f"`{text}` does not lead where it did: {result}")
+            self._left[owner.number, text] = result
+        state = self._left[owner.number, text]
+        if node.place >= len(state.goals) or names_key(read_goal(state.goals[node.place])) != node.names:
+            raise LeanCrash(f"`{text}` does not leave goal {node.number} as it did")
+        return state, node.place

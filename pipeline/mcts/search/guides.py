@@ -1,0 +1,150 @@
+"""Guides of a search: priors over the tactics of a goal, and rewards of open goals.
+
+All priors take their tactics from the same portfolio and differ in what they think of them. One by a model that writes
+tactics would be another function of the same type: it has to give the same for the same goal, since a search that goes
+on in another process asks it once more how long a tactic may run.
+
+A reward is how near an open goal looks to being proved, between 0 and 1. That a tactic applied is worth nothing. What
+counts is what it left: what kind of goal, how long it is, and how many there are beside it. A model of values would be
+another function of the same type."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from math import exp
+from typing import NamedTuple
+
+from pipeline.errors import SpecError, did_you_mean
+from pipeline.ledger.model import Attempt
+from pipeline.mcts.search.agents import draw
+from pipeline.tactics import moves
+from pipeline.tactics.families import logic
+from pipeline.tactics.text.goal import PrintedGoal
+from pipeline.tactics.text.move import SHORT, TacticMove
+
+
+def check_guide_built(what: str, name: str, built: Mapping[str, object], seams: Mapping[str, str]) -> None:
+    """A SpecError where there is no such part; whoever reads the spec adds the line.  `seams`: what each would take."""
+    if name in seams:
+        raise SpecError(f"{what} '{name}' is not built yet: it takes {seams[name]}; use {' or '.join(sorted(built))}")
+    if name not in built:
+        raise SpecError(f"{what} '{name}' is unknown{did_you_mean(name, built)}")
+
+
+COST_TEMPERATURE = 0.7  # a tactic that costs so much more is e times less likely
+UNKNOWN_SHARE = 0.5  # of the goals: what is known of a family that nobody has tried
+
+
+class Proposal(NamedTuple):
+    """`closing`: it proves the goal or is of no use."""
+
+    tactic: str
+    prior: float = 1.0
+    seconds: float = SHORT
+    closing: bool = False
+
+
+Priors = Callable[[PrintedGoal], Sequence[Proposal]]
+Weigh = Callable[[TacticMove], float]
+
+
+def propose_tactics(goal: PrintedGoal, weigh: Weigh, seed: int) -> list[Proposal]:
+    """What may end it, then what leads on: of those that weigh the same, the cheap come first."""
+    portfolio = (*logic.finishing_moves(goal), *moves.propose_moves(goal))
+    return [
+        Proposal(move.tactic, weigh(move) * family_factor(move.family, seed), move.budget, move.closing)
+        for move in portfolio
+    ]
+
+
+def uniform_weight(_move: TacticMove) -> float:
+    return 1.0
+
+
+def cost_weight(move: TacticMove) -> float:
+    return exp(-move.cost / COST_TEMPERATURE)
+
+
+def ledger_weight(move: TacticMove, shares: Mapping[str, float]) -> float:
+    """By cost, and by how often the family of the tactic had a part in a proof."""
+    return shares.get(move.family, UNKNOWN_SHARE) * cost_weight(move)
+
+
+def family_factor(family: str, seed: int) -> float:
+    """Seeds make families up to twice as likely or half: a search by a portfolio has no other chance in it.
+
+    With seed 0 all is as it is."""
+    return 2.0 ** (2 * draw(seed, "prior", family) - 1) if seed else 1.0
+
+
+def family_shares(attempts: Iterable[Attempt]) -> dict[str, float]:
+    """Of each family of tactics: in how many of the attempts that used it, it had a part in a verified proof.
+
+    As if each had one success and one failure more.  An attempt that does not tell its families counts for nothing."""
+    used, proved = Counter[str](), Counter[str]()
+    for attempt in attempts:
+        part = {*attempt.metadata.get("families", ())} if attempt.success and attempt.verified else set()
+        used.update(part.union(attempt.metadata.get("seconds_by_family", ())))
+        proved.update(part)
+    return {family: (proved[family] + 1) / (tried + 2) for family, tried in sorted(used.items())}
+
+
+LEDGER_PRIORS = "ledger"
+PRIORS: Mapping[str, Callable[[Mapping[str, float]], Weigh]] = {
+    "uniform": lambda _: uniform_weight,
+    "moves": lambda _: cost_weight,
+    LEDGER_PRIORS: lambda known: partial(ledger_weight, shares=known),
+}
+UNBUILT_PRIORS = {"generator": "a model that writes tactics for a goal"}
+
+
+def choose_priors(name: str, known: Mapping[str, float] | None = None, seed: int = 0) -> Priors:
+    """`known`: the shares that `ledger` goes by.  They are part of what decides a search: keep them with it."""
+    check_guide_built("priors", name, PRIORS, UNBUILT_PRIORS)
+    return partial(propose_tactics, weigh=PRIORS[name](known or {}), seed=seed)
+
+
+# By the weakest sign of what is to be shown; an atom counts as the rest.
+KIND_REWARDS = {
+    "∀": 0.8,
+    "→": 0.8,
+    "∧": 0.7,
+    "↔": 0.6,
+    "∨": 0.5,
+    "∃": 0.4,
+    "¬": 0.6,
+    "≠": 0.6,
+    "=": 0.7,
+    "≤": 0.7,
+    "<": 0.7,
+}
+OTHER_REWARD = 0.6
+FALSE_REWARD = 0.5  # `False`, which has to come from what is assumed
+CLOSED_REWARD = 0.9  # nothing varies: to be computed
+HALVING_LENGTH = 400.0  # characters: a goal so long is worth half of what a short one is
+SIBLING_FACTOR = 0.95  # for each goal that is left beside it
+
+Rewards = Callable[[PrintedGoal, int], float]
+
+
+def printed_reward(goal: PrintedGoal, goals: int) -> float:
+    """kind / (1 + length / LENGTH) * BESIDE ** (goals - 1); `goals`: that the tactic left, this one among them."""
+    return _kind_reward(goal) / (1 + len(goal.text) / HALVING_LENGTH) * SIBLING_FACTOR ** (goals - 1)
+
+
+def _kind_reward(goal: PrintedGoal) -> float:
+    sign = goal.connective
+    if not goal.hypotheses and sign not in ("∀", "→", "∃"):
+        return CLOSED_REWARD
+    return FALSE_REWARD if goal.target == "False" else KIND_REWARDS.get(sign, OTHER_REWARD)
+
+
+REWARDS: Mapping[str, Rewards] = {"printed": printed_reward}
+UNBUILT_REWARDS = {"model": "a model that was trained on goals and on whether they were proved"}
+
+
+def choose_rewards(name: str) -> Rewards:
+    check_guide_built("rewards", name, REWARDS, UNBUILT_REWARDS)
+    return REWARDS[name]

@@ -1,0 +1,295 @@
+"""Goals and actions of the AND/OR graph: their values, what is proved or dead, and the script of a proof.
+
+A goal has actions, of which one is enough; an action has goals, of which all are needed. A goal is open, solved or
+dead; so is an action. What is proved or hopeless is so at once for all that depends on it. The first proof of a goal
+stays its proof: it rests on goals that were proved before, so there is no circle.
+
+A goal may have one more tactic only after enough visits (progressive widening). A goal is worth what its most visited
+action is; an action is worth its worst goal, or the product of all.
+
+Nodes are read millions of times: hence slots, and what a visit needs is computed when it changes."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable
+from math import inf, prod, sqrt
+
+from pipeline.mcts.search.records import PRODUCT, PUCT, Maths
+
+OPEN, SOLVED, DEAD = 0, 1, 2
+STATUS_WORDS = ("open", "solved", "dead")
+CYCLE, CHILD, SAME = "cycle", "child", "same"  # why an action that applied is dead
+
+
+class GoalNode:
+    """A goal.  Millions of times read: hence slots, and what a visit needs is computed when it changes."""
+
+    __slots__ = (
+        "best",  # the live action that was visited most
+        "checked",
+        "depth",
+        "estimate",  # the value it was told of with
+        "flying",  # reservations that pass through it or end here
+        "key",
+        "live",
+        "lost",  # moves that came to nothing
+        "mark",
+        "mass",  # the priors of live actions together
+        "names",
+        "number",
+        "opens_at",  # more visits than this, and another move may be tried
+        "origin",
+        "pending",  # of its moves: being tried just now
+        "place",
+        "priors",
+        "proof",
+        "status",
+        "tactics",
+        "untried",  # the next to try is the last
+        "uses",
+        "value",
+        "visits",
+    )
+
+    def __init__(self, number: int, key: str, names: str, value: float, depth: int) -> None:
+        self.number, self.key, self.names, self.depth = number, key, names, depth
+        self.estimate = self.value = value
+        self.visits = self.flying = self.pending = self.lost = self.status = 0
+        self.mark = self.checked = -1
+        self.mass = 0.0
+        self.opens_at = -1.0
+        self.tactics: list[str] | None = None
+        self.priors = array("d")
+        self.untried: list[int] = []
+        self.live: list[Action] = []
+        self.uses: list[Action] = []
+        self.best: Action | None = None
+        self.proof: Action | None = None
+        self.origin: Action | None = None
+        self.place = 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Nothing is left to be tried here, nor being tried."""
+        return self.tactics is not None and not self.untried and not self.pending
+
+
+class Action:
+    """A tactic that applied; its children are the goals that it left."""
+
+    __slots__ = (
+        "children",
+        "flying",
+        "left",  # children that are not solved yet
+        "number",
+        "one",  # the child, if there is but one
+        "owner",
+        "prior",
+        "status",
+        "tactic",
+        "value",
+        "visits",
+        "weight",  # of it in exploring
+        "why",
+    )
+
+    def __init__(self, number: int, owner: GoalNode, tactic: str, prior: float) -> None:
+        self.number, self.owner, self.tactic, self.prior = number, owner, tactic, prior
+        self.visits = self.flying = self.status = self.left = 0
+        self.value, self.weight, self.why = 0.0, inf, ""
+        self.children: tuple[GoalNode, ...] = ()
+        self.one: GoalNode | None = None
+
+    def bear(self, children: tuple[GoalNode, ...]) -> None:
+        self.children = children
+        if len(children) == 1:
+            self.one = children[0]
+        for child in children:
+            self.left += child.status != SOLVED
+
+
+def action_value(maths: Maths, action: Action) -> float:
+    """All of its goals are needed: as good as the worst of them, or as all together."""
+    if action.one:
+        return action.one.value
+    values = [child.value for child in action.children]
+    return prod(values) if maths.backup == PRODUCT else min(values, default=1.0)
+
+
+def exploration_weight(maths: Maths, action: Action) -> float:
+    """Its share in exploring; the other factor is the same for all actions of a goal."""
+    if maths.selection == PUCT:
+        return action.prior / (1 + action.visits)
+    return 1 / sqrt(action.visits)
+
+
+def hoped_value(node: GoalNode) -> float:
+    """Of a goal at which nothing leads on as yet: each move that came to nothing takes its share."""
+    return node.estimate * (1 - node.lost / len(node.tactics)) if node.tactics else node.estimate
+
+
+def is_better(action: Action, best: Action | None) -> bool:
+    """Whether more is known of it; ties go to the higher value, then to the earlier."""
+    if best is None or action.visits != best.visits:
+        return best is None or action.visits > best.visits
+    return (action.value, -action.number) > (best.value, -best.number)
+
+
+def visits_for_next(maths: Maths, actions: int) -> float:
+    """How often a goal with so many live actions has to be visited, and once more, before it may have another."""
+    return float((actions / maths.widen) ** (1 / maths.alpha)) if actions else -1.0
+
+
+def next_opening(maths: Maths, node: GoalNode) -> float:
+    if node.untried or (node.tactics is None and not node.pending):
+        return visits_for_next(maths, len(node.live) + node.pending)
+    return inf
+
+
+def recompute(maths: Maths, node: GoalNode) -> None:
+    """Anew, after its actions or moves have changed."""
+    node.mass = 0.0
+    for action in node.live:  # not `sum`: it rounds otherwise since Python 3.12
+        node.mass += action.prior
+    node.opens_at = next_opening(maths, node)
+    if node.best is None or node.best.status != OPEN:
+        node.best = None
+        for action in node.live:
+            if is_better(action, node.best):
+                node.best = action
+    if node.status == OPEN:
+        node.value = node.best.value if node.best else hoped_value(node)
+
+
+def weakest_child(action: Action, mark: int) -> GoalNode | None:
+    """The goal to work at next: the one least hoped for, since if it fails, all was in vain.  Ties go to the first.
+
+    None if a goal that is still needed has the mark: it is on the way here, and cannot be its own means."""
+    found: GoalNode | None = None
+    for child in action.children:
+        if child.status == SOLVED:
+            continue
+        if child.mark == mark:
+            return None
+        if found is None or child.value < found.value:
+            found = child
+    return found
+
+
+def mark_solved(action: Action) -> None:
+    """The first proof of a goal stays its proof: it rests on goals that were proved before, so there is no circle."""
+    action.status, action.owner.status = SOLVED, SOLVED
+    action.owner.proof, action.owner.value = action, 1.0
+
+
+def drop_action(maths: Maths, action: Action, why: str) -> None:
+    action.status, action.why, action.value = DEAD, why, 0.0
+    action.owner.live.remove(action)
+    action.owner.lost += 1
+    recompute(maths, action.owner)
+
+
+def is_hopeless(node: GoalNode) -> bool:
+    return node.status == OPEN and node.exhausted and not node.live
+
+
+def mark_dead(node: GoalNode) -> None:
+    node.status, node.value = DEAD, 0.0
+
+
+def propagate(maths: Maths, settled: list[GoalNode]) -> None:
+    """Upwards from goals that have just been solved or buried, by every way that leads to them."""
+    while settled:
+        node = settled.pop()
+        for action in node.uses:
+            if action.status != OPEN:
+                continue
+            if node.status == SOLVED:
+                _child_solved(maths, action, settled)
+            else:
+                _child_dead(maths, action, settled)
+
+
+def _child_solved(maths: Maths, action: Action, settled: list[GoalNode]) -> None:
+    owner = action.owner
+    action.left -= 1
+    action.value = action_value(maths, action)
+    if owner.status != OPEN:
+        action.status = OPEN if action.left else SOLVED
+    elif not action.left:
+        mark_solved(action)
+        settled.append(owner)
+    elif owner.best is action:
+        owner.value = action.value
+
+
+def _child_dead(maths: Maths, action: Action, settled: list[GoalNode]) -> None:
+    drop_action(maths, action, CHILD)
+    if is_hopeless(action.owner):
+        mark_dead(action.owner)
+        settled.append(action.owner)
+
+
+def bury_circles(maths: Maths, start: GoalNode) -> bool:
+    """Goals at and below `start` that could be proved only by way of themselves are dead; says whether there were any.
+
+    A goal has grounds to hope if something is left to try at it, or if an action has grounds for all of its goals. An
+    action that leads back is not dead by itself: what it leads back to may yet be proved in another way."""
+    region = _open_region(start)
+    grounded = _grounded_goals(region)
+    lost = [node for node in region if node.number not in grounded]
+    for node in lost:
+        mark_dead(node)
+        for action in node.live[:]:
+            drop_action(maths, action, CYCLE)
+    propagate(maths, lost[:])
+    return bool(lost)
+
+
+def _open_region(start: GoalNode) -> list[GoalNode]:
+    seen, region = {start.number}, [start]
+    for node in region:
+        for action in node.live:
+            for child in action.children:
+                if child.status == OPEN and child.number not in seen:
+                    seen.add(child.number)
+                    region.append(child)
+    return region
+
+
+def _grounded_goals(region: list[GoalNode]) -> set[int]:
+    missing = {action.number: action.left for node in region for action in node.live}
+    todo = [node for node in region if not node.exhausted]
+    grounded = {node.number for node in todo}
+    while todo:
+        for action in todo.pop().uses:
+            if action.number not in missing:
+                continue
+            missing[action.number] -= 1
+            if not missing[action.number] and action.owner.number not in grounded:
+                grounded.add(action.owner.number)
+                todo.append(action.owner)
+    return grounded
+
+
+# What has to stand before the tactic of a goal, such as names for what has none.
+Prelude = Callable[[GoalNode], Iterable[str]]
+
+
+def proof_script(root: GoalNode, prelude: Prelude = lambda node: ()) -> list[str]:
+    """A line for each tactic, a block for each of several goals."""
+    written: list[str] = []
+    todo: list[tuple[GoalNode, str, bool]] = [(root, "", False)]
+    while todo:
+        node, indent, block = todo.pop()
+        if node.proof is None:
+            raise ValueError(f"goal {node.number} is not proved")
+        inner = indent + "  " if block else indent
+        own = [line for text in (*prelude(node), node.proof.tactic) for line in text.split("\n")]
+        written += [inner + line for line in own]
+        if block:
+            written[-len(own)] = f"{indent}· {own[0]}"
+        children = node.proof.children
+        todo += [(child, inner, len(children) > 1) for child in reversed(children)]
+    return written

@@ -1,0 +1,73 @@
+"""Records of a `kind: mcts` spec, read and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pipeline.goals.proving import LeanKeys
+from pipeline.mcts.search.agents import Interventions, Steering
+from pipeline.mcts.search.distributed import Team
+from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME
+from pipeline.mcts.search.records import SearchRules
+
+
+class Scenario(NamedTuple):
+    """One way to run every search.  A centralized one has no steering; `given` has its keys as the spec has them.
+
+    Where no seed is given for what is in the way of agents, it is that of the search."""
+
+    name: str
+    mode: str
+    steering: Steering | None = None
+    interventions: Interventions = Interventions()
+    time: str = VIRTUAL_TIME
+    given: Mapping[str, Any] = {}
+
+    def rules(self, rules: SearchRules, seed: int) -> SearchRules | Team:
+        if self.steering is None:
+            return rules
+        block, delay, reroute = self.interventions
+        if block.fraction and "block.seed" not in self.given:
+            block = block._replace(seed=seed)
+        if delay.prob and "delay.seed" not in self.given:
+            delay = delay._replace(seed=seed)
+        return Team(rules, self.steering, Interventions(block, delay, reroute))
+
+
+class Guides(NamedTuple):
+    """By which priors and rewards; `as_of`: a word for when the ledger was read for the priors."""
+
+    priors: str = "moves"
+    rewards: str = "printed"
+    as_of: str = ""
+
+
+class MctsSpec(NamedTuple):
+    """`goals`: ids of the bank's rows, in its order or as they are listed.  `sources`: files that decided them."""
+
+    name: str
+    line: int
+    bank: str
+    goals: tuple[str, ...]
+    lean: LeanKeys
+    seeds: tuple[int, ...]
+    rules: SearchRules
+    guides: Guides
+    scenarios: tuple[Scenario, ...]
+    ledger: str
+    store: str | None
+    sources: Mapping[str, int]
+
+    @property
+    def together(self) -> bool:
+        """Does a search have several processes of Lean, so that it is alone?"""
+        return any(scenario.time == REAL_TIME for scenario in self.scenarios)
+
+    @property
+    def rooms(self) -> dict[str, int]:
+        return {"lean": 1 if self.together else self.lean.processes}
+
+    @property
+    def at_once(self) -> int:
+        return self.lean.processes

@@ -1,0 +1,230 @@
+"""Backends by name, and asking one: a command, a recording, nobody; `openai` is the one of HTTP.
+
+A command gets the prompt on its standard input or in a file, and answers by its output or a file.  A recording gives
+the answers that were given to the same prompts, with what they cost then; any other prompt is an error."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from glob import escape, glob
+from string import Formatter
+from tempfile import TemporaryDirectory
+from typing import IO, Any, NamedTuple
+
+from pipeline.errors import cut_text, did_you_mean
+from pipeline.machine.confine import Confinement, landlock_version
+from pipeline.machine.process import (
+    BuildStopping,
+    Exit,
+    Failure,
+    copy_redacted,
+    describe_exit,
+    outage,
+    redact_text,
+    unnamed_file,
+)
+from pipeline.models import openai
+from pipeline.models.calls import Call, DamagedCall, call_key, read_calls, recorded_answer
+from pipeline.models.contract import (
+    Answer,
+    Backend,
+    BackendUnavailable,
+    CallContext,
+    CallFailed,
+    Question,
+    Usage,
+    complaint,
+    json_documents,
+    last_value_at,
+    trouble,
+    usage_in,
+    with_price,
+)
+from pipeline.store.files import write_all
+
+TIMEOUT = 3600.0
+
+
+class BackendRun(NamedTuple):
+    """How the command ended, what it printed, and what it wrote as its answer."""
+
+    exit: Exit
+    printed: str
+    written: str | None
+    seconds: float
+
+
+class BackendAnswer(NamedTuple):
+    """What all that is read as; `lacking` are paths of the spec at which there was nothing."""
+
+    text: str | None
+    usage: Usage
+    lacking: list[str]
+
+
+def ask_command(backend: Mapping[str, Any], question: Question, desk: CallContext) -> Answer:
+    env, secrets = desk.processes.environment(desk.run, backend.get("env", {}), backend.get("pass", ()))
+    ended = _run(backend, question, desk, env, secrets)
+    if desk.processes.stopping:
+        raise BuildStopping  # it may have answered our signal by ending well, half done
+    said = _read_answer(backend, ended, secrets)
+    if said.lacking:
+        with open(question.log, "ab") as log:
+            log.write(f"no number at {', '.join(said.lacking)} in what it printed: counted as 0\n".encode())
+    _check(backend, ended, said, secrets)
+    what = redact_text(trouble(ended.printed), secrets)
+    return Answer(said.text or "", said.usage, ended.seconds, backend.get("model", ""), trouble=what)
+
+
+def _run(
+    backend: Mapping[str, Any],
+    question: Question,
+    desk: CallContext,
+    env: Mapping[str, str],
+    secrets: Mapping[str, str],
+) -> BackendRun:
+    """Outside of the folder, where a file would become part of the change."""
+    timeout, began = backend.get("timeout", TIMEOUT), time.monotonic()
+    with TemporaryDirectory(prefix="coppice-", ignore_cleanup_errors=True) as scratch, ExitStack() as closed:
+        prompt, answer = f"{scratch}/prompt.md", f"{scratch}/answer.md"
+        write_all(prompt, question.prompt.encode(errors="replace"))
+        argv = _argv(backend, prompt, answer)
+        stdin = closed.enter_context(open(os.devnull if "prompt_file" in _names(backend) else prompt, "rb"))
+        out = closed.enter_context(unnamed_file())
+        try:
+            streams: dict[str, Any] = {"stdin": stdin, "stdout": out}
+            confined = Confinement(unreadable=desk.hidden) if desk.hidden and landlock_version() else None
+            ended = desk.processes.run(
+                argv, env, question.log, timeout, secrets, cwd=question.folder, confined=confined, **streams
+            )
+        except OSError as error:
+            if error.filename != argv[0]:
+                raise
+            raise BackendUnavailable(f"{question.role}: cannot start '{argv[0]}': {error.strerror}") from error
+        finally:
+            _to_log(out, question.log, secrets)
+        return BackendRun(ended, _printed_text(out), _answer_file(answer), time.monotonic() - began)
+
+
+def _argv(backend: Mapping[str, Any], prompt: str, answer: str) -> list[str]:
+    """The prompt itself is never among the words: a text that starts with `-` would be an option."""
+    names = {"prompt_file": prompt, "answer_file": answer, "project": os.getcwd(), "model": backend.get("model", "")}
+    return [word.format_map(names) for word in backend["run"]]
+
+
+def _names(backend: Mapping[str, Any]) -> set[str | None]:
+    return {name for word in backend["run"] for _, name, _, _ in Formatter().parse(word)}
+
+
+def _to_log(out: IO[bytes], path: str, secrets: Mapping[str, str]) -> None:
+    with open(path, "ab") as log:
+        copy_redacted(out.fileno(), log, secrets)
+
+
+def _printed_text(out: IO[bytes]) -> str:
+    out.seek(0)
+    return out.read().decode(errors="replace")
+
+
+def _answer_file(path: str) -> str | None:
+    if not os.path.isfile(path):
+        return None
+    with open(path, "rb") as file:
+        return file.read().decode(errors="replace")
+
+
+def _read_answer(backend: Mapping[str, Any], ended: BackendRun, secrets: Mapping[str, str]) -> BackendAnswer:
+    paths: Mapping[str, Sequence[str]] = backend.get("usage", {})
+    found = json_documents(ended.printed) if paths else []
+    usage, lacking = usage_in(found, paths)
+    text: Any = ended.written if "answer_file" in _names(backend) else ended.printed
+    if "text" in paths:
+        text = last_value_at(paths["text"][0], found)
+    safe = redact_text(text, secrets) if isinstance(text, str) else None
+    return BackendAnswer(safe, with_price(usage, backend.get("price")), lacking)
+
+
+def _check(backend: Mapping[str, Any], ended: BackendRun, said: BackendAnswer, secrets: Mapping[str, str]) -> None:
+    """Failed, with what it cost all the same; or nobody's failure."""
+    program = os.path.basename(backend["run"][0])
+    why, status = describe_exit(ended.exit, backend.get("timeout", TIMEOUT))
+    found = complaint(ended.printed)
+    told = redact_text(found.said, secrets)
+    words = (f": {cut_text(told)}" if told else _last_words(said)) if status in (ended.exit.code, 0) else ""
+    if lost := outage(Failure(ended.exit, asked=True, status=found.status, said=found.said)):
+        raise BackendUnavailable(
+            f"{program}: {why or 'it ended well'}{words}: {lost}; build again", said.usage, ended.seconds
+        )
+    if why:
+        raise CallFailed(f"{program}: {why}{_last_words(said) if words else ''}", status, said.usage, ended.seconds)
+    if said.text is None:
+        raise CallFailed(
+            f"{program}: it ended well but gave no answer {_answer_place(backend)}", 1, said.usage, ended.seconds
+        )
+
+
+def _last_words(said: BackendAnswer) -> str:
+    lines = (said.text or "").split("\n")
+    return (
+        f": {cut_text(words)}"
+        if (words := next((line.strip() for line in reversed(lines) if line.strip()), ""))
+        else ""
+    )
+
+
+def _answer_place(backend: Mapping[str, Any]) -> str:
+    path = backend.get("usage", {}).get("text")
+    return f"at '{path[0]}' of what it printed" if path else "in {answer_file}"
+
+
+def ask_recording(backend: Mapping[str, Any], question: Question, _desk: CallContext) -> Answer:
+    folder, key = backend["folder"], call_key(question.role, question.prompt, question.ground)
+    try:
+        calls = [call for path in _recordings(folder) for call in read_calls(path, key) if call.settled]
+    except (DamagedCall, OSError) as error:
+        raise BackendUnavailable(f"{question.role}: {error}") from error
+    if not calls:
+        raise BackendUnavailable(
+            f"{question.role}: {question.name}: no answer is recorded in {folder} for call {key}; "
+            f"to record it, run with another backend, then copy what it leaves in calls.jsonl into the folder"
+        )
+    return recorded_answer(_choose(calls))
+
+
+def _recordings(folder: str) -> list[str]:
+    return sorted(glob(os.path.join(escape(folder), "**", "*.jsonl"), recursive=True))
+
+
+def _choose(calls: list[Call]) -> Call:
+    """The last answer; a failure only if there is none."""
+    return next((call for call in reversed(calls) if not call.exit), calls[-1])
+
+
+def ask_nobody(_backend: Mapping[str, Any], _question: Question, _desk: CallContext) -> Answer:
+    """Says nothing, and costs nothing: for a search without this role."""
+    return Answer("")
+
+
+BACKENDS: dict[str, Backend] = {
+    "command": ask_command,
+    "openai": openai.ask_openai,
+    "replay": ask_recording,
+    "none": ask_nobody,
+}
+# They answer no questions: a stage takes what lies in a folder, or waits for what a person puts there.
+FOLDERS = ("patches", "manual")
+
+
+def ask(backend: Mapping[str, Any], question: Question, desk: CallContext) -> Answer:
+    """`backend` as it stands in the params of a target: a name, and the keys that go with it."""
+    name = backend["backend"]
+    if name in FOLDERS:
+        raise ValueError(
+            f"{question.role}: backend '{name}' cannot be asked; its stage takes the answers from a folder"
+        )
+    if name not in BACKENDS:
+        raise ValueError(f"{question.role}: backend '{name}' is unknown{did_you_mean(name, BACKENDS)}")
+    return BACKENDS[name](backend, question, desk)

@@ -1,0 +1,147 @@
+"""Calls that have ended, a line of JSON each: what was paid for is not asked again.
+
+They can be replayed elsewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+from base64 import b64decode, b64encode
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from pipeline.machine.process import NOT_NOW
+from pipeline.models.contract import Answer, BackendUnavailable, CallFailed, Question, Usage, valid_amount
+from pipeline.store.files import append_all, sync_path
+
+CALLS_FILE = "calls.jsonl"
+_TEXTS = ("key", "role", "backend", "model", "prompt_sha256", "prompt", "text", "patch", "error")
+FIELD_TYPES: dict[str, type] = {**dict.fromkeys(_TEXTS, str), "usage": dict, "exit": int}
+
+
+class Call(NamedTuple):
+    """`patch` in base64: what a coder changed.  `exit` is 0 for an answer; otherwise `error` says why there is none.
+
+    It is NOT_NOW where the service was at fault: what that cost counts, and it is nobody's failure."""
+
+    key: str
+    role: str
+    backend: str
+    model: str
+    prompt_sha256: str
+    prompt: str
+    text: str
+    patch: str
+    usage: Usage
+    seconds: float
+    exit: int
+    error: str
+
+    @property
+    def settled(self) -> bool:
+        return self.exit != NOT_NOW
+
+
+class DamagedCall(Exception):
+    """A line that is no recorded call, with file and line."""
+
+
+def call_key(role: str, prompt: str, ground: str = "") -> str:
+    about = f"{ground}\0" if ground else ""
+    return sha256(f"{about}{role}\0{prompt}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def answered_call(backend: Mapping[str, Any], question: Question, answer: Answer, patch: bytes = b"") -> Call:
+    """The call of a question that was answered; `patch`: what that changed in the folder."""
+    written = b64encode(patch).decode()
+    return _call(backend, question, answer.model, answer.text, written, answer.usage, answer.seconds)
+
+
+def failed_call(backend: Mapping[str, Any], question: Question, failure: CallFailed | BackendUnavailable) -> Call:
+    model = backend.get("model", "")
+    call = _call(backend, question, model, "", "", failure.usage, failure.seconds)
+    return call._replace(exit=failure.exit if isinstance(failure, CallFailed) else NOT_NOW, error=str(failure))
+
+
+def _call(
+    backend: Mapping[str, Any], question: Question, model: str, text: str, patch: str, usage: Usage, seconds: float
+) -> Call:
+    role, prompt = question.role, question.prompt
+    content = sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()
+    key = call_key(role, prompt, question.ground)
+    return Call(key, role, backend["backend"], model, content, prompt, text, patch, usage, seconds, 0, "")
+
+
+def recorded_answer(call: Call) -> Answer:
+    """What was answered then; or the failure again."""
+    if call.exit or call.error:
+        raise CallFailed(call.error, call.exit, call.usage, call.seconds)
+    return Answer(call.text, call.usage, call.seconds, call.model, b64decode(call.patch))
+
+
+def call_line(call: Call) -> bytes:
+    return json.dumps({**call._asdict(), "usage": call.usage._asdict()}).encode() + b"\n"
+
+
+def read_calls(path: str, key: str = "") -> Iterator[Call]:
+    """In the order of the file, those of `key` if there is one.  A torn last line was never written."""
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            if key.encode() in line and line.endswith(b"\n"):
+                call = _parsed(line, f"{path}:{number}")
+                if key in ("", call.key):
+                    yield call
+
+
+def _parsed(line: bytes, where: str) -> Call:
+    try:
+        return _read(json.loads(line))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise DamagedCall(f"{where}: not a recorded call; mend the line or remove it") from error
+
+
+def _read(found: Any) -> Call:
+    if any(type(found[name]) is not kind for name, kind in FIELD_TYPES.items()):
+        raise TypeError("a field is of another kind")
+    if any(valid_amount(number) is None for number in (found["seconds"], *found["usage"].values())):
+        raise ValueError("what it cost is not a number")
+    b64decode(found["patch"], validate=True)
+    return Call(**{**found, "usage": Usage(**found["usage"])})
+
+
+class Calls:
+    """The calls of one slot while its target is at work: when that is broken off, they are there the next time."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self.path = os.path.join(folder, CALLS_FILE)
+
+    def find(self, key: str) -> Call | None:
+        """The last one of this key."""
+        return next(reversed([*self._of(key)]), None)
+
+    def every(self) -> list[Call]:
+        """In the order in which they ended."""
+        return [*self._of("")]
+
+    def _of(self, key: str) -> Iterator[Call]:
+        return read_calls(self.path, key) if os.path.exists(self.path) else iter(())
+
+    def keep(self, call: Call) -> None:
+        """On the disk when this returns."""
+        os.makedirs(self._folder, exist_ok=True)
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        try:
+            os.ftruncate(fd, _whole(fd))
+            append_all(fd, call_line(call))
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        sync_path(self._folder)
+
+
+def _whole(fd: int) -> int:
+    """The length of what is there without a torn last line."""
+    with open(fd, "rb", closefd=False) as file:
+        return file.read().rfind(b"\n") + 1

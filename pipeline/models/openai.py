@@ -1,0 +1,241 @@
+"""Backend for a model behind an HTTP endpoint that speaks OpenAI's chat completions, as most do.
+
+A request is sent until there is an answer: it waits as the server asks, and no longer than the build goes on.  What may
+have been paid for is not asked for again."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from email.utils import parsedate_to_datetime
+from importlib import import_module
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, NamedTuple
+
+from pipeline.errors import cut_text
+from pipeline.machine.process import BuildStopping, Exit, Failure, Processes, outage, redact_text
+from pipeline.models.contract import (
+    FREE,
+    JSON_ERRORS,
+    Answer,
+    BackendUnavailable,
+    CallContext,
+    CallFailed,
+    Question,
+    Usage,
+    usage_in,
+    value_at,
+    with_price,
+)
+
+# Busy or broken, which may pass; NO_REPLY stands for a connection that was refused or lost.
+NO_REPLY = 0
+PASSING = (NO_REPLY, 408, 429, 500, 502, 503, 504, 529)
+CONNECT = 30.0
+FIRST_WAIT, LONGEST_WAIT = 1.0, 120.0
+
+
+class HttpRequest(NamedTuple):
+    """`timeout` is for each try, from the start to the last byte of the answer."""
+
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+    timeout: float
+
+
+class HttpReply(NamedTuple):
+    """`after`: when the server wants to be asked again, in its words."""
+
+    status: int
+    body: str
+    after: str = ""
+
+
+class HttpLate(Exception):
+    """There was no answer in time.  It is not asked for again: the first one may have been paid for."""
+
+
+class HttpUnreachable(Exception):
+    """No answer can be had; `said` are words of the server, which may quote what we sent."""
+
+    def __init__(self, what: str, said: str = "") -> None:
+        super().__init__(what)
+        self.said = said
+
+
+def post_until_answered(
+    request: HttpRequest, retries: int, processes: Processes, log: Callable[[str], None]
+) -> HttpReply:
+    """The first reply with status 200."""
+    try:
+        import_module("httpx")  # here: few runs speak HTTP, and it is slow to import
+    except ImportError:
+        raise HttpUnreachable("backend openai needs the package httpx: pip install 'coppice[openai]'") from None
+    tries = 0
+    while True:
+        reply = _post_once(request, processes)
+        tries += 1
+        what = f"{request.url}: {f'status {reply.status}' if reply.status else 'no connection'}"
+        log(what)
+        if reply.status == 200:
+            return reply
+        if reply.status not in PASSING:
+            raise HttpUnreachable(what, reply.body)
+        if tries > retries:
+            raise HttpUnreachable(f"{what} ({tries} tries)", reply.body)
+        _sleep(_wait(tries, reply.after), processes)
+
+
+def _post_once(request: HttpRequest, processes: Processes) -> HttpReply:
+    """In a thread of its own, so that neither a slow server nor the end of the build is waited for."""
+    inbox: SimpleQueue[HttpReply | BaseException] = SimpleQueue()
+    with processes.waking(lambda: inbox.put(BuildStopping())):
+        Thread(target=_send, args=(request, inbox), daemon=True).start()
+        try:
+            came = inbox.get(timeout=request.timeout)
+        except Empty:
+            raise HttpLate from None
+    if isinstance(came, BaseException):
+        raise came
+    return came
+
+
+def _send(request: HttpRequest, inbox: SimpleQueue[HttpReply | BaseException]) -> None:
+    import httpx
+
+    timeout = httpx.Timeout(request.timeout, connect=min(CONNECT, request.timeout))
+    try:
+        got = httpx.post(request.url, headers=dict(request.headers), content=request.body, timeout=timeout)
+        inbox.put(HttpReply(got.status_code, got.text, got.headers.get("Retry-After", "")))
+    except (httpx.ReadTimeout, httpx.WriteTimeout):
+        inbox.put(HttpLate())
+    except httpx.RequestError as error:
+        inbox.put(HttpReply(NO_REPLY, f"{type(error).__name__}: {error}"))
+    except BaseException as error:  # noqa: BLE001 - raised by whoever waits for it
+        inbox.put(error)
+
+
+def _wait(tries: int, after: str) -> float:
+    """Seconds before the next try: what the server asks for, or twice as long each time."""
+    asked = _seconds(after)
+    return min(LONGEST_WAIT, FIRST_WAIT * 2 ** (tries - 1) if asked is None else asked)
+
+
+def _seconds(after: str) -> float | None:
+    if re.fullmatch(r"\d+(\.\d+)?", after):
+        return float(after)
+    try:
+        return max(0.0, parsedate_to_datetime(after).timestamp() - time.time())
+    except (ValueError, OverflowError):
+        return None
+
+
+def _sleep(seconds: float, processes: Processes) -> None:
+    over: SimpleQueue[None] = SimpleQueue()
+    with processes.waking(lambda: over.put(None)):
+        try:
+            over.get(timeout=seconds)
+        except Empty:
+            return
+    raise BuildStopping
+
+
+TIMEOUT, RETRIES = 600.0, 4
+PASSED_ON = ("model", "temperature", "seed", "max_tokens")
+USAGE = {"input_tokens": ("usage.prompt_tokens",), "output_tokens": ("usage.completion_tokens",)}
+# Where servers say what they did not like.
+COMPLAINTS = ("error.message", "error", "message", "detail")
+
+
+def ask_openai(backend: Mapping[str, Any], question: Question, desk: CallContext) -> Answer:
+    """All that comes back may quote the key: it is blotted out before anything else is done with it."""
+    began = time.monotonic()
+    key = _key(backend, question.role)
+    secrets = {backend["key_env"]: key} if key else {}
+    request = _request(backend, question.prompt, key)
+    with open(question.log, "ab", buffering=0) as file:
+
+        def log(text: str) -> None:
+            file.write(f"{redact_text(text, secrets)}\n".encode(errors="replace"))
+
+        try:
+            reply = post_until_answered(request, backend.get("retries", RETRIES), desk.processes, log)
+        except HttpUnreachable as error:
+            said = cut_text(_complaint(redact_text(error.said, secrets)))
+            raise BackendUnavailable(f"{question.role}: {error}{said and f': {said}'}") from None
+        except HttpLate:
+            what = f"{question.role}: no answer within {request.timeout:g} s from {request.url}"
+            raise _lost(what, Failure(Exit(0, timed_out=True), asked=True)) from None
+        answer = _answer(backend, question.role, redact_text(reply.body, secrets), time.monotonic() - began)
+        log(answer.text)
+    return answer._replace(text=redact_text(answer.text, secrets))
+
+
+def _key(backend: Mapping[str, Any], role: str) -> str:
+    """What a header cannot hold is refused here: who sends it would quote it in a message."""
+    name = backend.get("key_env")
+    if name is None:
+        return ""
+    key = os.environ.get(name, "").strip()
+    if not key:
+        raise BackendUnavailable(
+            f"{role}: the environment variable {name} is not set; it holds the key for {backend['url']}"
+        )
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise BackendUnavailable(
+            f"{role}: what the environment variable {name} holds is no key: that is one plain word"
+        )
+    return key
+
+
+def _request(backend: Mapping[str, Any], prompt: str, key: str) -> HttpRequest:
+    """The body is ASCII, so that no text is too odd to be sent."""
+    fields = {name: backend[name] for name in PASSED_ON if name in backend}
+    messages = [{"role": "user", "content": prompt}]
+    body = json.dumps({**backend.get("body", {}), **fields, "messages": messages, "stream": False})
+    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    if key:
+        headers["Authorization"] = f"Bearer {key}"
+    url = f"{backend['url'].rstrip('/')}/chat/completions"
+    return HttpRequest(url, headers, body.encode(), backend.get("timeout", TIMEOUT))
+
+
+def _answer(backend: Mapping[str, Any], role: str, body: str, seconds: float) -> Answer:
+    """What it cost is told even when there is no answer in it."""
+    try:
+        found: Any = json.loads(body)
+    except JSON_ERRORS:
+        raise _lost(f"{role}: what came back is not JSON: {_line(body)}", Failure(asked=True, garbled=True)) from None
+    usage = with_price(usage_in([found], USAGE)[0], backend.get("price"))
+    if not isinstance(value_at("choices.0.message", found), dict):  # some gateways tell of an error with status 200
+        what = f"{role}: no message at choices[0].message: {_complaint(body)}"
+        raise _lost(what, Failure(asked=True, garbled=True), usage, seconds)
+    text, model = value_at("choices.0.message.content", found), value_at("model", found)
+    if not isinstance(text, str) or not text.strip():
+        raise CallFailed(f"no text at choices[0].message.content: {_line(body)}", 1, usage, seconds)
+    if value_at("choices.0.finish_reason", found) == "length":
+        raise CallFailed(
+            "the answer was cut off: it is longer than max_tokens, or the model's limit", 1, usage, seconds
+        )
+    return Answer(text, usage, seconds, model if isinstance(model, str) else backend["model"])
+
+
+def _lost(what: str, failure: Failure, usage: Usage = FREE, seconds: float = 0.0) -> BackendUnavailable:
+    return BackendUnavailable(f"{what}: {outage(failure)}; build again", usage, seconds)
+
+
+def _complaint(body: str) -> str:
+    try:
+        found: Any = json.loads(body)
+    except JSON_ERRORS:
+        return _line(body)
+    return next((_line(text) for path in COMPLAINTS if isinstance(text := value_at(path, found), str)), _line(body))
+
+
+def _line(text: str) -> str:
+    return cut_text(" ".join(text.split()))

@@ -1,0 +1,87 @@
+"""Explain and replay of a proof run: the journal decided again, and each goal with all attempts at it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.banks.records import Record, load, load_lines
+from pipeline.core.graph import Target
+from pipeline.core.text import duration, plural
+from pipeline.errors import SpecError, cut_text, did_you_mean
+from pipeline.goals.proving import difference_lines
+from pipeline.proof.report import PROVED, with_check_results
+from pipeline.proof.schedule.journal import first_line
+from pipeline.proof.schedule.journal import replay_schedule as decided_again
+from pipeline.proof.search_stage import schedule_rules
+from pipeline.proof.spec.model import Pace, SearchSettings
+
+
+def replay(run: str, targets: Sequence[Target]) -> Record:
+    path = _output_path(targets, "journal.jsonl")
+    with open(_existing_path(run, path), encoding="utf-8") as file:
+        lines = file.read().splitlines()
+    found = decided_again(lines)
+    return {
+        "run": run,
+        "decisions": len(lines),
+        "same": not found,
+        "edited": bool(lines) and _edited_since(lines[0], targets),
+        "differences": [{"path": path, **each._asdict()} for each in found],
+    }
+
+
+def _edited_since(first: str, targets: Sequence[Target]) -> bool:
+    """Was it decided by other rules than the spec has today?"""
+    params = next(target.params for target in targets if target.stage == "prove")
+    today = schedule_rules(SearchSettings(**params["search"]), Pace(**params["limits"]["pace"]))
+    return first != first_line(today)
+
+
+def agrees(replay: Mapping[str, Any]) -> bool:
+    return bool(replay["same"])
+
+
+def replay_lines(replay: Mapping[str, Any]) -> Sequence[str]:
+    differ = difference_lines(replay["differences"])
+    how = "different from there on" if differ else "the same again"
+    edited = "; by another spec than today's" if replay["edited"] else ""
+    return [*differ, f"{replay['run']}: {plural(replay['decisions'], 'line')} of the journal: {how}{edited}"]
+
+
+def explain(run: str, targets: Sequence[Target], word: str) -> Record:
+    """The goal that `RUN:GOAL` names, as it stands after the last check, if that was made."""
+    proofs, checked = (_output_path(targets, port) for port in ("proofs.jsonl", "checked.json"))
+    judged = load(checked)["checked"] if os.path.exists(checked) else {}
+    found = {each["key"]: each for each in with_check_results(load_lines(_existing_path(run, proofs)), judged)}
+    name = word.partition(":")[2]
+    if name not in found:
+        raise SpecError(f"{run}: no goal '{name}' was searched{did_you_mean(name, found)}")
+    return {"run": run, **found[name]}
+
+
+def explain_lines(explained: Mapping[str, Any]) -> Sequence[str]:
+    of = explained["of"]
+    proved = explained["status"] == PROVED
+    how = f"proved by {explained['strategy']}" if proved else f"not proved: {explained['why']}"
+    lines = [f"{explained['run']}:{explained['key']} ({cut_text(of['text'])}): {how}"]
+    lines += [f"  {_attempt_line(each)}" for each in explained["attempts"]]
+    return [*lines, *(f"    {line}" for tactic in explained["tactics"] for line in tactic.splitlines())]
+
+
+def _attempt_line(each: Mapping[str, Any]) -> str:
+    budget, took = duration(each["budget"]), duration(each["seconds"], 2)
+    ended = "proved" if each["success"] else f"failed: {cut_text(each['error'])}"
+    recalled = ", recalled" if each["recalled"] else ""
+    return f"{each['strategy']}, level {each['level']} ({budget}){recalled}: {ended} after {took}"
+
+
+def _output_path(targets: Sequence[Target], port: str) -> str:
+    return next(path for target in targets for name, (path,) in target.writes if name == port)
+
+
+def _existing_path(run: str, path: str) -> str:
+    if not os.path.exists(path):
+        raise SpecError(f"{run}: nothing is recorded of it yet; `coppice {run}` builds it")
+    return path

@@ -1,0 +1,261 @@
+"""One attempt: the worker's answer, checked and in the ledger before anything is decided on it.
+
+An attempt that is in the ledger is recalled and not made again. Whatever a worker raises is what became of the
+attempt; only FAULTS (no Lean, nothing may start, no memory) and a worker that cannot be ended are raised. A failure
+while the build is being stopped is not recorded: its Lean may have been ended under it.
+
+Blocking work runs in a thread and is awaited and cancelled like a coroutine: `stop` makes it end, and the cancellation
+goes on once it has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from time import monotonic
+from traceback import format_exception
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from pipeline.errors import SpecError
+from pipeline.goals.bank import Goal
+from pipeline.lean.model import LeanKilled, LeanStartError, NotElaborated
+from pipeline.ledger.model import Attempt, AttemptKey, KnownGoal
+from pipeline.ledger.sqlite.ledger import Ledger
+from pipeline.machine.process import BuildStopping, Processes
+from pipeline.proof.schedule.records import (
+    CACHE,
+    FAILED,
+    PROVED,
+    RAISED,
+    ScheduleRules,
+    Trial,
+    TrialOutcome,
+    WorkerResult,
+)
+
+Value = TypeVar("Value")
+
+# Far more than processes ever run at once: no work waits for a thread.
+_threads = ThreadPoolExecutor(max_workers=256, thread_name_prefix="attempt")
+
+
+async def run_in_thread(work: Callable[[], Value], stop: Callable[[], object]) -> Value:
+    """`stop` makes `work` end soon, say by killing the process that it talks to.  It is called when this is cancelled,
+    and the cancellation goes on once `work` has ended: what it used is free then."""
+    inside = asyncio.get_running_loop().run_in_executor(_threads, work)
+    try:
+        return await asyncio.shield(inside)
+    except asyncio.CancelledError:
+        stop()
+        await asyncio.wait({inside})
+        inside.exception()  # of work that was stopped; asked for, so that nobody reports it as forgotten
+        raise
+
+
+# Raised by a worker, these are no attempt's fault: there is no Lean or it is killed, nothing may start, memory is out.
+FAULTS = (LeanStartError, LeanKilled, BuildStopping, SpecError, MemoryError)
+
+Worker = Callable[[Goal, float], Coroutine[Any, Any, WorkerResult]]
+Check = Callable[[Goal, WorkerResult], Coroutine[Any, Any, "Checked"]]
+T = TypeVar("T")
+
+
+class Checked(NamedTuple):
+    """Why a proof does not hold, or nothing; and what the check of it took, once a Lean stood ready."""
+
+    why: str = ""
+    seconds: float = 0.0
+
+
+class Patience(NamedTuple):
+    """Seconds that a worker may overrun its budget before it is cancelled, and that it then has to end.
+
+    A worker's clock runs when its goal stands in a Lean, whose process may have to start first; were it cancelled
+    sooner, that would be kept as a failure at a goal that nobody looked at."""
+
+    slack: float = 660.0
+    grace: float = 10.0
+
+
+PATIENCE = Patience()
+
+
+class Attempts(Protocol):
+    """Where finished attempts are kept."""
+
+    def recall(self, goal: Goal, trial: Trial) -> WorkerResult | None:
+        """Of the same attempt made before.  A success among them was verified."""
+
+    async def record(self, goal: Goal, trial: Trial, result: WorkerResult) -> None:
+        """Returns once it is safe.  Success means verified."""
+
+
+class WorkerStuck(Exception):
+    """A worker goes on after it was cancelled."""
+
+
+async def make_attempt(
+    goal: Goal, trial: Trial, worker: Worker, check: Check, attempts: Attempts, patience: Patience
+) -> TrialOutcome:
+    result = in_time(await ask_worker(goal, trial, worker, patience), trial.budget)
+    if result.success:
+        result = await _verify(goal, trial, result, check, patience)
+    await _finish_even_if_cancelled(attempts.record(goal, trial, result))
+    return trial_outcome(trial, result)
+
+
+def in_time(result: WorkerResult, budget: float) -> WorkerResult:
+    """A proof that was found when its budget was over is none, whoever found it: by the worker's own clock."""
+    if not result.success or result.time_seconds <= budget:
+        return result
+    why = f"timeout: found after {result.time_seconds:.3g} s, of {budget:g}"
+    return replace(result, success=False, error=why)
+
+
+async def _verify(goal: Goal, trial: Trial, found: WorkerResult, check: Check, patience: Patience) -> WorkerResult:
+    """A proof that does not hold is none.  To check it again is all that one from the cache costs."""
+    checked = await _await_end(check(goal, found), trial, patience.grace)
+    if trial.strategy == CACHE:
+        found = replace(found, time_seconds=found.time_seconds + checked.seconds)
+    return replace(found, success=False, error=f"not verified: {checked.why}") if checked.why else found
+
+
+def trial_outcome(trial: Trial, result: WorkerResult) -> TrialOutcome:
+    return TrialOutcome(trial.number, PROVED if result.success else FAILED, round(result.time_seconds, 6), result.error)
+
+
+async def ask_worker(goal: Goal, trial: Trial, worker: Worker, patience: Patience) -> WorkerResult:
+    """Whatever the worker does, the attempt has a result; FAULTS and a worker that cannot be ended are raised."""
+    begun = monotonic()
+    limit = asyncio.timeout(trial.budget + patience.slack)  # not wait_for: that of Python 3.11 loses Stuck
+    try:
+        async with limit:
+            return await _await_end(worker(goal, trial.budget), trial, patience.grace)
+    except WorkerStuck:
+        raise
+    except Exception as error:  # a worker may be anybody's: what it raises is what came of the attempt
+        if is_fault(error):
+            raise
+        if limit.expired() and isinstance(error, TimeoutError):  # ours, not one that the worker raised
+            what, seen = f"timeout: cancelled {patience.slack:g} s after its {trial.budget:g} s", {}
+        else:
+            what = f"{type(error).__name__}: {error}"
+            seen = {RAISED: type(error).__name__, "traceback": "".join(format_exception(error))}
+        return WorkerResult(False, trial.strategy, time_seconds=monotonic() - begun, error=what, metadata=seen)
+
+
+def is_fault(error: BaseException) -> bool:
+    """A statement that does not elaborate is one goal's trouble, though no Lean starts on it."""
+    return isinstance(error, FAULTS) and not isinstance(error, NotElaborated)
+
+
+async def _await_end(work: Coroutine[Any, Any, T], trial: Trial, grace: float) -> T:
+    """The work; cancelled, it has to end in time."""
+    task, us = asyncio.ensure_future(work), asyncio.current_task()
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if not us or not us.cancelling():
+            raise RuntimeError("it was cancelled, by nobody but itself") from None
+        task.cancel()
+        await asyncio.wait({task}, timeout=grace)
+        if not task.done():
+            raise WorkerStuck(f"{trial.strategy} on {trial.goal} goes on {grace:g} s after it was cancelled") from None
+        if not task.cancelled() and (error := task.exception()) and is_fault(error):
+            raise error from None
+        raise
+
+
+async def _finish_even_if_cancelled(work: Coroutine[Any, Any, None]) -> None:
+    """An attempt that has ended is kept, even if it is cancelled just then."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await task
+
+
+class FinishedAttempt(NamedTuple):
+    """An attempt that has ended.  `recalled`: some time ago."""
+
+    trial: Trial
+    result: WorkerResult
+    recalled: bool
+
+
+def ledger_goal(goal: Goal) -> KnownGoal:
+    return KnownGoal(goal.key, goal.text, goal.context, goal.id, goal.difficulty, goal.priority)
+
+
+class AttemptStore:
+    """`config`: what of a strategy decides an attempt at a goal, besides its budget and the toolchain."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        processes: Processes,
+        config: Callable[[Goal, str], str],
+        toolchain: str,
+        run: str,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.tried: dict[str, list[FinishedAttempt]] = {}  # by goal, in the order they ended
+        self._ledger, self._processes, self._config = ledger, processes, config
+        self._toolchain, self._run, self._clock = toolchain, run, clock
+
+    def kept(self, goal: Goal, rules: ScheduleRules) -> dict[tuple[str, int], bool]:
+        """Attempts of such a search that were made before, by strategy and level, in that order; is it a proof?"""
+        asked = {
+            self._key(goal, strategy.name, rules.budget(strategy, level)): (strategy.name, level)
+            for strategy in rules.strategies
+            for level in range(rules.levels)
+        }
+        made = (each for each in self._ledger.of_goal(goal.key) if each.key in asked)
+        return {asked[each.key]: each.success and each.verified for each in made}
+
+    def recall(self, goal: Goal, trial: Trial) -> WorkerResult | None:
+        if trial.strategy == CACHE:
+            return None
+        known = self._ledger.recall(self._key(goal, trial.strategy, trial.budget))
+        if known is None:
+            return None
+        proved = known.success and known.verified
+        what = (known.tactics, known.time_seconds, known.subgoals, known.error, known.metadata)
+        result = WorkerResult(proved, trial.strategy, *what)
+        self._note(FinishedAttempt(trial, result, recalled=True))
+        return result
+
+    async def record(self, goal: Goal, trial: Trial, result: WorkerResult) -> None:
+        if self._processes.stopping and not result.success:
+            raise BuildStopping  # its Lean may have been ended under it: nothing is known of the goal
+        if RAISED not in result.metadata:
+            await asyncio.wrap_future(self._saved(goal, trial, result))
+        self._note(FinishedAttempt(trial, result, recalled=False))
+
+    def _saved(self, goal: Goal, trial: Trial, result: WorkerResult) -> Future[None]:
+        if trial.strategy == CACHE:
+            return self._ledger.used_cached_tactics(goal.key, result.success, result.time_seconds)
+        return self._ledger.record(self._attempt(goal, trial, result))
+
+    def _note(self, tried: FinishedAttempt) -> None:
+        self.tried.setdefault(tried.trial.goal, []).append(tried)
+
+    def _key(self, goal: Goal, strategy: str, budget: float) -> AttemptKey:
+        return AttemptKey(goal.key, strategy, self._config(goal, strategy), self._toolchain, budget)
+
+    def _attempt(self, goal: Goal, trial: Trial, result: WorkerResult) -> Attempt:
+        return Attempt(
+            key=self._key(goal, trial.strategy, trial.budget),
+            goal_text=goal.text,
+            success=result.success,
+            time_seconds=result.time_seconds,
+            timestamp=self._clock(),
+            tactics=result.tactics,
+            error=result.error,
+            verified=result.success,
+            subgoals=result.subgoals,
+            metadata=result.metadata,
+            run=self._run,
+        )

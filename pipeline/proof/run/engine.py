@@ -1,0 +1,303 @@
+"""Engine of a proof search: does what the schedule says, with a Lean, a ledger and workers.
+
+One coroutine asks and tells, so that the journal has one order. An attempt's clock runs from when it is started,
+which is when there is a process for it. However a search ends (all goals done, deadline, stop, a fault), what has
+finished is recorded, and what runs is cancelled and has ended.
+
+The event loop is the engine's own, within the thread of whoever asks for the search."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pipeline.banks.records import theorem_of
+from pipeline.goals.bank import Goal
+from pipeline.lean.model import Lean
+from pipeline.ledger.sqlite.ledger import Ledger
+from pipeline.machine.load import load_per_cpu
+from pipeline.machine.process import Processes
+from pipeline.proof.run.attempt import (
+    PATIENCE,
+    Attempts,
+    AttemptStore,
+    Check,
+    Checked,
+    FinishedAttempt,
+    Patience,
+    Worker,
+    ledger_goal,
+    make_attempt,
+    run_in_thread,
+    trial_outcome,
+)
+from pipeline.proof.schedule.journal import ScheduleJournal
+from pipeline.proof.schedule.records import (
+    CACHE,
+    CANCELLED,
+    EXHAUSTED,
+    FRONTIER,
+    SOLVED,
+    GoalStanding,
+    ScheduleRules,
+    Trial,
+    TrialOutcome,
+    WorkerResult,
+)
+
+
+class SearchProgress(NamedTuple):
+    """`outcome` is what just came of `trial`; goals by how they stand, and trials that run."""
+
+    trial: Trial
+    outcome: TrialOutcome
+    recalled: bool
+    solved: int
+    exhausted: int
+    frontier: int
+    running: int
+
+
+@dataclass(frozen=True)
+class SearchMeans:
+    """What a search does its work with.
+
+    workers: by strategy; `cache` among them when goals are added with something cached
+    check: why a proof does not hold, or nothing
+    processes: how many trials may run at once, whatever rooms say
+    load: of the machine, per CPU"""
+
+    workers: Mapping[str, Worker]
+    check: Check
+    attempts: Attempts
+    processes: int
+    load: Callable[[], float] | None = None
+    on_progress: Callable[[SearchProgress], None] = lambda _: None
+    patience: Patience = PATIENCE
+
+
+async def run_trials(
+    journalled: ScheduleJournal,
+    goals: Iterable[Goal],
+    means: SearchMeans,
+    deadline: float | None = None,
+    stop: asyncio.Event | None = None,
+) -> list[GoalStanding]:
+    """To the end: all goals solved or exhausted, `deadline` seconds over, `stop` set, or this task cancelled.
+
+    However it ends, what has finished is recorded, what runs is cancelled, and has ended."""
+    search = _Driver(journalled, {goal.id: goal for goal in goals}, means)
+    search.watchers = {asyncio.create_task(each) for each in _watchers(search, deadline, stop)}
+    try:
+        await search.conduct()
+    finally:
+        for watcher in search.watchers:
+            watcher.cancel()
+    return journalled.schedule.standings()
+
+
+def _watchers(
+    search: _Driver, deadline: float | None, stop: asyncio.Event | None
+) -> Iterable[Coroutine[Any, Any, None]]:
+    if deadline is not None:
+        yield _act_after(lambda: asyncio.sleep(deadline), lambda: search.halt("timeout"))
+    if stop is not None:
+        yield _act_after(stop.wait, lambda: search.halt("stopped"))
+
+
+async def _act_after(event: Callable[[], Awaitable[object]], act: Callable[[], None]) -> None:
+    await event()
+    act()
+
+
+class _Driver:
+    def __init__(self, journalled: ScheduleJournal, goals: Mapping[str, Goal], means: SearchMeans) -> None:
+        self.journalled = journalled
+        self.goals = goals
+        self.means = means
+        self.running: dict[asyncio.Task[TrialOutcome], Trial] = {}
+        self.watchers: set[asyncio.Task[None]] = set()
+        self.door = asyncio.Lock()
+
+    async def conduct(self) -> None:
+        try:
+            self._start_what_may()
+            while self.running:
+                await self._hear()
+                self._start_what_may()
+        except BaseException as error:
+            self.halt("interrupted" if isinstance(error, asyncio.CancelledError) else f"fault: {error}")
+            await self._wind_down(error)
+            raise
+
+    def _start_what_may(self) -> None:
+        while trial := self.journalled.ask(self.means.processes - len(self.running)):
+            self._start(trial)
+
+    def _start(self, trial: Trial) -> None:
+        goal = self.goals[trial.goal]
+        if known := self.means.attempts.recall(goal, trial):
+            self._tell(trial, trial_outcome(trial, known), recalled=True)
+        else:
+            self.running[asyncio.create_task(self._attempt(goal, trial))] = trial
+
+    async def _attempt(self, goal: Goal, trial: Trial) -> TrialOutcome:
+        """Each in its turn waits for the machine to be less busy; what runs is not held up."""
+        if self.means.load:
+            async with self.door:
+                await asyncio.sleep(self.journalled.load(self.means.load()))
+        means = self.means
+        return await make_attempt(
+            goal, trial, means.workers[trial.strategy], means.check, means.attempts, means.patience
+        )
+
+    async def _hear(self) -> None:
+        """What has ended is told in the order of trials."""
+        await asyncio.wait({*self.running, *self.watchers}, return_when=asyncio.FIRST_COMPLETED)
+        for watcher in [each for each in self.watchers if each.done()]:
+            self.watchers.remove(watcher)
+            watcher.result()
+        for task in self._ended():
+            ended = _cancelled_outcome(self.running[task]) if task.cancelled() else task.result()
+            self._tell(self.running.pop(task), ended)
+
+    def _ended(self) -> list[asyncio.Task[TrialOutcome]]:
+        return sorted((task for task in self.running if task.done()), key=lambda task: self.running[task].number)
+
+    def _tell(self, trial: Trial, ended: TrialOutcome, recalled: bool = False) -> None:
+        self._cancel(self.journalled.tell(ended))
+        counts = self.journalled.schedule.counts
+        numbers = (counts[SOLVED], counts[EXHAUSTED], counts[FRONTIER], len(self.running))
+        self.means.on_progress(SearchProgress(trial, ended, recalled, *numbers))
+
+    def _cancel(self, numbers: Iterable[int]) -> None:
+        """Once: a task that is cancelled again would not wait for what it is ending."""
+        wanted = {*numbers}
+        for task, trial in self.running.items():
+            if trial.number in wanted and not task.cancelling():
+                task.cancel()
+
+    def halt(self, why: str) -> None:
+        if not self.journalled.schedule.stopped:
+            self._cancel(self.journalled.stop(why))
+
+    async def _wind_down(self, error: BaseException) -> None:
+        """Tell what ended meanwhile; a further fault is noted on the one that is raised."""
+        self._cancel(trial.number for trial in self.running.values())
+        while self.running:
+            await asyncio.wait(self.running, return_when=asyncio.FIRST_COMPLETED)
+            for task in self._ended():
+                trial = self.running.pop(task)
+                fault = None if task.cancelled() else task.exception()
+                if fault and fault is not error:
+                    error.add_note(f"and {trial.strategy} on {trial.goal}: {type(fault).__name__}: {fault}")
+                self._tell(trial, _cancelled_outcome(trial) if task.cancelled() or fault else task.result())
+
+
+def _cancelled_outcome(trial: Trial) -> TrialOutcome:
+    return TrialOutcome(trial.number, CANCELLED)
+
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True)
+class SearchSite:
+    """Where a search happens: the Lean it asks, how many of its processes, where attempts are kept, who starts them."""
+
+    lean: Lean
+    processes: int
+    ledger: Ledger
+    starter: Processes
+    run: str
+
+
+@dataclass(frozen=True)
+class SearchTask:
+    """What is searched, and by which rules.  `config`: what of a strategy decides its attempts at a goal, in a word.
+
+    `deadline`: seconds for all of it."""
+
+    goals: Sequence[Goal]
+    rules: ScheduleRules
+    workers: Mapping[str, Worker]
+    config: Callable[[Goal, str], str]
+    use_cache: bool
+    deadline: float | None
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """How each goal stands, and the attempts that were made at it.  `stopped`: why before the end, if so."""
+
+    standings: Sequence[GoalStanding]
+    tried: Mapping[str, Sequence[FinishedAttempt]]
+    stopped: str
+
+
+def search_goals(
+    place: SearchSite,
+    wanted: SearchTask,
+    journal: Callable[[str], object],
+    say: Callable[[SearchProgress], None],
+    clock: Clock = time.monotonic,
+) -> SearchResult:
+    place.ledger.add_goals([*map(ledger_goal, wanted.goals)]).result()
+    keeping = AttemptStore(place.ledger, place.starter, wanted.config, place.lean.version, place.run)
+    journalled = ScheduleJournal(wanted.rules, journal)
+    for goal in wanted.goals:
+        kept = keeping.kept(goal, wanted.rules)
+        # a proof of this very search is recalled with what it took; the cache would only do it again
+        cached = _cache_rate(place.ledger, goal) if wanted.use_cache and not any(kept.values()) else None
+        journalled.add(goal, cached, kept)
+    means = SearchMeans(
+        workers={**wanted.workers, CACHE: _cache_worker(place.ledger)},
+        check=_lean_check(place.lean, clock),
+        attempts=keeping,
+        processes=place.processes,
+        load=None if wanted.rules.cpu_target is None else load_per_cpu,
+        on_progress=say,
+    )
+    standings = asyncio.run(_run_until_stopped(place.starter, journalled, wanted, means))
+    return SearchResult(standings, keeping.tried, journalled.schedule.stopped)
+
+
+async def _run_until_stopped(
+    starter: Processes, journalled: ScheduleJournal, wanted: SearchTask, means: SearchMeans
+) -> list[GoalStanding]:
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    with starter.waking(lambda: loop.call_soon_threadsafe(stop.set)):
+        return await run_trials(journalled, wanted.goals, means, wanted.deadline, stop)
+
+
+def _cache_rate(ledger: Ledger, goal: Goal) -> float | None:
+    """How often that held which may be tried before all else; the rules say from when on it is."""
+    cached = ledger.get_cached_tactics(goal.key)
+    return cached.success_rate if cached else None
+
+
+def _cache_worker(ledger: Ledger) -> Worker:
+    async def run_cache(goal: Goal, _timeout: float) -> WorkerResult:
+        """What proved the goal before; that it still does is for the check to say."""
+        cached = ledger.get_cached_tactics(goal.key)
+        assert cached is not None
+        return WorkerResult(True, CACHE, cached.tactics)
+
+    return run_cache
+
+
+def _lean_check(lean: Lean, clock: Clock) -> Check:
+    async def check(goal: Goal, result: WorkerResult) -> Checked:
+        stop, begun = threading.Event(), list[float]()
+
+        def timed() -> Checked:
+            wrong = lean.check(theorem_of(goal), result.tactics, stop, lambda: begun.append(clock()))
+            return Checked(f"{wrong.kind}: {wrong.error}" if wrong else "", clock() - begun[-1] if begun else 0.0)
+
+        return await run_in_thread(timed, stop.set)
+
+    return check

@@ -1,0 +1,319 @@
+"""Bandits: which strategy to try next on which goal, by the name that a spec gives the rule.
+
+None draws random numbers: the same attempts give the same choices, and ties go to the arm that is listed first.
+
+`seed` is the documented rule, kept to the letter: a moving average of success, and a bonus for what was tried little.
+Its bonus is larger than it should be. `bit_length` is the logarithm to base 2 rounded up, 1.4 times and more the
+natural one, and the constant makes it 1.5 times larger again. With N = 100 trials in all, the bonus of an arm is more
+than 1, the most that a rate can differ by, until it was tried 31 times. So in a run of a few hundred attempts, arms
+that differ by a tenth are taken nearly by turns; the others learn sooner.
+
+`ucb1` is UCB1 (Auer, Cesa-Bianchi, Fischer 2002): the mean of all trials, and the bonus that theory asks for.
+
+`discounted` counts successes per second, by class of goal, old attempts counting less (Garivier and Moulines 2011).
+Whoever may try all arms on a goal until one succeeds solves it soonest by trying them in the order of chance divided
+by cost. Old attempts fade, since a bank gets harder as it is worked through: the easy goals go first. What a class
+has not shown itself is filled in from all classes.
+
+`contextual` takes first the arm whose failures cost least where another one succeeds, judged by the features of the
+goal. Trying arm after arm loses time by those that fail although another one proves the goal. So of two arms that one
+goes first whose failures are cheaper where only the other proves it. Where no arm does, all are tried anyhow; and
+where both do, they mostly do it by the same moves. (To divide chances by all seconds, as `discounted` does, would be
+right if each attempt were at a goal of its own.) The model of each arm is logistic. Its weights have a Gaussian each,
+independent, which every attempt moves and narrows (Chapelle and Li 2011; the update is that of a Kalman filter, so
+that forty traits that say the same are not believed forty times). Arms share a part, which learns how hard a goal
+with these traits is at all; so that an arm is not blamed for the goals it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import exp, inf, log, sqrt
+from typing import Any, NamedTuple, Protocol
+
+FAILED_TRAIT = "failed "  # begins the trait of a goal that withstood an arm
+
+
+class GoalShape(NamedTuple):
+    """What is known of a goal before it is tried: the class it belongs to, and traits, in an order that stays."""
+
+    kind: str
+    traits: tuple[str, ...] = ()
+
+    def failure(self, arm: str) -> str:
+        """The trait that it gets if `arm` fails on it next: at each level an arm is tried once."""
+        level = 0
+        while (trait := f"{FAILED_TRAIT}{arm} {level}") in self.traits:
+            level += 1
+        return trait
+
+    def after(self, arm: str, level: int) -> GoalShape:
+        """Of the goal, once `arm` has failed on it."""
+        return self._replace(traits=(*self.traits, f"{FAILED_TRAIT}{arm} {level}"))
+
+
+class Bandit(Protocol):
+    """Draws no random numbers: told the same, it chooses the same.  Ties go to the arm that is listed first.
+
+    It learns from attempts that ended by themselves; one that was cancelled says nothing about its arm."""
+
+    def choose(self, arms: Sequence[str], shape: GoalShape, n: int) -> list[str]:
+        """At most `n` of the arms, the best first."""
+
+    def learn(self, arm: str, shape: GoalShape, success: bool, seconds: float) -> None:
+        """How an attempt ended.  `shape` is what the goal was when the arm was chosen."""
+
+    def learned(self) -> Mapping[str, Any]:
+        """All that it knows, as JSON can keep it."""
+
+    def restore(self, learned: Mapping[str, Any]) -> None:
+        """Know just that."""
+
+
+def best_arms(arms: Iterable[str], score: Callable[[str], float], n: int) -> list[str]:
+    """Sorting is stable: of equal arms the one listed first comes first."""
+    return sorted(arms, key=score, reverse=True)[:n]
+
+
+SEED_PRIOR = 0.05  # success rate of an arm that was never tried
+SEED_ALPHA = 0.1
+SEED_EXPLORATION = 1.5
+
+
+def seed_score(success_rate: float, trials: int, all_trials: int) -> float:
+    mean = success_rate
+    n = max(1, trials)
+    N = all_trials + 1  # noqa: N806 as it is documented
+    exploration: float = SEED_EXPLORATION * ((2 * N.bit_length()) / n) ** 0.5
+    return mean + exploration
+
+
+def seed_rate(old: float, success: bool) -> float:
+    """success_rate <- 0.9 * old + 0.1 * (1 if success else 0)"""
+    return (1 - SEED_ALPHA) * old + SEED_ALPHA * (1 if success else 0)
+
+
+class SeedBandit:
+    def __init__(self) -> None:
+        self.success_rate: dict[str, float] = {}
+        self.trials: dict[str, int] = {}
+
+    def ucb_score(self, strategy: str, all_trials: int | None = None) -> float:
+        total = sum(self.trials.values()) if all_trials is None else all_trials
+        return seed_score(self.success_rate.get(strategy, SEED_PRIOR), self.trials.get(strategy, 0), total)
+
+    def choose(self, arms: Sequence[str], shape: GoalShape, n: int) -> list[str]:
+        total = sum(self.trials.values())
+        return best_arms(arms, lambda arm: self.ucb_score(arm, total), n)
+
+    def learn(self, arm: str, shape: GoalShape, success: bool, seconds: float) -> None:
+        self.success_rate[arm] = seed_rate(self.success_rate.get(arm, SEED_PRIOR), success)
+        self.trials[arm] = self.trials.get(arm, 0) + 1
+
+    def learned(self) -> Mapping[str, Any]:
+        return {"success_rate": dict(self.success_rate), "trials": dict(self.trials)}
+
+    def restore(self, learned: Mapping[str, Any]) -> None:
+        self.success_rate, self.trials = dict(learned["success_rate"]), dict(learned["trials"])
+
+
+def ucb1_score(successes: float, trials: int, all_trials: int) -> float:
+    """An arm that was never tried comes before all others."""
+    if not trials:
+        return inf
+    return successes / trials + sqrt(2 * log(all_trials) / trials)
+
+
+class Ucb1Bandit:
+    def __init__(self) -> None:
+        self.successes: dict[str, int] = {}
+        self.trials: dict[str, int] = {}
+
+    def choose(self, arms: Sequence[str], shape: GoalShape, n: int) -> list[str]:
+        total = sum(self.trials.values())
+        return best_arms(arms, lambda arm: ucb1_score(self.successes.get(arm, 0), self.trials.get(arm, 0), total), n)
+
+    def learn(self, arm: str, shape: GoalShape, success: bool, seconds: float) -> None:
+        self.successes[arm] = self.successes.get(arm, 0) + success
+        self.trials[arm] = self.trials.get(arm, 0) + 1
+
+    def learned(self) -> Mapping[str, Any]:
+        return {"successes": dict(self.successes), "trials": dict(self.trials)}
+
+    def restore(self, learned: Mapping[str, Any]) -> None:
+        self.successes, self.trials = dict(learned["successes"]), dict(learned["trials"])
+
+
+DISCOUNT = 0.995  # of the weight of an attempt, each time that another one ends
+CLASS_WEIGHT = 4.0  # so many attempts of its own count as much as what all classes say
+DISCOUNTED_EXPLORATION = 0.1  # how much is explored
+PRIOR_RATE = 0.3
+FIRST_ATTEMPT_SECONDS = (
+    1.0  # before any attempt; then, an arm that is not known is taken to cost what attempts usually do
+)
+LEAST_SECONDS = 0.01  # no attempt is free, whatever the clock says
+EVERY = ""  # stands for the class of all goals, and for all arms
+
+
+class ArmTally(NamedTuple):
+    """Of attempts that ended, faded: how many, successful ones, seconds; and when that was worked out."""
+
+    trials: float = 0.0
+    successes: float = 0.0
+    seconds: float = 0.0
+    at: int = 0
+
+    def faded(self, now: int) -> ArmTally:
+        kept = DISCOUNT ** (now - self.at)
+        return ArmTally(self.trials * kept, self.successes * kept, self.seconds * kept, now)
+
+    def counted(self, success: bool, seconds: float) -> ArmTally:
+        return ArmTally(self.trials + 1, self.successes + success, self.seconds + seconds, self.at)
+
+
+def discounted_score(rate: float, seconds: float, trials: float, all_trials: float) -> float:
+    """The largest rate that is plausible, per second."""
+    bonus = sqrt(DISCOUNTED_EXPLORATION * log(1 + all_trials) / max(1.0, trials))
+    return min(1.0, rate + bonus) / max(LEAST_SECONDS, seconds)
+
+
+class DiscountedBandit:
+    def __init__(self) -> None:
+        self.now = 0
+        self.tallies: dict[tuple[str, str], ArmTally] = {}
+
+    def choose(self, arms: Sequence[str], shape: GoalShape, n: int) -> list[str]:
+        every = self._tally(EVERY, EVERY)
+        return best_arms(arms, lambda arm: self._score(arm, shape.kind, every), n)
+
+    def _score(self, arm: str, kind: str, every: ArmTally) -> float:
+        wide, own = self._tally(EVERY, arm), self._tally(kind, arm)
+        usual = every.seconds / every.trials if every.trials else FIRST_ATTEMPT_SECONDS
+        rate = (wide.successes + PRIOR_RATE) / (wide.trials + 1)
+        seconds = (wide.seconds + usual) / (wide.trials + 1)
+        rate = (own.successes + CLASS_WEIGHT * rate) / (own.trials + CLASS_WEIGHT)
+        seconds = (own.seconds + CLASS_WEIGHT * seconds) / (own.trials + CLASS_WEIGHT)
+        return discounted_score(rate, seconds, min(own.trials + CLASS_WEIGHT, wide.trials), every.trials)
+
+    def _tally(self, kind: str, arm: str) -> ArmTally:
+        return self.tallies.get((kind, arm), ArmTally()).faded(self.now)
+
+    def learn(self, arm: str, shape: GoalShape, success: bool, seconds: float) -> None:
+        self.now += 1
+        for place in dict.fromkeys(((EVERY, EVERY), (EVERY, arm), (shape.kind, arm))):
+            self.tallies[place] = self._tally(*place).counted(success, seconds)
+
+    def learned(self) -> Mapping[str, Any]:
+        return {"now": self.now, "tallies": [[kind, arm, *tally] for (kind, arm), tally in self.tallies.items()]}
+
+    def restore(self, learned: Mapping[str, Any]) -> None:
+        self.now = learned["now"]
+        self.tallies = {(kind, arm): ArmTally(*tally) for kind, arm, *tally in learned["tallies"]}
+
+
+# Variances of weights that nothing is known of; their means are then 0.
+ARM_VARIANCE, KIND_VARIANCE, FAILURE_VARIANCE, TRAIT_VARIANCE = 1.0, 0.3, 0.3, 0.05
+OPTIMISM = 0.7  # in standard deviations, times the root of the logarithm of all attempts
+FIRST_FAILURE_SECONDS = (
+    1.0  # before any attempt; then, an arm that is not known is taken to cost what failures usually do
+)
+SHARED_ARM = ""  # stands for all arms
+
+Weight = tuple[float, float]  # mean and variance
+WeightKey = tuple[str, str]  # arm and trait
+FailureCost = tuple[float, int]  # seconds, and how many
+
+
+def logistic(logit: float) -> float:
+    return 1 / (1 + exp(-max(-30.0, min(30.0, logit))))
+
+
+class ContextualBandit:
+    def __init__(self) -> None:
+        self.weights: dict[WeightKey, Weight] = {}
+        self.failures: dict[str, FailureCost] = {}
+        self.attempts = 0
+
+    def choose(self, arms: Sequence[str], shape: GoalShape, n: int) -> list[str]:
+        hoped, seconds = self._hoped(arms, shape), [self._seconds(arm) for arm in arms]
+        alone = [self._others_alone(n, arms, hoped, shape) for n in range(len(arms))]
+        regret = {}
+        for one, arm in enumerate(arms):
+            others = (other for other in range(len(arms)) if other != one)
+            lost = (alone[one][other] * seconds[one] - alone[other][one] * seconds[other] for other in others)
+            regret[arm] = max(lost, default=0.0)
+        return best_arms(arms, lambda arm: -regret[arm], n)
+
+    def _hoped(self, arms: Sequence[str], shape: GoalShape) -> list[float]:
+        """The largest logits that are plausible."""
+        hope = OPTIMISM * sqrt(log(1 + self.attempts))
+        mean, variance = self._sum(SHARED_ARM, shape)
+        own = (self._sum(arm, shape) for arm in arms)
+        return [mean + one + hope * sqrt(variance + uncertain) for one, uncertain in own]
+
+    def _others_alone(self, fails: int, arms: Sequence[str], hoped: Sequence[float], shape: GoalShape) -> list[float]:
+        """Of each arm, the chance that it proves the goal where that one fails."""
+        likely, trait = 1 - logistic(hoped[fails]), shape.failure(arms[fails])
+        shared = self._mean(SHARED_ARM, trait)
+        return [likely * logistic(hoped[n] + shared + self._mean(arm, trait)) for n, arm in enumerate(arms)]
+
+    def _mean(self, arm: str, trait: str) -> float:
+        known = self.weights.get((arm, trait))
+        return known[0] if known else 0.0
+
+    def _sum(self, arm: str, shape: GoalShape) -> Weight:
+        mean = variance = 0.0
+        for place, prior in _weight_keys(arm, shape):
+            known = self.weights.get(place)
+            mean += known[0] if known else 0.0
+            variance += known[1] if known else prior
+        return mean, variance
+
+    def _seconds(self, arm: str) -> float:
+        """Of a failure; what all arms took counts as one of its own."""
+        all_seconds, all_count = self.failures.get(SHARED_ARM, (FIRST_FAILURE_SECONDS, 1))
+        seconds, count = self.failures.get(arm, (0.0, 0))
+        return (seconds + all_seconds / all_count) / (count + 1)
+
+    def learn(self, arm: str, shape: GoalShape, success: bool, seconds: float) -> None:
+        self.attempts += 1
+        if not success:
+            for of in (SHARED_ARM, arm):
+                spent, count = self.failures.get(of, (0.0, 0))
+                self.failures[of] = (spent + seconds, count + 1)
+        places = (*_weight_keys(SHARED_ARM, shape), *_weight_keys(arm, shape))
+        known = {place: self.weights.get(place, (0.0, prior)) for place, prior in places}
+        expected = logistic(sum(mean for mean, _ in known.values()))
+        slope = expected * (1 - expected)
+        gain = 1 / (1 + slope * sum(variance for _, variance in known.values()))
+        for place, (mean, variance) in known.items():
+            moved = mean + gain * variance * (success - expected)
+            self.weights[place] = (moved, variance * (1 - gain * slope * variance))
+
+    def learned(self) -> Mapping[str, Any]:
+        weights = [[*place, *weight] for place, weight in self.weights.items()]
+        failures = [[arm, *spent] for arm, spent in self.failures.items()]
+        return {"weights": weights, "failures": failures, "attempts": self.attempts}
+
+    def restore(self, learned: Mapping[str, Any]) -> None:
+        self.weights = {(arm, trait): (mean, variance) for arm, trait, mean, variance in learned["weights"]}
+        self.failures = {arm: (seconds, count) for arm, seconds, count in learned["failures"]}
+        self.attempts = learned["attempts"]
+
+
+def _weight_keys(arm: str, shape: GoalShape) -> Iterator[tuple[WeightKey, float]]:
+    """Where the weights are that bear on the arm, each with its variance at first.
+
+    How often goals are proved at all, each arm learns by itself: what one proves is not to the others' credit."""
+    if arm != SHARED_ARM:
+        yield (arm, ""), ARM_VARIANCE
+    yield (arm, shape.kind), KIND_VARIANCE
+    for trait in shape.traits:
+        yield (arm, trait), FAILURE_VARIANCE if trait.startswith(FAILED_TRAIT) else TRAIT_VARIANCE
+
+
+BANDITS: dict[str, Callable[[], Bandit]] = {
+    "seed": SeedBandit,
+    "ucb1": Ucb1Bandit,
+    "discounted": DiscountedBandit,
+    "contextual": ContextualBandit,
+}

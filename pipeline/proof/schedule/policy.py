@@ -1,0 +1,179 @@
+"""Schedule of trials: a pure policy, asked for the next trial and told outcomes.
+
+It waits for nobody and asks no clock, so that the same rules, goals, loads and outcomes give the same trials.
+
+The throttle says how long to wait before the next trial starts, so that the machine stays of use to others. The load
+average is that of a minute: it lags. The moving average on top of it keeps it from swinging. Only starting is slowed
+down; what runs, runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from pipeline.goals.bank import Goal
+from pipeline.proof.schedule.bandits import BANDITS, GoalShape
+from pipeline.proof.schedule.effort import Effort, GoalQueues, new_effort
+from pipeline.proof.schedule.records import (
+    CACHE,
+    CANCELLED,
+    FRONTIER,
+    HEAVY,
+    LIGHT,
+    PROVED,
+    GoalStanding,
+    ScheduleRules,
+    Trial,
+    TrialOutcome,
+)
+
+LOAD_ALPHA = 0.1
+LONGEST_SLEEP = 1.0
+SLEEP_STEEPNESS = 4
+
+
+def smooth_load(cpu_ema: float, current_load: float, alpha: float = LOAD_ALPHA) -> float:
+    return alpha * current_load + (1 - alpha) * cpu_ema
+
+
+def throttle_sleep(cpu_ema: float, target: float) -> float:
+    """Seconds to sleep."""
+    return min(LONGEST_SLEEP, SLEEP_STEEPNESS * (cpu_ema - target)) if cpu_ema > target else 0.0
+
+
+@dataclass(frozen=True)
+class Throttle:
+    target: float
+    cpu_ema: float = 0.0
+
+    def read(self, current_load: float) -> Throttle:
+        return replace(self, cpu_ema=smooth_load(self.cpu_ema, current_load))
+
+    @property
+    def sleep(self) -> float:
+        return throttle_sleep(self.cpu_ema, self.target)
+
+
+class ProofSchedule:
+    """Goals without a place in their room wait; none is given up for want of one."""
+
+    def __init__(self, rules: ScheduleRules) -> None:
+        self.rules = rules
+        self.bandit = BANDITS[rules.bandit]()
+        self.throttle = None if rules.cpu_target is None else Throttle(rules.cpu_target)
+        self.flying: dict[int, Effort] = {}  # by number of the trial
+        self.stopped = ""
+        self._efforts: list[Effort] = []
+        self._names: set[str] = set()
+        self.counts: Counter[str] = Counter()  # goals by status
+        self._queues = GoalQueues((LIGHT, HEAVY))
+        self._inside: Counter[str] = Counter()
+        self._turns = 0  # that light goals had while heavy ones waited
+        self._asked = 0
+
+    def add(self, goal: Goal, cached: float | None = None, known: Iterable[tuple[str, int]] = ()) -> None:
+        """`cached`: how often what is kept of the goal in the tactic cache has worked.
+
+        `known`: attempts, by strategy and level, of which it is recalled how they end; in the order they were made."""
+        if goal.id in self._names:
+            raise ValueError(f"two goals are called '{goal.id}'")
+        self._names.add(goal.id)
+        self.counts[FRONTIER] += 1
+        self._efforts.append(new_effort(goal, len(self._efforts), self.rules, cached, known))
+        self._queue(self._efforts[-1])
+
+    def load(self, reading: float) -> float:
+        """Of the machine, before a trial starts; how long that is to be put off, in seconds."""
+        if self.throttle is None:
+            return 0.0
+        self.throttle = self.throttle.read(reading)
+        return self.throttle.sleep
+
+    def ask(self, free: int) -> Trial | None:
+        """What to start, if one of `free` processes can be had for it.  Nothing changes when the answer is None."""
+        room = None if self.stopped or free <= 0 else self._room(free)
+        place = self._queues.first(room) if room else None
+        if not room or not place:
+            return None
+        self._count_turns(room)
+        return self._start(self._efforts[place.order])
+
+    def _room(self, free: int) -> str | None:
+        """Where the next trial is from.  Heavy goals have a turn after every few light ones, or when they are more
+        urgent; but as long as light ones wait, and there are several processes, one of these is not for heavy ones."""
+        ready = [room for room in (LIGHT, HEAVY) if self.could_start(room)]
+        if len(ready) < 2:
+            return ready[0] if ready else None
+        processes = free + len(self.flying)
+        if self._inside[HEAVY] >= max(1, processes - 1):
+            return LIGHT
+        return HEAVY if self._turns >= self._share or (processes > 1 and self._heavy_is_urgent()) else LIGHT
+
+    def could_start(self, room: str) -> bool:
+        """A goal of the room waits, and there is a place in it."""
+        places = self.rules.light if room == LIGHT else self.rules.heavy
+        return self._inside[room] < places and self._queues.first(room) is not None
+
+    @property
+    def _share(self) -> int:
+        """Turns of light goals for one of heavy ones."""
+        return max(1, self.rules.light // self.rules.heavy)
+
+    def _heavy_is_urgent(self) -> bool:
+        heavy, light = self._queues.first(HEAVY), self._queues.first(LIGHT)
+        return heavy is not None and light is not None and heavy.urgency < light.urgency
+
+    def _count_turns(self, room: str) -> None:
+        self._turns = self._turns + 1 if room == LIGHT and self._queues.first(HEAVY) else 0
+
+    def _start(self, chosen: Effort) -> Trial:
+        [name] = self.bandit.choose(chosen.names, chosen.looks, 1)
+        self._asked += 1
+        trial = chosen.start(self._asked, name)
+        self.flying[trial.number] = chosen
+        self._inside[trial.room] += 1
+        self._queue(chosen)
+        return trial
+
+    def tell(self, outcome: TrialOutcome) -> tuple[int, ...]:
+        """How a trial ended; the numbers of those that are to be cancelled for it."""
+        of = self.flying.pop(outcome.trial)
+        self.counts[of.status] -= 1
+        trial, looked = of.flying.pop(outcome.trial)
+        self._inside[trial.room] -= 1
+        if outcome.status == CANCELLED:
+            of.give_back(trial)
+        else:
+            self._learn(of, trial, looked, outcome)
+        self.counts[of.status] += 1
+        self._queue(of)
+        return tuple(of.flying) if outcome.status == PROVED else ()
+
+    def _learn(self, of: Effort, trial: Trial, looked: GoalShape, outcome: TrialOutcome) -> None:
+        if trial.strategy != CACHE:
+            self.bandit.learn(trial.strategy, looked, outcome.status == PROVED, outcome.seconds)
+        if outcome.status == PROVED:
+            of.proved(trial)
+        else:
+            of.failed(trial)
+
+    def _queue(self, of: Effort) -> None:
+        """Its place is that of its difficulty now."""
+        if of.waits:
+            self._queues.enter(of.room, of.place)
+        else:
+            self._queues.leave(of.order)
+
+    def stop(self, why: str) -> tuple[int, ...]:
+        """Nothing new is started from here on; the numbers of the trials that are to be cancelled."""
+        self.stopped = self.stopped or why
+        return tuple(self.flying)
+
+    @property
+    def over(self) -> bool:
+        return not self.flying and bool(self.stopped or not len(self._queues))
+
+    def standings(self) -> list[GoalStanding]:
+        """In the order of the bank."""
+        return [each.standing() for each in self._efforts]

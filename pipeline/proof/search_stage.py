@@ -1,0 +1,240 @@
+"""Stages that search: `prove` for every goal of the bank, `pursue` for open goals of the ledger.
+
+Each attempt is in the ledger as soon as it has ended. `pursue` is behind `coppice bg`: ever larger budgets, for as
+long as there is time, in rounds over all goals.
+
+A sample is one of several independent attempts to prove the same goal; the first keeps the goal's own name and is what
+a search without samples would be."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from pipeline.banks.lean import open_lean
+from pipeline.banks.records import Record, as_record, goal_of, load, save, save_lines
+from pipeline.core.text import duration
+from pipeline.goals.bank import Goal
+from pipeline.lean.model import Lean
+from pipeline.ledger.model import KnownGoal
+from pipeline.ledger.sqlite.ledger import Ledger
+from pipeline.machine.job import Job, input_path, output_path
+from pipeline.machine.process import BuildStopping
+from pipeline.proof import report
+from pipeline.proof.run.attempt import FinishedAttempt, Worker, ledger_goal
+from pipeline.proof.run.engine import SearchProgress, SearchResult, SearchSite, SearchTask, search_goals
+from pipeline.proof.schedule.records import EXHAUSTED, RAISED, SOLVED, GoalStanding, ScheduleRules, Strategy
+from pipeline.proof.spec.model import Pace, SearchSettings
+from pipeline.proof.workers.table import make_workers, sample_workers
+
+STATUS_WORDS = {SOLVED: report.PROVED, EXHAUSTED: report.OPEN}
+
+
+class Sample(NamedTuple):
+    """One of several attempts to prove the same goal, each from nothing; the first has the goal's own name."""
+
+    goal: Goal
+    number: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.goal.id}#{self.number}" if self.number else self.goal.id
+
+
+def prove_bank(job: Job) -> None:
+    params, limits = job.target.params, job.target.params["limits"]
+    asked, pace = SearchSettings(**params["search"]), Pace(**limits["pace"])
+    goals = [goal_of(each) for each in load(input_path(job, "bank.json"))["goals"]]
+    samples = [Sample(goal, n) for goal in goals for n in range(asked.samples)]
+    begun, started = time.monotonic(), time.time()
+    with (
+        Ledger(limits["ledger"]) as ledger,
+        closing(open_lean(job)) as lean,
+        open(output_path(job, "journal.jsonl"), "w", encoding="utf-8") as journal,
+    ):
+        place = SearchSite(lean, limits["lean"]["processes"], ledger, job.processes, job.target.run)
+        wanted = SearchTask(
+            goals=[replace(sample.goal, id=sample.name) for sample in samples],
+            rules=schedule_rules(asked, pace),
+            workers=_sample_workers(asked, params, lean, samples),
+            config=config_key(params["codes"], samples, asked.seed),
+            use_cache=asked.tactic_cache and asked.samples == 1,
+            deadline=asked.timeout,
+        )
+        found = search_goals(
+            place, wanted, lambda line: print(line, file=journal), progress_reporter(job, len(samples))
+        )
+        version = lean.version
+    if job.processes.stopping:
+        raise BuildStopping
+    save_lines(output_path(job, "proofs.jsonl"), _proof_records(samples, found))
+    ended = {
+        "timestamp": _utc_stamp(time.time()),
+        "started": _utc_stamp(started),
+        "seconds": round(time.monotonic() - begun, 3),
+    }
+    how = {"stopped": found.stopped, "samples": asked.samples, "strategies": [*asked.strategies], "toolchain": version}
+    save(output_path(job, "search.json"), {**ended, **how, "config": config_record(asked, pace, limits["profile"])})
+
+
+def schedule_rules(asked: SearchSettings, pace: Pace) -> ScheduleRules:
+    return ScheduleRules(
+        strategies=tuple(Strategy(name, timeout) for name, timeout in asked.strategies.items()),
+        bandit=asked.bandit,
+        speculate=asked.speculation,
+        levels=asked.levels,
+        factor=asked.level_factor,
+        light=pace.max_light,
+        heavy=pace.max_heavy,
+        threshold=asked.escalate_threshold,
+        cpu_target=pace.cpu_target,
+    )
+
+
+def _sample_workers(
+    asked: SearchSettings, params: Mapping[str, Any], lean: Lean, samples: Sequence[Sample]
+) -> Mapping[str, Worker]:
+    numbers = range(asked.samples)
+    each = {n: make_workers(asked.strategies, params, lean, sample_seed(n, asked.seed)) for n in numbers}
+    return sample_workers(each, {sample.name: sample.number for sample in samples})
+
+
+def sample_seed(sample: int, seed: int) -> str:
+    """None for the first: it is what a search without samples is."""
+    return f"sample {sample} seed {seed}" if sample else ""
+
+
+def config_key(codes: Mapping[str, str], samples: Sequence[Sample], seed: int) -> Callable[[Goal, str], str]:
+    """A further sample of a goal is another attempt, though all else is the same."""
+    seeds = {sample.name: sample_seed(sample.number, seed) for sample in samples}
+    return lambda goal, strategy: f"{codes[strategy]} {seeds[goal.id]}".rstrip()
+
+
+def config_record(asked: SearchSettings, pace: Pace, profile: int | None) -> Record:
+    """As results tell it."""
+    return {
+        "timeout": asked.timeout,
+        "max_heavy": pace.max_heavy,
+        "max_light": pace.max_light,
+        "cpu_target": pace.cpu_target,
+        "profile": profile,
+        "bandit": asked.bandit,
+        "speculation": asked.speculation,
+        "levels": asked.levels,
+        "level_factor": asked.level_factor,
+        "escalate_threshold": asked.escalate_threshold,
+        "tactic_cache": asked.tactic_cache,
+        "seed": asked.seed,
+    }
+
+
+def progress_reporter(job: Job, total: int) -> Callable[[SearchProgress], None]:
+    """How far the search is, after each trial."""
+
+    def tell(now: SearchProgress) -> None:
+        over = now.solved + now.exhausted
+        job.say(f"{over} of {total}, {now.solved} proved; {_last_trial(now)}")
+
+    return tell
+
+
+def _last_trial(now: SearchProgress) -> str:
+    how = "recalled" if now.recalled else duration(now.outcome.seconds)
+    return f"{now.trial.goal} {now.outcome.status} by {now.trial.strategy} ({how})"
+
+
+def _proof_records(samples: Sequence[Sample], found: SearchResult) -> Iterable[Record]:
+    for sample, standing in zip(samples, found.standings, strict=True):
+        yield proof_record(sample, standing, found.tried.get(sample.name, []))
+
+
+def proof_record(sample: Sample, standing: GoalStanding, tried: Sequence[FinishedAttempt]) -> Record:
+    """What became of it, `seconds` being those of all attempts up to the proof."""
+    goal, by = sample.goal, standing.by
+    until = next((n for n, each in enumerate(tried, 1) if by and each.trial.number == by.number), len(tried))
+    won = tried[until - 1].result if by else None
+    return {
+        "key": sample.name,
+        "goal": goal.id,
+        "sample": sample.number,
+        "line": goal.line,
+        "difficulty": goal.difficulty,
+        "metadata": dict(goal.metadata),
+        "of": as_record(goal),
+        "status": STATUS_WORDS.get(standing.status, report.FRONTIER),
+        "strategy": by.strategy if by else "",
+        "level": by.level if by else standing.level,
+        "tactics": [*won.tactics] if won else [],
+        "seconds": round(sum(each.result.time_seconds for each in tried[:until]), 6),
+        "attempts": [_attempt_record(each) for each in tried],
+        "why": "" if won else next((each.result.error for each in reversed(tried)), "never tried"),
+    }
+
+
+def _attempt_record(tried: FinishedAttempt) -> Record:
+    trial, result = tried.trial, tried.result
+    return {
+        "strategy": trial.strategy,
+        "level": trial.level,
+        "budget": trial.budget,
+        "success": result.success,
+        "seconds": round(result.time_seconds, 6),
+        "error": result.error,
+        "recalled": tried.recalled,
+        "raised": RAISED in result.metadata,
+    }
+
+
+def _utc_stamp(seconds: float) -> str:
+    return time.strftime("%Y%m%d-%H%M%S", time.gmtime(seconds))
+
+
+def pursue_open_goals(job: Job) -> None:
+    params, limits = job.target.params, job.target.params["limits"]
+    asked = SearchSettings(**params["search"])
+    begun = time.monotonic()
+    with (
+        Ledger(limits["ledger"]) as ledger,
+        closing(open_lean(job)) as lean,
+        open(os.devnull, "w") as nowhere,
+    ):
+        goals = _open_goals(job, ledger)
+        wanted = SearchTask(
+            goals=goals,
+            rules=replace(schedule_rules(asked, Pace(**limits["pace"])), rounds=True),
+            workers=make_workers(asked.strategies, params, lean),
+            config=lambda goal, strategy: params["codes"][strategy],
+            use_cache=asked.tactic_cache,
+            deadline=asked.timeout,
+        )
+        place = SearchSite(lean, limits["lean"]["processes"], ledger, job.processes, job.target.run)
+        found = search_goals(place, wanted, nowhere.write, progress_reporter(job, len(goals)))
+    if job.processes.stopping:
+        raise BuildStopping
+    proved = [standing.goal.id for standing in found.standings if standing.status == SOLVED]
+    record = {"goals": len(goals), "proved": proved, "stopped": found.stopped}
+    save(output_path(job, "pursue.json"), {**record, "seconds": round(time.monotonic() - begun, 3)})
+
+
+def _open_goals(job: Job, ledger: Ledger) -> Sequence[Goal]:
+    """Of a bank, if one is named; otherwise whatever anybody asked for."""
+    if "bank.json" in job.reads:
+        asked = [goal_of(each) for each in load(input_path(job, "bank.json"))["goals"]]
+        ledger.add_goals([*map(ledger_goal, asked)]).result()
+        open_ = {each.goal.goal_hash for each in ledger.frontier()}
+        return [goal for goal in asked if goal.key in open_]
+    return [*_with_unique_names(each.goal for each in ledger.frontier())]
+
+
+def _with_unique_names(goals: Iterable[KnownGoal]) -> Iterable[Goal]:
+    """Banks may use the same names for different goals."""
+    listed = [*goals]
+    counts = Counter(goal.name for goal in listed)
+    for goal in listed:
+        name = goal.name if counts[goal.name] == 1 else f"{goal.name} {goal.goal_hash[:8]}"
+        yield Goal(name, goal.goal_text, goal.difficulty, goal.priority, goal.context, key=goal.goal_hash)

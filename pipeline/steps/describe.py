@@ -1,0 +1,42 @@
+"""Description of a target of `kind: steps` in the words of its spec.
+
+Its command has the paths filled in, to be pasted into a shell."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+from pipeline.core.graph import Target
+from pipeline.core.templates import files_by_name, fill_argv, fill_shell_line
+from pipeline.store.files import files_by_port
+
+
+def describe(target: Target) -> Mapping[str, Sequence[str]]:
+    """A word of the spec, and the lines beside it."""
+    params = target.params
+    call = [f"{file}:{params['call']}" for file in dict(target.reads).get("code", ()) if "call" in params]
+    arguments = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in params.get("with", {}).items()]
+    return {"run": [*_command(target)], "call": call, "with": arguments, "env": [*_env(target)]}
+
+
+def _command(target: Target) -> Iterator[str]:
+    if "argv" in target.params:
+        yield shlex.join(
+            fill_argv(target.params["argv"], files_by_name(files_by_port(target.reads), files_by_port(target.writes)))
+        )
+    elif "shell" in target.params:
+        yield from fill_shell_line(
+            target.params["shell"], files_by_name(files_by_port(target.reads), files_by_port(target.writes))
+        ).splitlines()
+
+
+def _env(target: Target) -> Iterator[str]:
+    yield from (f"{name}={value}" for name, value in target.params.get("env", {}).items())
+    yield from (f"{name} (passed through)" for name in target.params.get("pass", ()))
+
+
+def outlook(_targets: Sequence[Target]) -> Sequence[str]:
+    """Its targets say all there is to say."""
+    return ()

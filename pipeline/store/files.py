@@ -1,0 +1,355 @@
+"""Contents of files, each read once while its signature stays the same; and writing whole or not at all.
+
+A file written within the last tick of the file system's clock is not believed: it may be written again without a new
+signature."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from operator import attrgetter
+from stat import S_ISDIR, S_ISREG
+from threading import Lock
+from typing import IO
+
+from pipeline.core.graph import GLOB, Ports, glob_regex
+from pipeline.store.noop import NOTHING
+from pipeline.store.state import signature, stat_signature
+
+# A file written this recently may be written again within the same tick of the file system's clock.
+TICK_NS = 50_000_000
+_SKIPPED = {".git", "__pycache__", ".coppice", ".lake"}
+_CHUNK = 1 << 20
+FOLDER = "folder"  # stands where a file has its sha256
+# What is asked of a path that leads to nothing ends so.
+_NOWHERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
+_LAST_BUILD = ""  # stands for the folders and patterns of the last build, where a folder or pattern is named
+
+
+# The device and the number of a folder: the same by whatever name it is reached.
+Place = tuple[int, int]
+
+# What a rename leaves as it is, and a write does not: time of the last write, number, size.
+Version = tuple[int, int, int]
+
+# A signature, a content, or a content and the signatures of what is behind a folder or pattern.
+Mark = int | str | tuple[str | tuple[str, int] | None, ...] | None
+
+
+class Files:
+    """Answers "what is in this path now" for files, folders (`src`) and patterns (`src/**/*.py`)."""
+
+    def __init__(self, known: Mapping[str, tuple[int, str]] | None = None) -> None:
+        self._known: dict[str, tuple[int, str]] = dict(known or {})
+        self._unsure: set[str] = set()
+        self._own: dict[str, int] = {}
+        self._groups: dict[str, str | None] = {}  # folders and patterns, as they were first found
+        self._listings: dict[str, dict[str, int]] = {}  # a folder -> its signature as each group found it
+        self._noting = Lock()  # what one thread found is held against what another did, and noted, in one go
+        self.watched: dict[str, list[str]] = {}
+        self.moved: set[str] = set()  # read twice and found different: what was judged by the first reading is in doubt
+
+    def content(self, path: str) -> str | None:
+        """sha256 of what is there, None when nothing is."""
+        known = self._unchanged(path)
+        if known is not None:
+            return known
+        if is_pattern(path) or os.path.isdir(path):
+            return self._content_of_many(path)
+        return self._read(path)
+
+    def _unchanged(self, path: str) -> str | None:
+        """What was found in a file before, if its signature is still the same."""
+        known = self._known.get(path)
+        if known is None or known[1] == FOLDER or path in self._unsure or known[0] != signature(path):
+            return None
+        return known[1]
+
+    def _read(self, path: str) -> str | None:
+        """Read until it stays the same for as long as that takes."""
+        while True:
+            before, seen_at = signature(path), time.time_ns()
+            if before == NOTHING and _is_gone(path):
+                return None
+            with suppress(FileNotFoundError):  # gone meanwhile, as an editor's own files go: look again
+                if not S_ISREG(os.stat(path).st_mode):  # a pipe would be waited for without end
+                    raise OSError(errno.EINVAL, "not a plain file", path)
+                content, written = file_sha256(path), os.stat(path).st_ctime_ns
+                if signature(path) == before:
+                    break
+        with self._noting:
+            if self._known.get(path, (0, content))[1] != content:
+                self.moved.add(path)
+            if written > seen_at - TICK_NS:
+                self._unsure.add(path)  # before it is known: another thread must not take it for certain
+                self._known[path] = (before, content)
+            else:
+                self._known[path] = (before, content)
+                self._unsure.discard(path)
+        return content
+
+    def _content_of_many(self, path: str) -> str | None:
+        digest = sha256()
+        behind: dict[str, int | None] = {}
+        found = not is_pattern(path)  # an empty folder is something; a pattern without a match is a typo
+        for name, seen in _walk(path):
+            behind[name] = seen
+            if seen is None and (inside := self._unchanged(name) or self._read(name)):
+                found = True
+                digest.update(digest_entry(name, inside))
+        content = digest.hexdigest() if behind and found else None
+        with self._noting:  # all of one listing, or of a later one: never some of each
+            self.watched[path] = [*behind]
+            for name, seen in behind.items():
+                if seen is not None:
+                    self._watch(name, path, seen)
+            if self._groups.setdefault(path, content) != content:
+                self.moved.add(path)
+        return content
+
+    def _watch(self, folder: str, group: str, seen: int) -> None:
+        """A file that appears or goes changes the signature of its folder.  What was listed for one group says nothing
+        of what another found there earlier, so each has its own."""
+        before = self._known.get(folder)
+        if before is not None and before[1] != FOLDER:
+            self.moved.add(folder)  # it was a file
+            before = None
+        self._listings.setdefault(folder, {_LAST_BUILD: before[0]} if before else {})[group] = seen
+        self._known[folder] = (seen, FOLDER)
+
+    def _disputed(self) -> set[str]:
+        """Folders that changed between two looks: no signature of theirs is right for all that rests on them."""
+        return {folder for folder, found in self._listings.items() if len({*found.values()}) > 1}
+
+    def marks(self, contents: Mapping[str, str | None]) -> dict[str, Mark]:
+        """What to compare with later, of inputs whose contents were just asked for."""
+        return {path: self._mark(path, content) for path, content in contents.items()}
+
+    def _mark(self, path: str, content: str | None) -> Mark:
+        if path in self.watched:
+            return self._group_mark(path, content, self.watched[path])
+        known = self._known.get(path)
+        if known is None or known[1] != content:
+            return ""  # another thread has read it anew: it was edited, and nothing matches
+        return (content, (path, known[0])) if path in self._unsure else known[0]
+
+    def _group_mark(self, path: str, content: str | None, behind: Sequence[str]) -> Mark:
+        """Files and their signatures; not those of folders, which change when Python leaves compiled files there."""
+        known = [(name, self._known.get(name, (0, ""))) for name in behind]
+        return (content, *((name, row[0]) for name, row in known if row[1] != FOLDER))
+
+    def touched(self, path: str, mark: Mark) -> bool:
+        """Was an input written to since, even if it is the same again?"""
+        if isinstance(mark, int):
+            return mark != signature(path)
+        content = self.content(path)
+        if isinstance(mark, tuple):
+            return mark != self._group_mark(path, content, self.watched.get(path, [path]))
+        return mark != content
+
+    def wrote(self, path: str, content: str, was: Version | None = None) -> None:
+        """We put `content` there ourselves, by renaming the file that `was` there; believed while it is that one."""
+        stat = os.stat(path)
+        if was is not None and was != file_version(stat):
+            return  # written to since it was read
+        self._known[path] = (stat_signature(stat), content)
+        self._unsure.discard(path)
+        self._own[path] = stat.st_ctime_ns
+
+    def remembered(self, paths: Sequence[str]) -> tuple[list[int], list[str]]:
+        """Signatures and contents; 0 never matches, so what is not certain is read again."""
+        latest = time.time_ns() - TICK_NS
+        unsure = self._unsure | {path for path, written in self._own.items() if written >= latest} | self._disputed()
+        known, nothing = self._known, (0, "")
+        rows = [known.get(path, nothing) for path in paths]
+        signatures = [0 if path in unsure else row[0] for path, row in zip(paths, rows, strict=True)]
+        return signatures, [row[1] for row in rows]
+
+
+def file_version(stat: os.stat_result) -> Version:
+    return stat.st_mtime_ns, stat.st_ino, stat.st_size
+
+
+def digest_entry(name: str, content: str | None) -> bytes:
+    """A file as part of the folder or pattern it belongs to.  Names need not be UTF-8."""
+    return b"%b\0%b\n" % (os.fsencode(name), str(content).encode())
+
+
+def is_pattern(path: str) -> bool:
+    """A file that is there is meant, even if its name has characters of patterns."""
+    return GLOB.search(path) is not None and not os.path.lexists(path)
+
+
+def matches(path: str) -> list[str]:
+    """The files a pattern stands for; a file or a folder stands for itself."""
+    if not is_pattern(path):
+        return [path]
+    return [name for name, seen in _walk(path) if seen is None]
+
+
+def files_behind(path: str) -> list[str]:
+    """The files in a folder, or that match a pattern; a file stands for itself."""
+    return [name for name, seen in _walk(path) if seen is None] if os.path.isdir(path) or is_pattern(path) else [path]
+
+
+def files_by_port(ports: Ports) -> dict[str, list[str]]:
+    """The files behind each port."""
+    return {port: [match for path in group for match in matches(path)] for port, group in ports}
+
+
+def _walk(path: str) -> Iterator[tuple[str, int | None]]:
+    """In a fixed order: files meant (None); folders, and links to nothing, with the signatures to watch them by.
+
+    A signature is taken before what it stands for is looked at.  What may not be looked at is an error."""
+    top, depth, meant = _searched(path)
+    runs, _ = _looked_at("runs")  # who reads what it is in does not mean it, by whatever way it is reached
+    seen = {runs}
+    todo = [(top, 0, False)]
+    while todo:
+        folder, level, linked = todo.pop()
+        place, before = _looked_at(folder or ".")
+        if (level and (place != runs or linked)) or (place and not level):
+            yield folder or ".", before
+        if not place or (level and (place in seen or (linked and _is_skipped(folder)))):
+            continue  # a link may lead round in a circle
+        seen.add(place)
+        with suppress(FileNotFoundError, NotADirectoryError):  # gone meanwhile, which changes what it is watched by
+            files, links, inner = _inside(folder, meant, depth is None or level < depth)
+            yield from ((file, None) for file in files)
+            yield from links
+            todo += [(below, level + 1, is_link) for below, is_link in reversed(inner)]
+
+
+def _searched(path: str) -> tuple[str, int | None, Callable[[str], object]]:
+    """The folder to start from, how many levels below it to look into (None for all), and which files are meant."""
+    match = GLOB.search(path) if is_pattern(path) else None
+    top = os.path.normpath(os.path.dirname(path[: match.start()]) if match else path)
+    top = "" if top == "." else top
+    if not match:
+        return top, None, bool  # every file has a name
+    depth = None if "**" in path else path.count("/") - (top.count("/") + 1 if top else 0)
+    return top, depth, re.compile(glob_regex(path)).fullmatch
+
+
+def _inside(
+    folder: str, meant: Callable[[str], object], deeper: bool
+) -> tuple[list[str], list[tuple[str, int]], list[tuple[str, bool]]]:
+    """As far as it matters: files; links to nothing, with their signatures; folders, and whether they are links."""
+    files, links, inner = [], [], []
+    with os.scandir(folder or ".") as entries:
+        for found in sorted(entries, key=attrgetter("name")):
+            path = os.path.join(folder, found.name)
+            entered = deeper and found.name not in _SKIPPED
+            if not (is_meant := meant(path)) and not entered:
+                continue
+            with suppress(FileNotFoundError):
+                if (nothing := _nothing_behind(found)) is not None:
+                    links.append((path, nothing))
+                elif found.is_dir():
+                    inner += [(path, found.is_symlink())] if entered else []
+                elif is_meant and found.is_file():
+                    files.append(path)
+    return files, links, inner
+
+
+def _nothing_behind(found: os.DirEntry[str]) -> int | None:
+    """The signature of a link to neither file nor folder: one may come there, and leave no trace where the link is."""
+    if not found.is_symlink():
+        return None
+    try:
+        stat = found.stat()
+    except OSError as error:
+        if error.errno in _NOWHERE:
+            return NOTHING
+        raise
+    return None if S_ISREG(stat.st_mode) or S_ISDIR(stat.st_mode) else stat_signature(stat)
+
+
+def _is_skipped(link: str) -> bool:
+    return os.path.basename(os.path.realpath(link)) in _SKIPPED
+
+
+def _looked_at(folder: str) -> tuple[Place | None, int]:
+    """Where it is, by whatever name, and its signature: 0, which never matches, where it may change and keep it."""
+    sure_before = time.time_ns() - TICK_NS
+    try:
+        stat = os.stat(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return None, 0
+    if not S_ISDIR(stat.st_mode):
+        return None, 0
+    return (stat.st_dev, stat.st_ino), stat_signature(stat) if stat.st_ctime_ns <= sure_before else 0
+
+
+def _is_gone(path: str) -> bool:
+    try:
+        os.stat(path)
+    except ValueError:  # a NUL in it
+        return True
+    except OSError as error:
+        if error.errno in _NOWHERE:
+            return True
+        raise
+    return False
+
+
+def file_sha256(path: str) -> str:
+    with open(path, "rb", buffering=0) as file:
+        block = file.read(_CHUNK)
+        if len(block) < _CHUNK:
+            return sha256(block).hexdigest()
+        digest = sha256(block)
+        while block := file.read(_CHUNK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def write_whole(path: str, content: bytes, durable: bool = True) -> None:
+    """A reader sees the old content or all of the new one; `durable` survives a power cut."""
+    draft = f"{path}.{os.getpid()}.draft"
+    try:
+        write_all(draft, content, durable)
+        os.replace(draft, path)
+    except BaseException:
+        if os.path.exists(draft):
+            os.unlink(draft)
+        raise
+
+
+def write_all(path: str, content: bytes, durable: bool = False) -> None:
+    """Raw writes may be cut short, by a full disk for one: go on until all is written or an error says why not."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    try:
+        append_all(fd, content)
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def append_all(fd: int, content: bytes) -> None:
+    written = os.write(fd, content)
+    while written < len(content):
+        content = content[written:]
+        written = os.write(fd, content)
+
+
+def missing_newline(file: IO[bytes]) -> bytes:
+    """What has to stand before the next line: whoever wrote the last one may have been killed before its end."""
+    if not file.seek(0, os.SEEK_END):
+        return b""
+    file.seek(-1, os.SEEK_END)
+    return b"" if file.read(1) == b"\n" else b"\n"
+
+
+def sync_path(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

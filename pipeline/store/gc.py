@@ -1,0 +1,108 @@
+"""Garbage collection of a store: drops what no checkout refers to, while the store's lock is held alone."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator
+
+from pipeline.core.outcome import CheckoutRefs, GcReport, Tally
+from pipeline.store.files import write_whole
+from pipeline.store.receipts import DONE, Receipts, parse_line
+from pipeline.store.results import Store, checkout_name
+from pipeline.store.results import parse_result as parsed_result
+
+_SHA = re.compile(r"[0-9a-f]{64}")
+_ROOT = re.compile(r"[0-9a-f]{16}")
+_DRAFT = re.compile(r".+\.\d+\.\d+")
+
+
+def references(runs: Iterable[str]) -> set[str]:
+    """The key of every result that these runs were made of, as far back as their receipts go: an edit that is
+    undone then finds its results.  Receipts forget older lines when most of the file is out of date."""
+    keys: set[str] = set()
+    for run in runs:
+        try:
+            with open(Receipts.path_of(run), "rb") as file:
+                lines = map(parse_line, file.read().split(b"\n"))
+        except FileNotFoundError:
+            continue  # started once, never finished anything
+        keys |= {line.fields["key"] for line in lines if line and line.event == DONE}
+    return keys
+
+
+def sweep(store: Store, own: Collection[str], dry: bool) -> GcReport:
+    """`own` are the references of this checkout; those of others stand in their own files of the store."""
+    results = {name for name in store.stored("results") if _SHA.fullmatch(name)}
+    others = _others(store)
+    if not dry:
+        _rewrite_root(store, results.intersection(own))
+    kept = results.intersection(own).union(*(keys & results for _, keys in others))
+    dropped = _drop(_places(store, "results", results - kept), dry)
+    whole, objects = _undamaged(store, kept)
+    broken = _drop(_places(store, "results", kept - whole), dry)
+    idle = {name for name in store.stored("objects") if _SHA.fullmatch(name)} - objects
+    freed = _drop(_places(store, "objects", idle), dry)
+    drafts = _drop(_drafts(store), dry)
+    damaged = _drop(_files(f"{store.folder}/damaged"), dry)
+    left = _tally_of([*_places(store, "results", whole), *_places(store, "objects", objects)])
+    named = tuple(root._replace(results=len(keys & results)) for root, keys in others)
+    return GcReport(store.folder, dropped, freed, drafts, damaged.plus(broken), left, named)
+
+
+def _others(store: Store) -> list[tuple[CheckoutRefs, set[str]]]:
+    found = []
+    for path in _files(f"{store.folder}/roots"):
+        if path == store.root or not _ROOT.fullmatch(os.path.basename(path)):
+            continue
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+        place = lines[0][2:] if lines and lines[0].startswith("# ") else ""
+        found.append((CheckoutRefs(place, path, 0), {*lines}))
+    return found
+
+
+def _rewrite_root(store: Store, keys: Iterable[str]) -> None:
+    """Without what its receipts no longer speak of.  Its builders are locked out, so none of them appends meanwhile."""
+    os.makedirs(os.path.dirname(store.root), exist_ok=True)
+    write_whole(store.root, "".join(f"{line}\n" for line in (f"# {checkout_name()}", *sorted(keys))).encode())
+
+
+def _undamaged(store: Store, names: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Of these results those that are undamaged, and the objects they name."""
+    whole: set[str] = set()
+    objects: set[str] = set()
+    for name in names:
+        with open(store.place("results", name), "rb", buffering=0) as file:
+            stored = parsed_result(file.read())
+        if stored is not None:
+            whole.add(name)
+            objects.update(stored.objects)
+    return whole, objects & {*store.stored("objects")}
+
+
+def _drafts(store: Store) -> Iterator[str]:
+    """Nobody writes any while we hold the lock, nor is there another gc: those that are there were left by a kill."""
+    yield from (path for path in _files(f"{store.folder}/drafts") if _DRAFT.fullmatch(os.path.basename(path)))
+    yield from (path for path in _files(f"{store.folder}/roots") if path.endswith(".draft"))
+
+
+def _places(store: Store, part: str, names: Iterable[str]) -> list[str]:
+    return [store.place(part, name) for name in sorted(names)]
+
+
+def _files(folder: str) -> list[str]:
+    paths = [f"{folder}/{name}" for name in sorted(os.listdir(folder))] if os.path.isdir(folder) else []
+    return [path for path in paths if os.path.isfile(path) or os.path.islink(path)]
+
+
+def _drop(paths: Iterable[str], dry: bool) -> Tally:
+    paths = list(paths)
+    tally = _tally_of(paths)
+    for path in () if dry else paths:
+        os.unlink(path)
+    return tally
+
+
+def _tally_of(paths: Collection[str]) -> Tally:
+    return Tally(len(paths), sum(map(os.path.getsize, paths)))

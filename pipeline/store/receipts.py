@@ -1,0 +1,221 @@
+"""Receipts of a run: a line each, appended and synced after the outputs are in place.  The truth.
+
+A line is `<crc> <target> <event> <json>`.  A torn or damaged line counts as not written.  Of a target the last line of
+each event holds; `done` makes `failed` and `forgotten` void, `forgotten` makes all before it void."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from threading import Lock
+from typing import Any, NamedTuple
+from zlib import crc32
+
+from pipeline.core.freshness import Receipt
+from pipeline.core.recipe import compact_json
+from pipeline.errors import writing
+from pipeline.store import noop
+from pipeline.store.files import append_all, write_whole
+
+DONE, FAILED, IGNORED, FORGOTTEN = "done", "failed", "ignored", "forgotten"
+# Of a receipt, files by path whose order counts: which of them belongs to which port.
+ORDERED = ("inputs", "outputs")
+
+
+# macOS has no fdatasync.
+_sync = getattr(os, "fdatasync", os.fsync)
+
+
+class ReceiptLine(NamedTuple):
+    target: str
+    event: str
+    fields: dict[str, Any]
+
+
+class ReceiptEntry(NamedTuple):
+    """A line to be appended."""
+
+    target: str
+    event: str
+    raw: bytes
+
+
+# So many targets are looked for one by one; after that all lines are indexed.
+FEW = 50
+
+
+class Receipts:
+    """What was recorded of the targets of one run.  Lines are found when asked for: most builds ask for few.
+
+    Many threads may ask; one appends."""
+
+    def __init__(self, run: str) -> None:
+        self.path = self.path_of(run)
+        self._fd: int | None = None
+        self._mutex = Lock()
+        self._at: dict[str, dict[str, tuple[int, int]]] = {}
+        self._indexed = False
+        self._torn = False  # the file may end within a line
+        try:
+            with open(self.path, "rb") as file:
+                self._content = file.read()
+        except FileNotFoundError:
+            self._content = b""  # a run never built has none
+        self._size = len(self._content)
+
+    @staticmethod
+    def path_of(run: str) -> str:
+        return f"{noop.folder(run)}/receipts"
+
+    def _events(self, target: str) -> dict[str, tuple[int, int]]:
+        """Where the lines of `target` are that still hold."""
+        with self._mutex:
+            if target not in self._at and not self._indexed:
+                if len(self._at) < FEW:
+                    self._at[target] = {}
+                    self._find(target)
+                else:
+                    self._index()
+            return self._at.setdefault(target, {})
+
+    def _find(self, target: str) -> None:
+        word = f" {target} ".encode()
+        at = self._content.find(word)
+        while at >= 0:
+            start = self._content.rfind(b"\n", 0, at) + 1
+            end = self._content.find(b"\n", at)
+            end = len(self._content) if end < 0 else end
+            if at == start + 8:
+                event = self._content[at + len(word) : end].partition(b" ")[0]
+                self._place(target, event.decode(errors="replace"), start, end - start)
+            at = self._content.find(word, end)
+
+    def _index(self) -> None:
+        ours = {*self._at}  # found already, perhaps with lines appended since
+        start = 0
+        for raw in self._content.split(b"\n"):
+            if raw.count(b" ", 0, 300) >= 3:
+                _, name, event, _ = raw.split(b" ", 3)
+                if (target := name.decode(errors="replace")) not in ours:
+                    self._place(target, event.decode(errors="replace"), start, len(raw))
+            start += len(raw) + 1
+        self._indexed = True
+
+    def _place(self, target: str, event: str, start: int, size: int) -> None:
+        """A line was found or appended: what it says of earlier ones."""
+        events = self._at.setdefault(target, {})
+        if event == FORGOTTEN:
+            events.clear()
+        elif event == DONE:
+            events.pop(FAILED, None)
+            events.pop(FORGOTTEN, None)
+        events[event] = (start, size)
+
+    def _read(self, start: int, size: int) -> ReceiptLine | None:
+        if start < len(self._content):
+            return parse_line(self._content[start : start + size])
+        assert self._fd is not None
+        return parse_line(os.pread(self._fd, size, start))
+
+    def _last(self, target: str, event: str) -> ReceiptLine | None:
+        place = self._events(target).get(event)
+        return self._read(*place) if place else None
+
+    def receipt(self, target: str) -> Receipt | None:
+        line = self._last(target, DONE)
+        if line is None:
+            return None
+        fields = line.fields
+        files = {name: dict(fields[name]) for name in ORDERED}
+        return Receipt(**{**fields, **files, "unsettled": tuple(fields["unsettled"])})
+
+    def failure(self, target: str) -> dict[str, Any] | None:
+        line = self._last(target, FAILED)
+        return line.fields if line else None
+
+    def ignored(self, target: str) -> bool:
+        return IGNORED in self._events(target)
+
+    def forgotten(self, target: str) -> bool:
+        """The user asked for it to be made anew, and that was not done yet."""
+        return FORGOTTEN in self._events(target)
+
+    def names(self) -> list[str]:
+        with self._mutex:
+            if not self._indexed:
+                self._index()
+            return list(self._at)
+
+    def append(self, entries: Iterable[ReceiptEntry]) -> None:
+        """Write them: from here on they survive a kill; after the next `sync` a power cut too."""
+        if self._fd is None:
+            self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._torn = True
+        if self._torn:
+            with writing(self.path):
+                self._size = self._after_torn_tail(self._fd)
+        for target, event, raw in entries:
+            self._events(target)
+            self._torn = True
+            with writing(self.path):
+                append_all(self._fd, raw)
+            self._torn = False
+            with self._mutex:
+                self._place(target, event, self._size, len(raw) - 1)
+            self._size += len(raw)
+
+    def sync(self) -> None:
+        if self._fd is not None:
+            with writing(self.path):
+                _sync(self._fd)
+
+    @staticmethod
+    def _after_torn_tail(fd: int) -> int:
+        """A line cut off by a kill is closed, so that the next one starts on its own."""
+        size = os.fstat(fd).st_size
+        if size and os.pread(fd, 1, size - 1) != b"\n":
+            append_all(fd, b"\n")
+            size += 1
+        return size
+
+    def live(self) -> Iterator[ReceiptLine]:
+        """The lines that still hold."""
+        for target in self.names():
+            for event in self._at[target]:
+                if line := self._last(target, event):
+                    yield line
+
+    def compact(self, targets: int) -> None:
+        """Drop lines that later ones made void, once they are most of the file."""
+        if self._fd is not None and self._content.count(b"\n") > max(1000, 8 * targets):
+            content = b"".join(receipt_entry(*line).raw for line in self.live())
+            self.close()
+            with writing(self.path):
+                write_whole(self.path, content)
+
+    def close(self) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+
+def receipt_entry(target: str, event: str, fields: Mapping[str, Any]) -> ReceiptEntry:
+    body = f"{target} {event} {compact_json(fields)}".encode()
+    return ReceiptEntry(target, event, b"%08x %b\n" % (crc32(body), body))
+
+
+def parse_line(raw: bytes) -> ReceiptLine | None:
+    crc, _, body = raw.partition(b" ")
+    try:
+        if int(crc, 16) != crc32(body):
+            return None
+        target, event, fields = body.decode().split(" ", 2)
+        return ReceiptLine(target, event, json.loads(fields))
+    except ValueError:
+        return None
+
+
+def done_entry(target: str, receipt: Receipt) -> ReceiptEntry:
+    fields = receipt._asdict()
+    return receipt_entry(target, DONE, fields | {name: list(fields[name].items()) for name in ORDERED})

@@ -1,0 +1,338 @@
+"""Results by key: hash(recipe + contents read) -> contents written.  May be shared; every read is verified.
+
+results/ab/<key>   first line: sha256 of the rest; the rest: JSON, small outputs inside it
+objects/ab/<sha>   larger outputs, by their own sha256
+roots/<checkout>   the keys a checkout refers to, a line each after one that says where it is: what `gc` keeps
+damaged/           entries that did not verify, set aside
+lock               shared by those who put and take, exclusive for `gc`"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import socket
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import file_digest, sha256
+from itertools import count
+from math import inf
+from threading import Lock
+from typing import Any, NamedTuple
+
+from pipeline.core.recipe import compact_json
+from pipeline.errors import writing
+from pipeline.machine.lock import acquire
+from pipeline.store.files import Version, append_all, file_sha256, file_version, sync_path, write_all
+
+# Somebody's gc of a large store takes minutes, and so does a copy of a large output, for which gc waits.
+PATIENCE = 600.0
+SMALL = 2048
+_ME = f"{socket.gethostname()}.{os.getpid()}"
+_COUNT = count()
+_SHA = re.compile(r"[0-9a-f]{64}")
+
+
+class Result(NamedTuple):
+    """What a stored result holds for each output, in order: its sha256, the bytes if they are few, may it be run."""
+
+    contents: tuple[str, ...]
+    small: tuple[bytes | None, ...]
+    runnable: tuple[bool, ...]
+
+
+class OutputFile(NamedTuple):
+    """An output as it was found: its sha256, its bytes if they are few, may it be run, and which file it was."""
+
+    content: str
+    inside: bytes | None
+    runnable: bool
+    version: Version
+
+
+def read_output(fd: int, status: os.stat_result | None = None) -> OutputFile:
+    """Read an open file once; `status` is what it was before, for who has looked already."""
+    status = status or os.fstat(fd)
+    runnable = bool(status.st_mode & 0o100)
+    if status.st_size > SMALL:
+        with open(fd, "rb", buffering=0, closefd=False) as file:
+            return OutputFile(file_digest(file, "sha256").hexdigest(), None, runnable, file_version(status))
+    inside = os.read(fd, SMALL + 1)
+    return OutputFile(sha256(inside).hexdigest(), inside, runnable, file_version(status))
+
+
+class StoredResult(NamedTuple):
+    """A result as it lies in the store, and how long it took to make."""
+
+    result: Result
+    seconds: float
+
+    @property
+    def objects(self) -> list[str]:
+        pairs = zip(self.result.contents, self.result.small, strict=True)
+        return [content for content, small in pairs if small is None]
+
+
+class Store:
+    """A folder of results.  Writers never overwrite in place, so any number of them may share it."""
+
+    def __init__(self, folder: str, patience: float = PATIENCE) -> None:
+        self.folder, self._patience = folder, patience
+        self._root_fd: int | None = None
+        self._made: set[str] = set()
+        self._mutex = Lock()
+        self._shared_fd: int | None = None
+        self._users = 0
+
+    def put(self, key: str, paths: Sequence[str], outputs: Sequence[OutputFile], seconds: float, target: str) -> None:
+        """Keep `outputs`, which lie at `paths`."""
+        with writing(self.folder), self._shared():
+            self._refer(key)
+            rows: list[Any] = []
+            for path, (content, inside, runnable, _) in zip(paths, outputs, strict=True):
+                if inside is None and not self._keep(path, content):
+                    return  # changed behind our back: nothing to keep
+                rows.append([content, inside if inside is None else _text(inside), runnable])
+            body = compact_json({"outputs": rows, "seconds": round(seconds, 6), "target": target}).encode()
+            self._write(self.place("results", key), b"%b\n%b" % (sha256(body).hexdigest().encode(), body))
+
+    def _keep(self, path: str, content: str) -> bool:
+        """Copy a large output in, under the sha256 that the copy itself has."""
+        place = self.place("objects", content)
+        if os.path.exists(place):
+            return True
+        draft = self._draft()
+        try:
+            shutil.copyfile(path, draft)
+            if file_sha256(draft) != content:
+                return False
+            os.chmod(draft, 0o444)
+            os.rename(draft, self._ready(place))
+        finally:
+            _drop(draft)
+        return True
+
+    def get(self, key: str) -> Result | None:
+        """The result, if it is there and undamaged as far as it can be seen before its objects are copied."""
+        raw = self._read(key)
+        if raw is None:
+            return None
+        stored = parse_result(raw)
+        if stored is None:
+            with self._shared():
+                self._set_aside(self.place("results", key))
+            return None
+        return stored.result
+
+    def look(self, key: str) -> StoredResult | None:
+        """What would be taken, if nothing of it is damaged that is not seen before it is copied.  Changes nothing."""
+        raw = self._read(key)
+        stored = parse_result(raw) if raw is not None else None
+        return stored if stored and all(map(os.path.exists, map(self.object, stored.objects))) else None
+
+    def _read(self, key: str) -> bytes | None:
+        place = self.place("results", key)
+        if not os.path.exists(place):  # the usual case, and much cheaper than an exception
+            return None
+        try:
+            with open(place, "rb", buffering=0) as file:
+                return file.read()
+        except FileNotFoundError:  # dropped meanwhile
+            return None
+
+    def object(self, content: str) -> str:
+        """Where a larger output of these contents is, if it is stored."""
+        return self.place("objects", content)
+
+    def take(self, key: str, result: Result, paths: Sequence[str]) -> bool:
+        """Write the outputs of `result` to `paths`; False if it has not as many, or an object is not as it was."""
+        if len(paths) != len(result.contents):
+            return False
+        with self._shared():
+            with writing(self.root):
+                self._refer(key)
+            return os.path.exists(self.place("results", key)) and self._taken(result, paths)
+
+    def _taken(self, result: Result, paths: Sequence[str]) -> bool:
+        for path, content, inside, runnable in zip(paths, *result, strict=True):
+            if inside is not None:
+                with writing(path):
+                    write_all(path, inside, durable=True)
+            elif not self._copied(content, path):
+                return False
+            if runnable:
+                os.chmod(path, os.stat(path).st_mode | 0o111)
+        return True
+
+    def _copied(self, content: str, path: str) -> bool:
+        place = self.place("objects", content)
+        try:
+            with writing(path):
+                shutil.copyfile(place, path)
+        except FileNotFoundError:
+            return False
+        if file_sha256(path) != content:
+            self._set_aside(place)
+            return False
+        sync_path(path)
+        return True
+
+    def _refer(self, key: str) -> None:
+        """Note that this checkout uses `key`, before it is there: gc in another checkout then leaves it."""
+        append_all(self._root(), f"{key}\n".encode())
+
+    def _root(self) -> int:
+        with self._mutex:
+            if self._root_fd is None:
+                flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+                self._root_fd = os.open(self._ready(self.root), flags, 0o666)
+                if not os.fstat(self._root_fd).st_size:
+                    os.write(self._root_fd, f"# {checkout_name()}\n".encode())
+            return self._root_fd
+
+    @contextmanager
+    def _shared(self) -> Iterator[None]:
+        """Locked with the others who put and take, from the reference to the last byte; until `rest` by then."""
+        with self._mutex:
+            if self._shared_fd is None:
+                self._shared_fd = self._locked(fcntl.LOCK_SH)
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._mutex:
+                self._users -= 1
+
+    def rest(self) -> None:
+        """Let go of the lock while nobody puts or takes: to be called now and then.  Does not wait for those who do."""
+        if self._mutex.acquire(blocking=False):
+            try:
+                if self._shared_fd is not None and not self._users:
+                    os.close(self._shared_fd)
+                    self._shared_fd = None
+            finally:
+                self._mutex.release()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Held by gc from the first reference it reads to the last entry it drops.  All others hold the lock from the
+        reference to the last byte put or taken: so what gc finds without a reference has none, nor gets one."""
+        self.rest()
+        fd = self._locked(fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            os.close(fd)
+
+    def _locked(self, how: int) -> int:
+        fd = os.open(self._ready(f"{self.folder}/lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            acquire(fd, how, f"{self.folder}/lock", self._patience)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+
+    @property
+    def root(self) -> str:
+        """The file with this checkout's references."""
+        return f"{self.folder}/roots/{sha256(checkout_name().encode()).hexdigest()[:16]}"
+
+    def close(self) -> None:
+        self.rest()
+        if self._root_fd is not None:
+            os.close(self._root_fd)
+            self._root_fd = None
+
+    def place(self, part: str, name: str) -> str:
+        return f"{self.folder}/{part}/{name[:2]}/{name}"
+
+    def _ready(self, path: str) -> str:
+        folder = path.rpartition("/")[0]
+        if folder not in self._made:
+            os.makedirs(folder, exist_ok=True)
+            self._made.add(folder)
+        return path
+
+    def _write(self, place: str, content: bytes) -> None:
+        """Whole or not at all; not synced: after a power cut a torn entry fails its own check and is made again."""
+        draft = self._draft()
+        try:
+            write_all(draft, content)
+            os.rename(draft, self._ready(place))
+        except BaseException:
+            _drop(draft)
+            raise
+
+    def _draft(self) -> str:
+        """A name of one's own."""
+        return self._ready(f"{self.folder}/drafts/{_ME}.{next(_COUNT)}")
+
+    def _set_aside(self, place: str) -> None:
+        aside = self._ready(f"{self.folder}/damaged/{os.path.basename(place)}")
+        try:
+            os.replace(place, aside)
+        except FileNotFoundError:
+            return  # another process set it aside first
+
+    def stored(self, part: str) -> Iterator[str]:
+        """The names of all entries of `results` or `objects`."""
+        top = f"{self.folder}/{part}"
+        for folder in sorted(os.listdir(top)) if os.path.isdir(top) else ():
+            if os.path.isdir(f"{top}/{folder}"):
+                yield from sorted(os.listdir(f"{top}/{folder}"))
+
+
+def _drop(draft: str) -> None:
+    with suppress(FileNotFoundError):  # it was renamed
+        os.unlink(draft)
+
+
+def parse_result(raw: bytes) -> StoredResult | None:
+    """A file of results/; None when it is damaged, or was not written by us: anybody can sign anything."""
+    sign, _, body = raw.partition(b"\n")
+    if sha256(body).hexdigest().encode() != sign:
+        return None
+    try:
+        fields = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    match fields:
+        case {"seconds": bool()}:
+            return None
+        case {"outputs": [*rows], "seconds": int() | float() as seconds} if 0 <= seconds < inf:
+            outputs = [output for row in rows if (output := _output(row))]
+        case _:
+            return None
+    if len(outputs) != len(rows):
+        return None
+    contents, small, runnable = zip(*outputs, strict=True) if outputs else ((), (), ())
+    return StoredResult(Result(contents, small, runnable), seconds)
+
+
+def _output(row: Any) -> tuple[str, bytes | None, bool] | None:
+    """Of one output: its sha256, which names a file, the bytes if they are inside, may it be run."""
+    match row:
+        case [str(content), text, bool(runnable)] if _SHA.fullmatch(content):
+            pass
+        case _:
+            return None
+    if text is None:
+        return content, None, runnable
+    try:
+        inside = a2b_base64(text)
+    except (TypeError, ValueError):
+        return None
+    return (content, inside, runnable) if sha256(inside).hexdigest() == content else None
+
+
+def checkout_name() -> str:
+    """What this checkout is called among those that share a store."""
+    return f"{socket.gethostname()}:{os.getcwd()}"
+
+
+def _text(inside: bytes) -> str:
+    return b2a_base64(inside, newline=False).decode()

@@ -1,0 +1,82 @@
+"""State of a run as of its last build: a signature of every file it depends on.  A cache: it may be deleted.
+
+The first part of the file is all that is needed to say "nothing changed" and is read by `noop`; the second is needed
+once something did change, and is believed only if the checksum of the whole holds."""
+
+from __future__ import annotations
+
+import marshal
+import os
+from typing import NamedTuple
+from zlib import crc32
+
+from pipeline.store import noop
+from pipeline.store.noop import FORMAT, NOTHING, folder
+
+__all__ = [
+    "FORMAT",
+    "StateDetails",
+    "StateHead",
+    "changed_inputs",
+    "dump_state",
+    "folder",
+    "load_state",
+    "signature",
+    "stat_signature",
+]
+
+
+class StateHead(NamedTuple):
+    """First part of the file: all that is needed to say "nothing changed"."""
+
+    format: str
+    complete: bool  # every target of the run was fresh
+    targets: int
+    needs: tuple[str, ...]  # other runs this one reads from
+    files: list[str]
+    signatures: list[int]
+
+
+class StateDetails(NamedTuple):
+    """Second part: what is needed once something did change."""
+
+    contents: list[str]  # sha256 of each file of Seen.files, or "" where it is none
+    suspects: list[str]  # targets not known to be fresh
+    watched: dict[str, list[str]]  # a folder or pattern that is read -> the files and folders behind it
+
+
+def signature(path: str) -> int:
+    """Differs when the file was written or replaced; NOTHING when there is none."""
+    try:
+        return stat_signature(os.stat(path))
+    except (OSError, ValueError):  # ValueError: a NUL in it, out of damaged bytes
+        return NOTHING
+
+
+def stat_signature(s: os.stat_result) -> int:
+    """As `noop.changed` has it, where a call would cost."""
+    return hash((s.st_ctime_ns, s.st_ino, s.st_size))
+
+
+def changed_inputs(run: str, seen: StateHead, written: int) -> list[str]:
+    """The files that are not as they were; from the look that led to this build, when it was at the same state."""
+    looked, found = noop.LAST_LOOK.get(run, (None, []))
+    return found if looked == written else noop.changed_files(seen.files, seen.signatures)
+
+
+def load_state(run: str) -> tuple[StateHead, StateDetails, int] | None:
+    """Both parts of the state, and when it was written.  What is in it is believed, so all of it is checked."""
+    loaded = noop.load_head(run)
+    if loaded is None:
+        return None
+    head, content, written = loaded
+    if crc32(content[:-4]) != int.from_bytes(content[-4:], "little"):
+        return None
+    size = int.from_bytes(content[:8], "little")
+    return StateHead(*head), StateDetails(*marshal.loads(content[8 + size : -4])), written
+
+
+def dump_state(seen: StateHead, known: StateDetails) -> bytes:
+    head = marshal.dumps(tuple(seen))
+    content = len(head).to_bytes(8, "little") + head + marshal.dumps(tuple(known))
+    return content + crc32(content).to_bytes(4, "little")

@@ -1,0 +1,190 @@
+"""Equations solved: systems that are linear in their monomials, and polynomials in one unknown.
+
+A system is solved with every product of variables an unknown of its own.  A polynomial in one unknown is taken apart
+at its whole roots."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+from pipeline.tactics.text import arithmetic, numbers
+from pipeline.tactics.text.arithmetic import StatedRelation
+from pipeline.tactics.text.goal import PrintedGoal
+from pipeline.tactics.text.move import LONG, TacticMove, chain
+from pipeline.tactics.text.numbers import Monomial, Polynomial
+
+LinearRow = dict[Monomial, Fraction]
+MOST_EQUATIONS = 12  # equations
+
+
+def propose_linear(goal: PrintedGoal) -> Iterator[TacticMove]:
+    known = solve_system(goal)
+    if known and (len(known) > 1 or arithmetic.is_nonlinear(goal)):
+        put_in = [f"obtain rfl : {name} = {value} := by omega" for name, value in known.items()]
+        yield TacticMove(0.05, "linear", chain([*put_in, "try first | omega | (simp_all; done)"]), LONG)
+
+
+def solve_system(goal: PrintedGoal) -> dict[str, int]:
+    """Variables with the number that each of them must be, in the order in which they can be found."""
+    rows = [
+        {monomial: Fraction(factor) for monomial, factor in form.items()}
+        for fact in arithmetic.equations(goal)[:MOST_EQUATIONS]
+        if (
+            form := numbers.difference(fact.relation, naturals=not arithmetic.is_integral_relation(fact.relation, goal))
+        )
+    ]
+    plain = set(goal.of_type("Nat", "Int"))
+    found: dict[str, int] = {}
+    while new := {name: value for name, value in determined_unknowns(rows).items() if name in plain - found.keys()}:
+        found |= new
+        rows = [row for old in rows if (row := substitute(old, new))]
+    return found
+
+
+def determined_unknowns(rows: list[LinearRow]) -> dict[str, int]:
+    """Unknowns that are one variable and have a whole number as their only value."""
+    single = (row for row in reduce_rows(rows) if len([monomial for monomial in row if monomial]) == 1)
+    found = {}
+    for row in single:
+        (monomial,) = (monomial for monomial in row if monomial)
+        value = -row.get((), Fraction(0)) / row[monomial]
+        if len(monomial) == 1 and monomial[0][1] == 1 and value.denominator == 1:
+            found[monomial[0][0]] = int(value)
+    return found
+
+
+def reduce_rows(rows: list[LinearRow]) -> list[LinearRow]:
+    """Each leading unknown in one row only."""
+    done: list[LinearRow] = []
+    for one in rows:
+        row = one
+        for other in done:
+            row = eliminate_lead(row, other)
+        if any(row):
+            done = [*(eliminate_lead(other, row) for other in done), row]
+    return done
+
+
+def eliminate_lead(row: LinearRow, other: LinearRow) -> LinearRow:
+    """The row less so much of the other that the other's leading unknown is gone."""
+    lead = leading_unknown(other)
+    if lead not in row:
+        return row
+    times = row[lead] / other[lead]
+    sums = {monomial: row.get(monomial, Fraction(0)) - times * other.get(monomial, 0) for monomial in {**row, **other}}
+    return {monomial: factor for monomial, factor in sums.items() if factor}
+
+
+def leading_unknown(row: LinearRow) -> Monomial:
+    """The unknown of highest degree: what is left at the end then has variables by themselves."""
+    return max((monomial for monomial in row if monomial), key=lambda one: (sum(times for _, times in one), one))
+
+
+def substitute(row: LinearRow, values: dict[str, int]) -> LinearRow:
+    found: LinearRow = {}
+    for monomial, factor in row.items():
+        left = tuple((name, times) for name, times in monomial if name not in values)
+        worth = math.prod(values.get(name, 1) ** times for name, times in monomial)
+        found[left] = found.get(left, Fraction(0)) + factor * worth
+    return {monomial: factor for monomial, factor in found.items() if factor}
+
+
+ROOT_REACH = 1000  # how far from 0 roots are looked for
+Coefficients = list[int]  # from the constant on
+
+
+def propose_polynomials(goal: PrintedGoal) -> Iterator[TacticMove]:
+    for place, one in enumerate(arithmetic.equations(goal)):
+        integral = arithmetic.is_integral_relation(one.relation, goal)
+        form = numbers.difference(one.relation, naturals=not integral)
+        name, coefficients = univariate(form)
+        if len(coefficients) > 2 and (integral or goal.types.get(name) == "Nat"):
+            at = name if integral else f"({name} : Int)"
+            yield TacticMove(
+                0.15 + 0.05 * place, "polynomials", split_at_roots(one, at, coefficients, goal, integral=integral), LONG
+            )
+
+
+def univariate(form: Polynomial) -> tuple[str, Coefficients]:
+    """The unknown and its coefficients; none where there is more than one unknown."""
+    names = numbers.leaf_names(form)
+    if len(names) != 1 or "↑" in names[0]:
+        return "", []
+    found = [0] * (numbers.degree(form) + 1)
+    for monomial, factor in form.items():
+        found[monomial[0][1] if monomial else 0] = factor
+    return names[0], found
+
+
+def split_at_roots(
+    one: StatedRelation, at: str, coefficients: Coefficients, goal: PrintedGoal, *, integral: bool
+) -> str:
+    """A case for each root, which is put in, and one for the rest, if there is any."""
+    roots, rest = divide_by_roots(coefficients)
+    found = goal.fresh("hf")[0]
+    factors = [f"({at} - ({root}))" for root in roots] + ([horner_text(rest, at)] if len(rest) > 1 else [])
+    scale = f"{rest[0]} * " if len(rest) == 1 and rest[0] != 1 else ""
+    product = f"{scale}({' * '.join([*factors[:1]])}" + "".join(f" * ({factor}" for factor in factors[1:])
+    product += ")" * len(factors)
+    cast = f"have {found}i := {one.name}" if integral else f"have {found}i := congrArg (Int.ofNat ·) {one.name}"
+    zero = f"have {found} : {product} = 0 := by (first | grind -verbose | (simp at {found}i; grind -verbose))"
+    return chain([cast, zero, f"clear {found}i", *root_cases(found, factors, rest, at, scaled=bool(scale))])
+
+
+def root_cases(found: str, factors: list[str], rest: Coefficients, at: str, *, scaled: bool) -> list[str]:
+    first = [f"have {found} := (Int.mul_eq_zero.mp {found}).resolve_left (by decide)"] if scaled else []
+    split = f"simp only [Int.mul_eq_zero] at {found}" if len(factors) > 1 else "skip"
+    none = no_root_proof(rest, at) if len(rest) > 1 else "fail"
+    pattern = " | ".join([found] * len(factors))
+    return [*first, split, f"(rcases {found} with {pattern}) <;> (first | omega | ({none}) | skip)"]
+
+
+def no_root_proof(rest: Coefficients, at: str) -> str:
+    """A quadratic that has no whole root: four times its leading coefficient times it is a square less a number."""
+    if len(rest) != 3:
+        return "fail"
+    c, b, a = rest
+    number, base = b * b - 4 * a * c, f"({2 * a} * {at} + {b})"
+    size = f"{base}.natAbs"
+    square = f"have hsq : {base} * {base} = {number} := by grind -verbose"
+    if number < 0:
+        sign = f"(rcases Int.le_total 0 {base} with hs | hs)"
+        positive = "(have hp := Int.mul_nonneg hs hs; omega)"
+        return f"({square}); {sign}; {positive}; (have hp := Int.mul_nonneg_of_nonpos_of_nonpos hs hs; omega)"
+    low = next(root for root in range(number + 2) if (root + 1) ** 2 > number)
+    sizes = f"have hsz : {size} * {size} = {number} := by (rw [← Int.natAbs_mul, hsq]; rfl)"
+    below = "(have hw := Nat.mul_le_mul (Nat.le_of_lt_succ hv) (Nat.le_of_lt_succ hv); omega)"
+    split = f"rcases Nat.lt_or_ge {size} {low + 1} with hv | hv"
+    return f"({square}); ({sizes}); ({split}); {below}; (have hw := Nat.mul_le_mul hv hv; omega)"
+
+
+def divide_by_roots(coefficients: Coefficients) -> tuple[list[int], Coefficients]:
+    """The whole roots, each as often as it is one, and what is left."""
+    roots: list[int] = []
+    for root in sorted(range(-ROOT_REACH, ROOT_REACH + 1), key=abs):
+        while len(coefficients) > 1 and horner_value(coefficients, root) == 0:
+            roots.append(root)
+            coefficients = divide_by_root(coefficients, root)
+    return roots, coefficients
+
+
+def horner_value(coefficients: Coefficients, at: int) -> int:
+    total = 0
+    for factor in reversed(coefficients):
+        total = total * at + factor
+    return total
+
+
+def divide_by_root(coefficients: Coefficients, root: int) -> Coefficients:
+    """By x - root, which divides it."""
+    found = [coefficients[-1]]
+    for factor in coefficients[-2:0:-1]:
+        found.append(factor + root * found[-1])
+    return found[::-1]
+
+
+def horner_text(coefficients: Coefficients, at: str) -> str:
+    terms = [f"({factor}) * {at} ^ {power}" for power, factor in enumerate(coefficients) if factor]
+    return f"({' + '.join(terms)})"

@@ -1,0 +1,191 @@
+"""Equations and laws applied: rewriting, statements for all at things of the goal, laws applied backwards.
+
+Rewriting: with the goal's own equations, by simp, by the laws of arithmetic, through both sides of an equation.
+Specialising: what is said of all things, said of those in the goal; and a recurrence followed from number to number.
+Laws of order and divisibility: what is claimed of a whole follows from the same of its parts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import product
+
+from pipeline.tactics.text import arithmetic, syntax
+from pipeline.tactics.text.goal import Hypothesis, PrintedGoal, is_universe
+from pipeline.tactics.text.move import LONG, MIDDLE, QUICK, SHORT, TacticMove, chain
+
+DISTRIBUTED = "{0}.mul_add, {0}.add_mul, {0}.pow_succ, {0}.pow_zero, {0}.mul_sub, {0}.sub_mul"
+REORDERED = "{0}.mul_comm, {0}.mul_left_comm, {0}.mul_assoc, {0}.add_comm, {0}.add_left_comm, {0}.add_assoc"
+
+
+def propose_rewriting(goal: PrintedGoal) -> Iterator[TacticMove]:
+    for place, fact in enumerate(goal.facts):
+        for cost, tactic in fact_rewrites(fact, goal):
+            yield TacticMove(cost + 0.05 * place, "rewriting", tactic, SHORT)
+    yield TacticMove(0.5, "rewriting", "simp_all", SHORT)
+    yield from arithmetic_rewrites(goal)
+    yield from side_moves(goal)
+
+
+def fact_rewrites(fact: Hypothesis, goal: PrintedGoal) -> Iterator[tuple[float, str]]:
+    if syntax.connective(fact.type) != "=":
+        if syntax.connective(fact.type) == "∀" and "=" in fact.type:
+            yield 1.2, f"rw [{fact.name}]"
+            yield 1.5, f"simp [{fact.name}]"
+        return
+    if any(side in goal.types for side in syntax.split_at(fact.type, "=")):
+        yield 0.3, f"subst {fact.name}"
+    yield 1.2, f"rw [{fact.name}]"
+    yield 1.6, f"rw [← {fact.name}]"
+
+
+def arithmetic_rewrites(goal: PrintedGoal) -> Iterator[TacticMove]:
+    if "^" not in goal.said and "*" not in goal.said:
+        return
+    for kind in ("Nat", "Int"):
+        if goal.of_type(kind):
+            out, order = DISTRIBUTED.format(kind), REORDERED.format(kind)
+            yield TacticMove(1.0, "rewriting", f"(simp_all [{out}, {order}]; done)", MIDDLE, closing=True)
+            yield TacticMove(1.1, "rewriting", f"(simp [{out}] at *; omega)", MIDDLE, closing=True)
+            yield TacticMove(1.3, "rewriting", f"simp [{out}] at *", MIDDLE)
+            if "^" in goal.said:
+                yield TacticMove(
+                    0.7, "rewriting", f"simp only [{kind}.pow_succ, {kind}.pow_zero, {kind}.one_mul] at *", SHORT
+                )
+
+
+def side_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
+    if goal.connective != "=":
+        return
+    if "→" in goal.text or "fun" in goal.target:
+        yield TacticMove(0.6, "rewriting", f"funext {goal.fresh('x')[0]}", QUICK)
+    if any(kind in goal.text for kind in ("List", "Array", "×", "Option")):
+        yield TacticMove(1.0, "rewriting", "ext", QUICK)
+    yield TacticMove(2.0, "rewriting", "congr 1", QUICK)
+    if goal.of_type("Nat"):
+        yield TacticMove(2.2, "rewriting", "apply Nat.le_antisymm", QUICK)
+        yield TacticMove(2.4, "rewriting", "apply Nat.dvd_antisymm", QUICK)
+    elif goal.of_type("Int"):
+        yield TacticMove(2.2, "rewriting", "apply Int.le_antisymm", QUICK)
+
+
+LONGEST_RECURRENCE = 120  # steps of a recurrence
+
+
+def propose_specialising(goal: PrintedGoal) -> Iterator[TacticMove]:
+    general = [fact for fact in goal.facts if syntax.connective(fact.type) == "∀"]
+    for place, fact in enumerate(general):
+        yield from instance_moves(fact, goal, 1.1 + 0.05 * place)
+        yield from follow_recurrence(fact, goal)
+
+
+def instance_moves(fact: Hypothesis, goal: PrintedGoal, cost: float) -> Iterator[TacticMove]:
+    count = len(syntax.bound_variables(fact.type)[0])
+    name = goal.fresh("hs")[0]
+    one_each = dict.fromkeys(instance_values(goal))
+    choices = product(list(one_each)[: 9 if count == 1 else 4], repeat=min(count, 2))
+    for place, choice in enumerate(choices):
+        said = " ".join(choice)
+        yield TacticMove(cost + 0.06 * place, "specialising", f"have {name} := {fact.name} {said}", SHORT)
+
+
+def instance_values(goal: PrintedGoal) -> Iterator[str]:
+    """Variables, numbers of the goal, functions at them."""
+    named = [one for one in goal.variables if not is_universe(one.type)]
+    yield from (one.name for one in named if "→" not in one.type and one.type != "Prop")
+    numbers = {0, 1, *(number for number in goal.numerals if number <= 30)}
+    if "Nat" in goal.text or "Int" in goal.text:
+        yield from map(str, sorted(numbers)[:4])
+        yield from (f"({name} + 1)" for name in goal.of_type("Nat")[:2])
+    functions = [one.name for one in named if one.type.count("→") == 1 and not one.type.endswith("Prop")]
+    yield from (f"({name} {of})" for name in functions[:2] for of in ["0", *goal.of_type("Nat", "Int")[:2]])
+
+
+def follow_recurrence(fact: Hypothesis, goal: PrintedGoal) -> Iterator[TacticMove]:
+    """`f (n + 1) = … f n …`: at every number between those at which the goal names f."""
+    for function in dict.fromkeys(re.findall(r"(?<![\w.])([^\W\d]\w*) \(\w+ [+-] \d+\)", fact.type)):
+        places = {int(at) for at in re.findall(rf"(?<![\w.]){function} (\d+)", goal.said)}
+        steps = range(max(min(places, default=0) - 2, 0), max(places, default=0) + 2)
+        if function in goal.types and places and len(steps) <= LONGEST_RECURRENCE:
+            name = goal.fresh("hs")[0]
+            given = f"(try simp at {name})"
+            known = [f"(have {name} := {fact.name} {at}); {given}" for at in steps]
+            yield TacticMove(0.4, "specialising", chain([*known, "omega"]), 3 * LONG, closing=True)
+            valued = [f"(have {name} := {fact.name} {at}); (try simp [*] at {name})" for at in steps]
+            yield TacticMove(
+                0.7, "specialising", chain([*valued, "first | omega | simp_all | grind"]), 3 * LONG, closing=True
+            )
+
+
+# By relation of the target; {0} is Nat or Int.
+LAWS_BY_SIGN: Mapping[str, tuple[str, ...]] = {
+    "≤": (
+        "{0}.mul_le_mul_left _",
+        "{0}.mul_le_mul_right _",
+        "{0}.mul_le_mul",
+        "{0}.add_le_add",
+        "{0}.pow_le_pow_left",
+        "{0}.pow_le_pow_right",
+        "{0}.le_trans (by assumption)",
+        "{0}.le_of_dvd",
+        "{0}.le_of_lt",
+    ),
+    "<": (
+        "{0}.mul_lt_mul_of_pos_left",
+        "{0}.mul_lt_mul_of_lt_of_le",
+        "{0}.add_lt_add",
+        "{0}.pow_lt_pow_left",
+        "{0}.pow_lt_pow_right",
+        "{0}.lt_of_lt_of_le (by assumption)",
+        "{0}.lt_of_le_of_lt (by assumption)",
+    ),
+    "∣": (
+        "{0}.dvd_add",
+        "{0}.dvd_sub",
+        "{0}.dvd_mul_left_of_dvd",
+        "{0}.dvd_mul_right_of_dvd",
+        "{0}.mul_dvd_mul",
+        "{0}.pow_dvd_pow _",
+        "{0}.dvd_gcd",
+        "{0}.lcm_dvd",
+        "{0}.dvd_trans (by assumption)",
+    ),
+    "=": ("{0}.dvd_antisymm", "{0}.le_antisymm", "{0}.eq_of_mul_eq_mul_left", "{0}.eq_of_mul_eq_mul_right"),
+}
+LAW_OPERATIONS = "+*^∣"
+LAW_STEPS = (
+    "{0}.mul_le_mul",
+    "{0}.pow_le_pow_left",
+    "{0}.pow_le_pow_right",
+    "{0}.add_le_add",
+    "{0}.le_of_lt",
+    "{0}.dvd_add",
+    "{0}.dvd_sub",
+    "{0}.dvd_mul_left_of_dvd",
+    "{0}.dvd_mul_right_of_dvd",
+    "{0}.mul_dvd_mul",
+    "{0}.dvd_gcd",
+)
+
+
+def propose_laws(goal: PrintedGoal) -> Iterator[TacticMove]:
+    sign = {"≥": "≤", ">": "<"}.get(goal.connective, goal.connective)
+    if sign not in LAWS_BY_SIGN or not any(one in goal.said for one in (*LAW_OPERATIONS, "gcd", "lcm")):
+        return
+    owner = (
+        "Int"
+        if any(arithmetic.is_integral_relation(one.relation, goal) for one in arithmetic.stated_relations(goal)[-1:])
+        else "Nat"
+    )
+    if sign != "=":
+        steps = ", ".join(law.format(owner) for law in LAW_STEPS if not is_missing(law, owner))
+        yield TacticMove(
+            0.8, "laws", f"(apply_rules [{steps}] <;> first | omega | (simp_all; done))", SHORT, closing=True
+        )
+    for place, law in enumerate(LAWS_BY_SIGN[sign]):
+        yield TacticMove(1.2 + 0.05 * place, "laws", f"apply {law.format(owner)}", SHORT)
+
+
+def is_missing(law: str, owner: str) -> bool:
+    """Laws that only naturals have."""
+    return owner == "Int" and any(word in law for word in ("pow_le", "gcd", "mul_le_mul"))

@@ -1,0 +1,157 @@
+"""Finishers and connectives: tactics that prove a goal or nothing, and moves that follow its connectives.
+
+Finishers are tried on every goal, the cheap ones first.  Of the connectives some moves cannot be wrong and are taken at
+once; the others are a choice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pipeline.tactics.text import syntax
+from pipeline.tactics.text.goal import Hypothesis, PrintedGoal
+from pipeline.tactics.text.move import LONG, MIDDLE, QUICK, SHORT, TacticMove, chain
+
+FIRST_TACTICS = (("rfl", 0.3), ("omega", QUICK), ("simp_all; done", QUICK), ("grind -verbose", QUICK))
+
+HUGE = re.compile(r"\^ (\d{5,}|\([^()]*\^)")
+
+
+def finishing_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
+    """Before any other move."""
+    if HUGE.search(goal.said):
+        return  # to compute it would take all there is
+    general = goal.connective in ("∀", "→")  # the others are tried when all is introduced
+    closed = not goal.variables and not goal.facts
+    if closed:
+        yield TacticMove(0.0, "finishers", "decide", 0.4, closing=True)
+        yield TacticMove(0.0, "finishers", "decide +kernel", MIDDLE, closing=True)
+    for tactic, budget in () if general else FIRST_TACTICS:
+        if is_useful(tactic, goal):
+            yield TacticMove(0.0, "finishers", with_brackets(tactic), budget, closing=True)
+
+
+def is_useful(tactic: str, goal: PrintedGoal) -> bool:
+    """Whether it is about such goals at all."""
+    if tactic == "rfl":
+        return goal.connective in ("=", "↔", "≤", "")
+    return tactic != "omega" or "Nat" in goal.text or "Int" in goal.text or bool(goal.numerals)
+
+
+def with_brackets(tactic: str) -> str:
+    return f"({tactic})" if ";" in tactic else tactic
+
+
+def propose_finishers(goal: PrintedGoal) -> Iterator[TacticMove]:
+    """The same at length, where the first ones did not do."""
+    yield TacticMove(0.9, "finishers", "(simp_all +arith; done)", MIDDLE, closing=True)
+    yield TacticMove(1.5, "finishers", "grind -verbose +suggestions", MIDDLE, closing=True)
+    yield TacticMove(1.2, "finishers", "grind -verbose (splits := 20) (ematch := 10) (gen := 12)", 4.0, closing=True)
+    yield TacticMove(2.0, "finishers", "grind -verbose +splitIndPred", MIDDLE, closing=True)
+    yield TacticMove(
+        2.6, "finishers", "grind -verbose (splits := 40) (ematch := 20) (gen := 20)", 2 * LONG, closing=True
+    )
+    if goal.target == "False":
+        yield TacticMove(0.3, "finishers", "contradiction", QUICK, closing=True)
+    if goal.variables and not goal.facts and all(is_finite(one.type) for one in goal.variables):
+        yield TacticMove(0.2, "finishers", "decide +revert", MIDDLE, closing=True)
+
+
+def is_finite(kind: str) -> bool:
+    return syntax.without_brackets(kind) == "Bool" or kind.startswith("Fin ")
+
+
+NEGATIONS = (
+    "Classical.not_imp, Classical.not_forall, not_exists, not_or, Classical.not_and_iff_not_or_not, Classical.not_not"
+)
+
+
+def forced_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
+    """Moves after which the goal is neither harder nor easier to prove; nothing else is tried beside them."""
+    if goal.connective in ("∀", "→"):
+        yield TacticMove(0.0, "logic", "intros", QUICK)
+    elif torn := [fact for fact in goal.facts if syntax.connective(fact.type) in ("∧", "∃")]:
+        yield TacticMove(0.0, "logic", take_apart(torn, goal), SHORT)
+    elif goal.connective in ("∧", "↔"):
+        yield TacticMove(0.0, "logic", "constructor", QUICK)
+    elif goal.connective in ("¬", "≠"):
+        yield TacticMove(0.0, "logic", f"intro {goal.fresh('hn')[0]}", QUICK)
+
+
+def take_apart(facts: list[Hypothesis], goal: PrintedGoal) -> str:
+    """`∧` and `∃` to the bottom, all facts at once."""
+    names = iter(goal.fresh("hc", 64))
+    return chain(f"obtain {pattern(fact.type, goal, names)} := {fact.name}" for fact in facts[:8])
+
+
+def pattern(proposition: str, goal: PrintedGoal, names: Iterator[str]) -> str:
+    sign = syntax.connective(proposition)
+    if sign == "∧":
+        inner = (pattern(part, goal, names) for part in syntax.split_at(proposition, "∧"))
+        return f"⟨{', '.join(inner)}⟩"
+    if sign == "∃":
+        bound, body = syntax.bound_variables(proposition)
+        return f"⟨{', '.join([*(next(names) for _ in bound), pattern(body, goal, names)])}⟩"
+    return next(names)
+
+
+def propose_logic(goal: PrintedGoal) -> Iterator[TacticMove]:
+    yield from about_target(goal)
+    for place, fact in enumerate(goal.facts):
+        for cost, tactic in about_fact(fact, goal):
+            yield TacticMove(cost + 0.05 * place, "logic", tactic, SHORT)
+    yield from excluded_middle(goal)
+    if "¬" in goal.said:
+        yield TacticMove(0.7, "logic", f"simp only [{NEGATIONS}] at *", SHORT)
+
+
+def about_target(goal: PrintedGoal) -> Iterator[TacticMove]:
+    if goal.connective == "∨":
+        cost = 0.4 if "∃" in goal.target else 0.8  # other sides grind would have chosen
+        yield TacticMove(cost, "logic", "left", QUICK)
+        yield TacticMove(cost, "logic", "right", QUICK)
+    if goal.target != "False":
+        absurd = goal.fresh("hn")[0]
+        yield TacticMove(1.2, "logic", f"(apply Classical.byContradiction; intro {absurd})", QUICK)
+    if goal.target != "False" and goal.facts:
+        yield TacticMove(2.2, "logic", "exfalso", QUICK)
+    if goal.connective == "=" and any(one.type == "Prop" for one in goal.variables):
+        yield TacticMove(1.0, "logic", "apply propext", QUICK)
+
+
+def about_fact(fact: Hypothesis, goal: PrintedGoal) -> Iterator[tuple[float, str]]:
+    sign = syntax.connective(fact.type)
+    if sign in ("∨", "↔"):
+        yield 0.5, f"cases {fact.name}"
+    if sign in ("→", "¬", "≠"):
+        yield 0.9, f"apply {fact.name}"
+    if sign == "→":
+        yield 1.0, f"have {goal.fresh('hs')[0]} := {fact.name} ‹_›"
+    if sign == "=" and "fun " in fact.type:
+        for one in goal.variables[:4]:
+            yield 0.6, f"have {goal.fresh('hs')[0]} := congrFun {fact.name} {one.name}"
+    if sign == "∀":
+        yield 1.1, f"apply {fact.name}"
+
+
+def excluded_middle(goal: PrintedGoal) -> Iterator[TacticMove]:
+    """Cases on what stands in the goal as a part."""
+    name = goal.fresh("hc")[0]
+    have = {fact.type for fact in goal.facts}
+    choices = [one for one in subpropositions(goal) if one not in have and len(one) <= 120 and "✝" not in one]
+    for place, choice in enumerate(dict.fromkeys(choices[:6])):
+        yield TacticMove(0.6 + 0.15 * place, "logic", f"by_cases {name} : {choice}", SHORT)
+
+
+def subpropositions(goal: PrintedGoal) -> Iterator[str]:
+    """Variables that are propositions, then parts of facts and target, those of the target first."""
+    yield from (one.name for one in goal.variables if one.type == "Prop" and syntax.mentions(one.name, goal.said))
+    for text in [goal.target, *(fact.type for fact in goal.facts)]:
+        sign = syntax.connective(text)
+        if sign in syntax.CONNECTIVES:
+            for part in syntax.split_at(text, sign):
+                yield syntax.negated_part(part) or syntax.without_brackets(part)
+        elif sign == "∃" and text != goal.target:
+            yield syntax.without_brackets(text)
+        elif sign == "¬":
+            yield syntax.negated_part(text)

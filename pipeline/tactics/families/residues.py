@@ -1,0 +1,319 @@
+"""Arithmetic modulo a number: by cases on the residues, with a modulus that is seen to decide the goal.
+
+The tactic text proves what holds for all residues: the kernel computes it for each of them.  A term modulo m is the
+same term of residues modulo m; that step is a proof written out along the term."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+from typing import NamedTuple
+
+from pipeline.tactics.text import arithmetic, numbers, syntax, terms
+from pipeline.tactics.text.goal import PrintedGoal
+from pipeline.tactics.text.move import LONG, MIDDLE, SHORT, TacticMove, case_split, chain, disjunction, one_of_values
+from pipeline.tactics.text.numbers import Polynomial
+from pipeline.tactics.text.terms import Leaf, Number, Operation, Relation, Term, subterms, term_text
+
+LAW_WORDS = {"+": "add", "-": "sub", "*": "mul"}
+
+
+class ResidueSide(NamedTuple):
+    """A term that is looked at modulo the number; `kind` is Nat or Int."""
+
+    term: Term
+    kind: str
+
+
+class ResidueNames(NamedTuple):
+    """For each leaf its residue and what is known of it; `law` begins the names of the laws, `side` of the terms."""
+
+    leaves: dict[str, tuple[str, str]]
+    law: str
+    side: str
+    key: str
+
+
+def prove_by_computation(
+    sides: Sequence[ResidueSide], claim: str, modulus: int, kinds: dict[str, str], names: ResidueNames
+) -> str:
+    """`claim` speaks of the sides with residues in place of leaves, as `residual` writes them."""
+    lines = [residue_fact(leaf, kinds[leaf], modulus, names) for leaf in names.leaves]
+    for kind in dict.fromkeys(side.kind for side in sides):
+        used = set().union(*(signs_in(side.term) for side in sides if side.kind == kind))
+        lines += congruence_laws(kind, modulus, names, used - ({"-"} if kind == "Nat" else set()))
+    for place, side in enumerate(sides):
+        said = f"{term_text(side.term, tight=True)} % {modulus} = {residual_text(side, names)} % {modulus}"
+        lines.append(f"have {names.side}{place} : {said} := {congruence_proof(side.term, side.kind, names)}")
+    lines += [decide_residues(claim, modulus, names), "omega"]
+    return chain(lines)
+
+
+def residue_fact(leaf: str, kind: str, modulus: int, names: ResidueNames) -> str:
+    """A natural below the modulus; the fact about it is `leaf % m = r`."""
+    name, fact = names.leaves[leaf]
+    found = f"({leaf} : {kind}) % {modulus}"
+    value = found if kind == "Nat" else f"({found}).toNat"
+    cast = name if kind == "Nat" else f"({name} : Int)"
+    said = f"∃ {name} : Nat, {found} = {cast} % {modulus} ∧ {name} < {modulus}"
+    return f"obtain ⟨{name}, {fact}, {fact}b⟩ : {said} := ⟨{value}, by omega, by omega⟩"
+
+
+def congruence_laws(kind: str, modulus: int, names: ResidueNames, signs: set[str]) -> list[str]:
+    """Equal residues stay equal under the operations of these signs."""
+    of, mod, name = f"{names.law}{kind}", f"% {modulus}", "mod" if kind == "Nat" else "emod"
+    given = f"∀ a b c d : {kind}, a {mod} = b {mod} → c {mod} = d {mod} →"
+    found = []
+    for sign, word in LAW_WORDS.items():
+        if sign in signs or (sign == "*" and "^" in signs):
+            law = f"{kind}.{word}_{name}"
+            why = f"fun a b c d h g => by rw [{law}, h, g, ← {law}]"
+            found.append(f"have {of}{word} : {given} (a {sign} c) {mod} = (b {sign} d) {mod} := {why}")
+    if "^" in signs:
+        power = f"∀ (a b : {kind}) (n : Nat), a {mod} = b {mod} → a ^ n {mod} = b ^ n {mod}"
+        step = f"(rw [{kind}.pow_succ, {kind}.pow_succ]; exact {of}mul _ _ _ _ ih h)"
+        first = f"(rw [{kind}.pow_zero, {kind}.pow_zero])"
+        induction = f"induction n with | zero => {first} | succ n ih => {step}"
+        found.append(f"have {of}pow : {power} := fun a b n h => by {induction}")
+    if "neg" in signs:
+        found.append(f"have {of}neg : ∀ a b : Int, a {mod} = b {mod} → (-a) {mod} = (-b) {mod} := by omega")
+    return found
+
+
+def signs_in(term: Term) -> set[str]:
+    return {one.sign for one in subterms(term) if isinstance(one, Operation)}
+
+
+def congruence_proof(term: Term, kind: str, names: ResidueNames) -> str:
+    of = f"{names.law}{kind}"
+    match term:
+        case Operation(sign, (left, right)) if sign in LAW_WORDS and (sign != "-" or kind == "Int"):
+            return f"({of}{LAW_WORDS[sign]} _ _ _ _ {congruence_proof(left, kind, names)} {congruence_proof(right, kind, names)})"
+        case Operation("neg", (inside,)):
+            return f"({of}neg _ _ {congruence_proof(inside, kind, names)})"
+        case Operation("^", (base, Number())):
+            return f"({of}pow _ _ _ {congruence_proof(base, kind, names)})"
+        case Number():
+            return "rfl"
+    return names.leaves[term_text(term)][1]
+
+
+def residual_text(side: ResidueSide, names: ResidueNames) -> str:
+    """The term with residues in place of leaves."""
+    return f"({term_text(with_residues(side.term, side.kind, names))} : {side.kind})"
+
+
+def with_residues(term: Term, kind: str, names: ResidueNames) -> Term:
+    match term:
+        case Number():
+            return term
+        case Operation("^", (base, Number() as exponent)):
+            return Operation("^", (with_residues(base, kind, names), exponent))
+        case Operation(sign, arguments) if sign in "+*neg" or (sign == "-" and kind == "Int"):
+            return Operation(sign, tuple(with_residues(one, kind, names) for one in arguments))
+    name = names.leaves[term_text(term)][0]
+    return Leaf(name if kind == "Nat" else f"({name} : Int)")
+
+
+def decide_residues(claim: str, modulus: int, names: ResidueNames) -> str:
+    """The claim at our residues, since the kernel finds it true at all of them."""
+    residues = [name for name, _ in names.leaves.values()]
+    inner = f"decide ({claim})"
+    for name in reversed(residues):
+        inner = f"(List.range {modulus}).all (fun {name} => {inner})"
+    key = names.key
+    found = key
+    for name, fact in names.leaves.values():
+        found = f"List.all_eq_true.mp ({found}) {name} (List.mem_range.mpr {fact}b)"
+    return chain([f"have {key} : ({inner}) = true := by decide +kernel", f"have {key} := of_decide_eq_true ({found})"])
+
+
+MODULI_TRIED = (*range(2, 17), 19, 20, 21, 24, 25, 27, 28, 32)
+MOST_POINTS = 4000
+MODULO_LAWS = (
+    "Nat.pow_succ, Nat.pow_mod, Nat.mul_mod, Nat.add_mod, Int.pow_succ, Int.mul_emod, Int.add_emod, Int.sub_emod"
+)
+
+
+class Congruence(NamedTuple):
+    """`form` modulo `modulus` is, or is not, 0."""
+
+    form: Polynomial
+    modulus: int
+    holds: bool
+
+
+def propose_residues(goal: PrintedGoal) -> Iterator[TacticMove]:
+    for place, modulus in enumerate(deciding_moduli(goal)):
+        yield compute_residues(goal, modulus, 0.05 + 0.1 * place)
+    for modulus in [one for one in arithmetic.moduli(goal) if one <= 30][:3]:
+        yield from single_variable_cases(goal, modulus)
+    if arithmetic.moduli(goal):
+        yield TacticMove(0.8, "residues", f"(simp [*, {MODULO_LAWS}]; done)", MIDDLE, closing=True)
+        yield TacticMove(0.9, "residues", "(simp [Nat.pow_succ, Int.pow_succ] at *; omega)", MIDDLE, closing=True)
+    if goal.connective == "∣":
+        yield TacticMove(1.2, "residues", "apply Nat.dvd_of_mod_eq_zero", SHORT)
+        yield TacticMove(1.2, "residues", "apply Int.dvd_of_emod_eq_zero", SHORT)
+
+
+def deciding_moduli(goal: PrintedGoal) -> list[int]:
+    """Moduli for which all residues that the facts allow make the target true."""
+    given = arithmetic.moduli(goal)
+    nonlinear = arithmetic.is_nonlinear(goal)
+    tried = dict.fromkeys([*(one for one in given if one <= 60), *(MODULI_TRIED if nonlinear else ())])
+    found: list[int] = []
+    for modulus in tried:
+        if len(found) < 2 and all(modulus % one for one in found) and decides(goal, modulus):
+            found.append(modulus)
+    return found
+
+
+def decides(goal: PrintedGoal, modulus: int) -> bool:
+    facts = [one for fact in arithmetic.fact_relations(goal) if (one := congruence_of(fact.relation, modulus, goal))]
+    target = target_congruences(goal, modulus)
+    if target is None and goal.target != "False":
+        return False
+    leaves = names_in([*facts, *(target or [])])
+    if not leaves or modulus ** len(leaves) > MOST_POINTS:
+        return False
+    points = (dict(zip(leaves, choice, strict=True)) for choice in product(range(modulus), repeat=len(leaves)))
+    left = (point for point in points if all(is_met(one, point) for one in facts))
+    return all(any(is_met(one, point) for one in target or []) for point in left)
+
+
+def names_in(congruences: Iterable[Congruence]) -> list[str]:
+    return sorted({name for one in congruences for name in numbers.leaf_names(one.form)})
+
+
+def target_congruences(goal: PrintedGoal, modulus: int) -> list[Congruence] | None:
+    """What the target says modulo the number, its alternatives; None where it says more than that."""
+    alternatives = [terms.read_relation(part) for part in syntax.split_at(goal.target, "∨")]
+    found = [
+        congruence_of(without_subtraction(one), modulus, goal, exact=True) if one else None for one in alternatives
+    ]
+    return [one for one in found if one] if found and all(found) else None
+
+
+def without_subtraction(relation: Relation) -> Relation:
+    """`m ∣ a - b`, for which it is enough that a and b are the same modulo m, of naturals too."""
+    match relation:
+        case Relation("∣", Number() as number, Operation("-", (left, right)), True):
+            pass
+        case Relation("=", Operation("%", (Operation("-", (left, right)), Number() as number)), Number(0), True):
+            pass
+        case _:
+            return relation
+    return Relation("=", Operation("%", (left, number)), Operation("%", (right, number)))
+
+
+def congruence_of(relation: Relation, modulus: int, goal: PrintedGoal, *, exact: bool = False) -> Congruence | None:
+    """What follows from a relation modulo the number; `exact`: only what is the same as it."""
+    naturals = not arithmetic.is_integral_relation(relation, goal)
+    match relation:
+        case Relation("∣", Number(number), right, holds) if number > 1 and modulus % number == 0:
+            return Congruence(numbers.polynomial(right, naturals=naturals), number, holds)
+        case Relation("=" | "≠" as sign, Operation("%", (inside, Number(number))), right) if (
+            number > 1 and modulus % number == 0 and (reduced := residue_form(right, number)) is not None
+        ):
+            form = numbers.add_polynomials(numbers.polynomial(inside, naturals=naturals), reduced, -1)
+            return Congruence(form, number, relation.holds == (sign == "="))
+        case Relation("=", _, _, True) if not exact:
+            return Congruence(numbers.difference(relation, naturals=naturals), modulus, holds=True)
+    return None
+
+
+def residue_form(term: Term, number: int) -> Polynomial | None:
+    """The other side of `x % 7 = …`: a number, or something modulo the same."""
+    match term:
+        case Number(value) if 0 <= value < number:
+            return {(): value} if value else {}
+        case Operation("%", (inside, Number(other))) if other == number:
+            return numbers.polynomial(inside)
+    return None
+
+
+def is_met(one: Congruence, point: dict[str, int]) -> bool:
+    total = 0
+    for monomial, factor in one.form.items():
+        worth = factor
+        for name, times in monomial:
+            worth = worth * pow(point[name], times, one.modulus) % one.modulus
+        total += worth
+    return (total % one.modulus == 0) == one.holds
+
+
+def compute_residues(goal: PrintedGoal, modulus: int, cost: float) -> TacticMove:
+    """What the relations say modulo the number, computed for all residues of their leaves."""
+    facts = [fact.relation for fact in arithmetic.fact_relations(goal) if congruence_of(fact.relation, modulus, goal)]
+    targets = [
+        without_subtraction(one) for part in syntax.split_at(goal.target, "∨") if (one := terms.read_relation(part))
+    ]
+    relations = [*facts, *targets]
+    sides = list(dict.fromkeys(side for one in relations for side in sides_of(one, goal)))
+    sides = [side for side in sides if not isinstance(side.term, Number)]
+    leaves = sorted({name for side in sides for name in opaque_leaves(side.term, side.kind)})
+    names = residue_names(goal, leaves)
+    known = {name: "Int" if arithmetic.number_type(name, goal) == "Int" else "Nat" for name in leaves}
+    given = " ∧ ".join(f"({relation_text(one, modulus, goal, names)})" for one in facts)
+    aim = disjunction(relation_text(one, modulus, goal, names) for one in targets)
+    claim = f"{given} → ({aim})" if given and aim else aim or f"¬({given})"
+    tactic = prove_by_computation(sides, claim, modulus, known, names)
+    return TacticMove(cost, "residues", tactic, LONG + 0.001 * modulus ** len(leaves), closing=True)
+
+
+def residue_names(goal: PrintedGoal, leaves: list[str]) -> ResidueNames:
+    found = zip(goal.fresh("k", len(leaves)), goal.fresh("hk", len(leaves)), strict=True)
+    return ResidueNames(
+        dict(zip(leaves, found, strict=True)), *(goal.fresh(stem)[0] for stem in ("law", "hside", "key"))
+    )
+
+
+def sides_of(relation: Relation, goal: PrintedGoal) -> Iterator[ResidueSide]:
+    kind = "Int" if arithmetic.is_integral_relation(relation, goal) else "Nat"
+    sides = [relation.right] if relation.sign == "∣" else [relation.left, relation.right]
+    for side in sides:
+        yield ResidueSide(inside_modulus(side), kind)
+
+
+def inside_modulus(side: Term) -> Term:
+    return side.arguments[0] if isinstance(side, Operation) and side.sign == "%" else side
+
+
+def opaque_leaves(term: Term, kind: str) -> Iterator[str]:
+    """What is not looked into: variables, applications, naturals subtracted."""
+    match term:
+        case Number():
+            return
+        case Operation("^", (base, Number())):
+            yield from opaque_leaves(base, kind)
+        case Operation(sign, arguments) if sign in ("+", "*", "neg") or (sign == "-" and kind == "Int"):
+            for one in arguments:
+                yield from opaque_leaves(one, kind)
+        case _:
+            yield term_text(term)
+
+
+def relation_text(relation: Relation, modulus: int, goal: PrintedGoal, names: ResidueNames) -> str:
+    """The relation, of residues."""
+    kind = "Int" if arithmetic.is_integral_relation(relation, goal) else "Nat"
+    left, right = (
+        residual_text(ResidueSide(inside_modulus(side), kind), names) for side in (relation.left, relation.right)
+    )
+    match relation:
+        case Relation("∣", Number(number), _, holds):
+            return f"{right} % {modulus} % {number} {'=' if holds else '≠'} 0"
+        case Relation(sign, Operation("%", (_, Number(number))), _, holds):
+            return f"{left} % {modulus} % {number} {'=' if holds == (sign == '=') else '≠'} {right} % {number}"
+    return f"{left} % {modulus} = {right} % {modulus}"
+
+
+def single_variable_cases(goal: PrintedGoal, modulus: int) -> Iterator[TacticMove]:
+    name = goal.fresh("hr")[0]
+    tail = f"(first | omega | (simp [{name}, {MODULO_LAWS}]; done) | (simp_all [{MODULO_LAWS}]; done) | grind -verbose)"
+    for place, variable in enumerate(goal.of_type("Nat", "Int")[:3]):
+        split = [one_of_values(name, range(modulus), f"{variable} % {modulus}"), case_split(name, modulus)]
+        yield TacticMove(
+            1.0 + 0.02 * modulus + 0.3 * place, "residues", f"{chain(split)} <;> {tail}", LONG, closing=True
+        )
+        if modulus <= 5:
+            yield TacticMove(2.0 + 0.3 * place, "residues", chain(split), SHORT)

@@ -1,0 +1,216 @@
+"""Sequences with a linear recurrence whose values repeat, in themselves or modulo a number: proved for all periods.
+
+The tactic text proves by induction what the values are, period after period."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pipeline.tactics.text import arithmetic, numbers, syntax, terms
+from pipeline.tactics.text.goal import Hypothesis, PrintedGoal, result_type
+from pipeline.tactics.text.move import LONG, TacticMove, chain
+
+
+class Recurrence(NamedTuple):
+    """`f (n + top) = sum of factor * f (n + shift), + constant` for n from `start` on."""
+
+    name: str
+    function: str
+    top: int
+    shifts: dict[int, int]
+    constant: int
+    start: int
+    conditional: bool
+
+    @property
+    def order(self) -> int:
+        return self.top - min(self.shifts)
+
+    @property
+    def first(self) -> int:
+        """The first place that another value is needed for."""
+        return self.start + min(self.shifts)
+
+
+class RecurrenceProof(NamedTuple):
+    """Writes the proof down; `key` is the name of what holds for all periods."""
+
+    rule: Recurrence
+    values: dict[int, int]
+    begin: int
+    period: int
+    modulus: int
+    key: str
+
+    def value(self, place: int) -> int:
+        return self.values[place] % self.modulus if self.modulus else self.values[place]
+
+    def term(self, at: str) -> str:
+        """The sequence at a place, modulo the number."""
+        return f"{self.rule.function} ({at}) % {self.modulus}" if self.modulus else f"{self.rule.function} ({at})"
+
+    def said(self, at: str, place: int) -> str:
+        return f"{self.term(at)} = {self.value(place)}"
+
+    def general(self) -> str:
+        """For all periods: the values of one from those of the one before."""
+        rule, period, places = self.rule, self.period, range(self.begin, self.begin + self.period)
+        known = [f"have {self.key}s{at} : {self.said(str(at), at)} := by omega" for at in self.given()]
+        first = [self.step("", at, f"{self.key}s") for at in range(rule.first + rule.order, self.begin + period)]
+        claim = " ∧ ".join(self.said(f"{period} * q + {at}", at) for at in places)
+        zero = f"exact ⟨{', '.join(f'{self.key}s{at}' for at in places)}⟩"
+        names = ", ".join(f"{self.key}e{at}" for at in places)
+        steps = [self.step(f"{period} * q + ", at + period, f"{self.key}e") for at in places]
+        moved = (f"show {period} * (q + 1) + {at} = {period} * q + {at + period} by omega" for at in places)
+        ended = (f"(by rw [{same}]; exact {self.key}e{at + period})" for at, same in zip(places, moved, strict=True))
+        succ = "; ".join([f"obtain ⟨{names}⟩ := ih", *steps, f"exact ⟨{', '.join(ended)}⟩"])
+        proof = f"intro q; induction q with | zero => ({zero}) | succ q ih => ({succ})"
+        return f"have {self.key} : ∀ q : Nat, {claim} := by {chain([self.counted(), *known, *first, proof])}"
+
+    def given(self) -> range:
+        return range(self.rule.first, self.rule.first + self.rule.order)
+
+    def counted(self) -> str:
+        """The recurrence from one place on, counted from where it first looks."""
+        rule, low = self.rule, min(self.rule.shifts)
+        at = "m" if low >= 0 else f"m + {-low}"
+        instance = f"{rule.name} ({at})" + (" (by omega)" if rule.conditional else "")
+        pairs = [(shift, f"{at} {'-' if shift < 0 else '+'} {abs(shift)}") for shift in [*rule.shifts, rule.top]]
+        same = " ∧ ".join(f"{rule.function} ({text}) = {rule.function} (m + {shift - low})" for shift, text in pairs)
+        proof = f"(intro m hm; have h := {instance}; have hs : {same} := ⟨{', '.join(['rfl'] * len(pairs))}⟩; omega)"
+        return f"have {self.key}r : ∀ m : Nat, {rule.first} ≤ m → {self.relation('m + ', 0)} := by {proof}"
+
+    def relation(self, before: str, at: int) -> str:
+        """A value by those before it; `at` is the first of these."""
+        low, mod = min(self.rule.shifts), f" % {self.modulus}" if self.modulus else ""
+        terms = [
+            f"({factor}) * ({self.term(f'{before}{at + shift - low}')})"
+            for shift, factor in sorted(self.rule.shifts.items())
+        ]
+        return f"{self.term(f'{before}{at + self.rule.order}')} = ({' + '.join(terms)} + ({self.rule.constant})){mod}"
+
+    def step(self, before: str, at: int, stem: str) -> str:
+        """The value at a place from those before it."""
+        low = at - self.rule.order
+        within = f"(Nat.le_trans (by decide : {self.rule.first} ≤ {low}) (Nat.le_add_left {low} _))"
+        reached = within if before else "(by decide)"
+        relation = f"(show {self.relation(before, low)} from {self.key}r ({before}{low}) {reached})"
+        needed = (f"{stem}{low + shift - min(self.rule.shifts)}" for shift in self.rule.shifts)
+        computed = f"(by rw [{', '.join(needed)}]; first | done | rfl)"
+        return f"have {stem}{at} : {self.said(f'{before}{at}', at)} := {relation}.trans {computed}"
+
+    def at(self, asked: str, place: int) -> str:
+        """The value that the goal asks for."""
+        part = ".2" * place + (".1" if place < self.period - 1 else "")
+        said = self.said(asked, self.begin + place)
+        name = f"have {self.key}a{asked} : {said}"
+        if asked.isdigit():
+            return f"{name} := ({self.key} {(int(asked) - self.begin) // self.period}){part}"
+        whole = f"have hx : {asked} = {self.period} * ({asked} / {self.period}) + {self.begin + place} := (by omega)"
+        return f"{name} := by ({whole}; rw [hx]; exact ({self.key} _){part})"
+
+
+LONGEST_CYCLE = 64  # of a period
+LATEST_START = 8  # where repeating may begin
+CONDITION = re.compile(r"^(\w+) (≥|>) (\d+)$")
+
+
+def propose_sequences(goal: PrintedGoal) -> Iterator[TacticMove]:
+    for fact in goal.facts:
+        if syntax.connective(fact.type) == "∀" and (rule := read_recurrence(fact, goal)):
+            for modulus in [0, *arithmetic.moduli(goal)]:
+                if tactic := repetition_proof(rule, modulus, goal):
+                    yield TacticMove(0.1, "sequences", tactic, 3 * LONG, closing=True)
+                    break
+
+
+def read_recurrence(fact: Hypothesis, goal: PrintedGoal) -> Recurrence | None:
+    head, body = syntax.bound_variables(fact.type)
+    given, *rest = syntax.split_at(body, "→")
+    condition = " ".join(head) if len(head) == 3 else given if rest else f"{head[0]} ≥ 0"
+    limit = CONDITION.match(condition)
+    relation = terms.read_relation(rest[-1] if rest else body)
+    if not limit or len(rest) > 1 or relation is None or relation.sign != "=" or limit[1] != head[0]:
+        return None
+    start = int(limit[3]) + (limit[2] == ">")
+    return recurrence_of(fact.name, relation, head[0], start, goal, conditional=bool(rest) or len(head) == 3)
+
+
+def recurrence_of(
+    name: str, relation: terms.Relation, at: str, start: int, goal: PrintedGoal, *, conditional: bool
+) -> Recurrence | None:
+    if not isinstance(relation.left, terms.Leaf) or not (left := sequence_place(relation.left.name, at)):
+        return None
+    form = numbers.polynomial(relation.right, naturals=result_type(goal.types.get(left[0], "")) == "Nat")
+    linear = numbers.linear_form(form)
+    places = {leaf: sequence_place(leaf, at) for leaf in linear[0]} if linear else {}
+    if linear is None or not places or any(place is None or place[0] != left[0] for place in places.values()):
+        return None
+    shifts = {place[1]: linear[0][leaf] for leaf, place in places.items() if place}
+    ordered = max(shifts) < left[1] and start + min(shifts) >= 0
+    return Recurrence(name, left[0], left[1], shifts, linear[1], start, conditional) if ordered else None
+
+
+def sequence_place(leaf: str, at: str) -> tuple[str, int] | None:
+    """`f (n + 2)` as f and 2."""
+    found = re.fullmatch(rf"(\w+) \(?{re.escape(at)}(?: ([+-]) (\d+)\)?)?", leaf)
+    return (found[1], int(found[3] or 0) * (-1 if found[2] == "-" else 1)) if found else None
+
+
+def repetition_proof(rule: Recurrence, modulus: int, goal: PrintedGoal) -> str:
+    values = start_values(rule, goal)
+    if not values:
+        return ""
+    begin, period = value_cycle(rule, values, modulus)
+    asked = list(dict.fromkeys(re.findall(rf"(?<![\w.]){rule.function} (\w+)", goal.target)))
+    places = [(each, at) for each in asked if (at := place_in_period(each, begin, period, goal)) is not None]
+    if not period or not asked or len(places) < len(asked):
+        return ""
+    writer = RecurrenceProof(rule, values, begin, period, modulus, goal.fresh("hper")[0])
+    return chain([writer.general(), *(writer.at(each, at) for each, at in places), "omega"])
+
+
+def start_values(rule: Recurrence, goal: PrintedGoal) -> dict[int, int]:
+    """Enough values to go on from; none otherwise."""
+    found: dict[int, int] = {}
+    for fact in arithmetic.equations(goal):
+        match fact.relation:
+            case terms.Relation("=", terms.Leaf(leaf), terms.Number(number)):
+                function, _, at = leaf.partition(" ")
+                if function == rule.function and at.isdigit():
+                    found[int(at)] = number
+    return found if all(rule.first + step in found for step in range(rule.order)) else {}
+
+
+def value_cycle(rule: Recurrence, values: dict[int, int], modulus: int) -> tuple[int, int]:
+    """From which place on, and with which period, values repeat; 0 where none was seen.  `values` grows."""
+    seen: dict[tuple[int, ...], int] = {}
+    for at in range(rule.first, rule.first + LATEST_START + LONGEST_CYCLE):
+        extend_values(rule, values, at + rule.order)
+        window = tuple(values[at + step] % modulus if modulus else values[at + step] for step in range(rule.order))
+        if window in seen and at - seen[window] <= LONGEST_CYCLE:
+            extend_values(rule, values, seen[window] + 2 * (at - seen[window]) + rule.order)
+            return seen[window], at - seen[window]
+        seen.setdefault(window, at)
+    return 0, 0
+
+
+def extend_values(rule: Recurrence, values: dict[int, int], until: int) -> None:
+    for at in range(rule.first + rule.order, until + 1):
+        before = at - rule.top
+        if at not in values:
+            values[at] = rule.constant + sum(factor * values[before + shift] for shift, factor in rule.shifts.items())
+
+
+def place_in_period(asked: str, begin: int, period: int, goal: PrintedGoal) -> int | None:
+    """Which of the period's places it is at."""
+    if asked.isdigit():
+        return (int(asked) - begin) % period if period and int(asked) >= begin else None
+    for fact in arithmetic.equations(goal):
+        match fact.relation:
+            case terms.Relation("=", terms.Operation("%", (terms.Leaf(name), terms.Number(of))), terms.Number(left)):
+                if name == asked and period and of % period == 0 and begin == 0:
+                    return left % period
+    return None

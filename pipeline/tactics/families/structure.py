@@ -1,0 +1,182 @@
+"""Cases, induction, and what the goal's own file defines.
+
+Cases on variables, on `if` and `match`, and on which of two numbers is the larger.  Induction: plain, with the other
+variables free, and strong.  Definitions: unfolded; their inductive types and predicates taken apart and built."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import combinations
+
+from pipeline.tactics.families.bounds import stated_limits
+from pipeline.tactics.text import arithmetic, syntax
+from pipeline.tactics.text.goal import Hypothesis, PrintedGoal, is_universe, result_type
+from pipeline.tactics.text.move import MIDDLE, QUICK, SHORT, TacticMove, chain, joined_names, one_of_values
+from pipeline.tactics.text.move import case_split as apart
+from pipeline.tactics.text.terms import Leaf, Number, Relation, term_text
+
+CASE_COSTS = {"Bool": 0.3, "Nat": 0.8, "List": 0.8, "Option": 0.6, "Int": 1.5, "Fin": 1.5, "Prod": 0.4, "Sum": 0.6}
+
+
+def propose_cases(goal: PrintedGoal) -> Iterator[TacticMove]:
+    for place, one in enumerate(goal.variables):
+        kind = one.type.split(" ")[0]
+        if "→" not in one.type and syntax.mentions(one.name, goal.said) and (kind in CASE_COSTS or "×" in one.type):
+            yield TacticMove(CASE_COSTS.get(kind, 0.4) + 0.1 * place, "cases", f"cases {one.name}", SHORT)
+    if any(word in goal.target for word in ("if ", "match ")):
+        yield TacticMove(0.3, "cases", "split", SHORT)
+    for fact in goal.facts:
+        if any(word in fact.type for word in ("if ", "match ")):
+            yield TacticMove(0.4, "cases", f"split at {fact.name}", SHORT)
+    yield from order_cases(goal)
+    yield from remainder_cases(goal)
+    yield from boolean_cases(goal)
+
+
+def remainder_cases(goal: PrintedGoal) -> Iterator[TacticMove]:
+    """Of a number by one that the goal multiplies with."""
+    if "∃" in goal.target:
+        for place, number in enumerate(dict.fromkeys(int(one) for one in re.findall(r"\b([2-5]) \*", goal.target))):
+            for name in goal.of_type("Nat", "Int")[:2]:
+                found = goal.fresh("hr")[0]
+                split = chain([one_of_values(found, range(number), f"{name} % {number}"), apart(found, number)])
+                yield TacticMove(0.8 + 0.1 * place, "cases", split, SHORT)
+
+
+def boolean_cases(goal: PrintedGoal) -> Iterator[TacticMove]:
+    """Of a function that is true or false, at what the goal names it at."""
+    for one in goal.variables:
+        if result_type(one.type) == "Bool" and "→" in one.type:
+            places = dict.fromkeys(re.findall(rf"(?<![\w.]){re.escape(one.name)} [\w.]+", goal.said))
+            for place, value in enumerate(list(places)[:3]):
+                yield TacticMove(0.5 + 0.1 * place, "cases", f"cases {goal.fresh('hb')[0]} : {value}", SHORT)
+
+
+def order_cases(goal: PrintedGoal) -> Iterator[TacticMove]:
+    cost = 1.0 if goal.connective in ("=", "≤", "<", "∨") else 1.6
+    for kind in ("Nat", "Int"):
+        pairs = combinations(sorted(goal.of_type(kind), key=lambda name: not syntax.mentions(name, goal.target)), 2)
+        for place, (one, other) in enumerate([*pairs][:3]):
+            name = goal.fresh("hlt")[0]
+            which = f"rcases {kind}.lt_trichotomy {one} {other} with {name} | {name} | {name}"
+            yield TacticMove(cost + 0.2 * place, "cases", which, QUICK)
+    match arithmetic.stated_relations(goal)[-1:]:
+        case ((arithmetic.TARGET, Relation("=", Leaf(one), Number() as number)),) if goal.types.get(one) == "Int":
+            name = goal.fresh("hlt")[0]
+            which = f"rcases Int.lt_trichotomy {one} {term_text(number, tight=True)} with {name} | {name} | {name}"
+            yield TacticMove(0.7, "cases", which, QUICK)
+
+
+RECURSIVE_TYPES = ("Nat", "List", "Option")
+
+
+def propose_induction(goal: PrintedGoal) -> Iterator[TacticMove]:
+    recursive = [one for one in goal.variables if is_recursive(one) and syntax.mentions(one.name, goal.said)]
+    for place, one in enumerate(sorted(recursive, key=lambda one: not syntax.mentions(one.name, goal.target))):
+        said_last = 0.0 if syntax.mentions(one.name, goal.target) else 0.5
+        if one.type == "Nat":
+            yield from induction_from_bound(one, goal)
+            yield from induction_in_pairs(one, goal)
+        yield from induction_moves(one, generalized_names(one, goal), 0.12 * place + said_last)
+
+
+def induction_from_bound(one: Hypothesis, goal: PrintedGoal) -> Iterator[TacticMove]:
+    """`3 ≤ n`: n is 3 + k, and the induction is on k."""
+    below = [
+        (fact, low)
+        for fact in arithmetic.fact_relations(goal)
+        for low in stated_limits(fact.relation, one.name)[0]
+        if low > 0
+    ]
+    for fact, low in below[:1]:
+        k = goal.fresh("k")[0]
+        shifted = f"obtain ⟨{k}, rfl⟩ : ∃ {k}, {one.name} = {k} + {low} := ⟨{one.name} - {low}, by omega⟩"
+        yield TacticMove(0.55, "induction", chain([shifted, f"clear {fact.name}", f"induction {k}"]), SHORT)
+
+
+def induction_in_pairs(one: Hypothesis, goal: PrintedGoal) -> Iterator[TacticMove]:
+    """What is given by the two before: the claim for n and n + 1 at once."""
+    if "+ 2)" in goal.said and not any(syntax.mentions(one.name, fact.type) for fact in goal.facts):
+        following = re.sub(rf"(?<![\w.']){re.escape(one.name)}(?![\w'])", f"({one.name} + 1)", goal.target)
+        name = goal.fresh("hpair")[0]
+        both = f"suffices {name} : ({goal.target}) ∧ ({following}) from {name}.1"
+        yield TacticMove(0.65, "induction", chain([both, f"induction {one.name}"]), SHORT)
+
+
+def is_recursive(one: Hypothesis) -> bool:
+    return one.type.split(" ")[0] in RECURSIVE_TYPES and "→" not in one.type and not one.value
+
+
+def generalized_names(one: Hypothesis, goal: PrintedGoal) -> list[str]:
+    """What the claim may speak of anew at each step."""
+    plain = [other for other in goal.variables if "→" not in other.type]
+    changing = [other.name for other in plain if other.type.split(" ")[0] in (*RECURSIVE_TYPES, "Int")]
+    return [name for name in changing if name != one.name and syntax.mentions(name, goal.said)]
+
+
+def induction_moves(one: Hypothesis, free: list[str], cost: float) -> Iterator[TacticMove]:
+    yield TacticMove(0.6 + cost, "induction", f"induction {one.name}", SHORT)
+    if free:
+        yield TacticMove(1.0 + cost, "induction", f"induction {one.name} generalizing {joined_names(free)}", SHORT)
+    if one.type == "Nat":
+        yield TacticMove(1.3 + cost, "induction", f"induction {one.name} using Nat.strongRecOn", SHORT)
+        if free:
+            strong = f"induction {one.name} using Nat.strongRecOn generalizing {joined_names(free)}"
+            yield TacticMove(1.6 + cost, "induction", strong, SHORT)
+
+
+WORD = re.compile(r"(?<![\w.✝?])[^\W\d][\w.']*")
+CORE_TYPES = {"Nat", "Int", "Bool", "Prop", "Type", "Sort", "List", "Option", "Fin", "Array", "Rat", "String", "Char"}
+CORE_WORDS = {"True", "False", "true", "false", "fun", "let", "if", "then", "else", "match", "with"}
+KNOWN_WORDS = CORE_TYPES | CORE_WORDS | {"id", "not", "and", "or", "xor", "succ", "min", "max", "compare"}
+LIBRARY = ("Nat.", "Int.", "List.", "Bool.", "Option.", "Function.", "Classical.", "Array.", "Fin.", "Prod.", "String.")
+
+
+def propose_definitions(goal: PrintedGoal) -> Iterator[TacticMove]:
+    own = [word for word in own_constants(goal) if word[:1].islower()]
+    if own:
+        names = ", ".join(own[:4])
+        yield TacticMove(0.2, "definitions", f"(simp_all [{names}]; done)", MIDDLE, closing=True)
+        yield TacticMove(0.25, "definitions", f"grind -verbose [{names}]", MIDDLE, closing=True)
+        yield TacticMove(0.5, "definitions", f"simp [{names}] at *", SHORT)
+        yield from (TacticMove(0.6, "definitions", f"unfold {name} at *", SHORT) for name in own[:3])
+        yield from (
+            TacticMove(0.9, "definitions", f"fun_induction {name}", SHORT) for name in applied_functions(own, goal)
+        )
+    yield from inductive_moves(goal)
+
+
+def own_constants(goal: PrintedGoal) -> list[str]:
+    """Constants that are none of Lean's own: neither variables here, nor bound in a proposition."""
+    bound = {name for group in re.findall(r"(?:∀|∃|fun|λ) \(?([\w ₀-₉✝']+)", goal.said) for name in group.split()}
+    found = dict.fromkeys(WORD.findall(goal.said))
+    return [
+        word for word in found if word not in bound | KNOWN_WORDS | goal.types.keys() and not is_inherited(word, goal)
+    ]
+
+
+def is_inherited(word: str, goal: PrintedGoal) -> bool:
+    """`xs.length`, `Nat.succ`: a field of something that is here, or of the library."""
+    return word.split(".", maxsplit=1)[0] in goal.types or word.startswith(LIBRARY)
+
+
+def applied_functions(own: list[str], goal: PrintedGoal) -> list[str]:
+    calls = (re.search(rf"(?<![\w.]){re.escape(name)}((?: [^\W\d][\w']*)+)", goal.target) for name in own)
+    return [call[0] for call in calls if call and all(one in goal.types for one in call[1].split())][:2]
+
+
+def inductive_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
+    """Variables and facts of types that are not Lean's own."""
+    for place, one in enumerate(goal.variables):
+        head = one.type.split(" ")[0]
+        if head[:1].isupper() and head not in KNOWN_WORDS and head not in goal.types and "→" not in one.type:
+            yield TacticMove(0.4 + 0.1 * place, "definitions", f"cases {one.name}", SHORT)
+            yield TacticMove(0.5 + 0.1 * place, "definitions", f"induction {one.name}", SHORT)
+    for place, fact in enumerate(goal.facts):
+        head = fact.type.split(" ")[0]
+        if not syntax.connective(fact.type) and head[:1].isupper() and head not in goal.types and not is_universe(head):
+            yield TacticMove(0.5 + 0.1 * place, "definitions", f"induction {fact.name}", SHORT)
+            yield TacticMove(0.6 + 0.1 * place, "definitions", f"cases {fact.name}", SHORT)
+    if goal.connective == "" and goal.target[:1].isupper() and goal.target.split(" ")[0] not in goal.types:
+        yield TacticMove(0.5, "definitions", "constructor", SHORT)

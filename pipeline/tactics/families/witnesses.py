@@ -1,0 +1,148 @@
+"""Values for `∃`: what stands in the goal, small numbers, numbers found by trying, and what an equation asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import combinations, islice, product
+
+from pipeline.tactics.text import arithmetic, numbers, syntax, terms
+from pipeline.tactics.text.goal import PrintedGoal, is_universe
+from pipeline.tactics.text.move import SHORT, TacticMove, chain
+from pipeline.tactics.text.numbers import NoValue, is_true
+from pipeline.tactics.text.terms import Relation
+
+REACHES = (3000, 150, 25, 13)  # how far is tried, by the number of variables
+
+
+def propose_witnesses(goal: PrintedGoal) -> Iterator[TacticMove]:
+    if goal.connective != "∃":
+        return
+    bound, body = syntax.bound_variables(goal.target)
+    for found in islice(solutions(bound, body), 2):
+        yield TacticMove(0.05, "witnesses", f"exact ⟨{', '.join(map(str, found))}, by decide⟩", SHORT, closing=True)
+    for place, one in enumerate(dict.fromkeys(equation_witnesses(goal, bound, body))):
+        closing = f"exact ⟨{one}, by first | omega | grind -verbose⟩"
+        yield TacticMove(0.15 + 0.05 * place, "witnesses", closing, SHORT, closing=True)
+    for place, one in enumerate(dict.fromkeys(candidates(goal, bound, body))):
+        yield TacticMove(0.6 + 0.07 * place, "witnesses", f"refine ⟨{one}, ?_⟩", SHORT)
+    yield from division_moves(goal, bound, body)
+    if "∀" in body and "∃" not in body:
+        yield TacticMove(0.7, "witnesses", "apply Classical.axiomOfChoice", SHORT)
+
+
+def solutions(bound: list[str], body: str) -> Iterator[tuple[int, ...]]:
+    """Naturals that make a closed statement true."""
+    relations = [terms.read_relation(part) for part in syntax.split_at(body, "∧")]
+    if not relations or None in relations or not 0 < len(bound) <= 4:
+        return
+    known = {name for one in relations if one for side in (one.left, one.right) for name in terms.leaves(side)}
+    if not known <= set(bound):
+        return
+    for choice in product(range(REACHES[len(bound) - 1]), repeat=len(bound)):
+        if all(one and holds_at(one, dict(zip(bound, choice, strict=True))) for one in relations):
+            yield choice
+
+
+def holds_at(relation: Relation, known: dict[str, int]) -> bool:
+    try:
+        return is_true(relation, known)
+    except NoValue:
+        return False
+
+
+def candidates(goal: PrintedGoal, bound: list[str], body: str) -> Iterator[str]:
+    things = [one.name for one in goal.variables if not is_universe(one.type) and one.type != "Prop"]
+    naturals = goal.of_type("Nat", "Int")
+    yield from equation_witnesses(goal, bound, body)
+    yield from things[:6]
+    yield from (fact.name for fact in goal.facts[:3] if syntax.connective(fact.type) not in ("∀", "→", "=", "¬"))
+    yield from applications(goal)
+    yield from diagonals(goal)
+    yield from map(str, sorted({0, 1, 2, 3, *(number for number in goal.numerals if number <= 100)})[:8])
+    yield from (f"{name} + 1" for name in naturals[:3])
+    yield from (f"{a} {sign} {b}" for a, b in combinations(naturals[:3], 2) for sign in "+*")
+    yield from (text for name in naturals[:2] for text in (f"2 * {name}", f"{name} - 1", f"{name} * {name}"))
+    yield from (f"{name} {sign} {number}" for name in naturals[:2] for number in goal.numerals[:3] for sign in "/%")
+    yield from (f"{b} - {a}" for a, b in combinations(naturals[:3], 2))
+    yield from ("fun x => x", "fun _ => 0", "id")
+
+
+def equation_witnesses(goal: PrintedGoal, bound: list[str], body: str) -> Iterator[str]:
+    """An equation with the variable in it once, solved for it."""
+    for part in syntax.split_at(body, "∧"):
+        sides = syntax.split_at(part, "=") if syntax.connective(part) == "=" else []
+        for one, other in (sides, sides[::-1]) if len(sides) == 2 else ():
+            if bound[:1] == [one] and not any(syntax.mentions(name, other) for name in bound):
+                yield other
+        if (relation := terms.read_relation(part)) and relation.sign == "=":
+            yield from solve_for(relation, bound, goal)
+
+
+def solve_for(relation: Relation, bound: list[str], goal: PrintedGoal) -> Iterator[str]:
+    """`m = 2 * k + 1` for k: `(m - 1) / 2`; where all is divisible, divided.  Others that are bound are small."""
+    natural = not arithmetic.is_integral_relation(relation, goal)
+    whole = numbers.difference(relation, naturals=natural)
+    scale = whole.pop(((bound[0], 1),), 0)
+    for small in range(3 if len(bound) > 1 else 1):
+        form: numbers.Polynomial = {}
+        for monomial, factor in whole.items():
+            left = tuple((name, times) for name, times in monomial if name not in bound)
+            worth = factor if left == monomial else factor * small
+            form = numbers.add_polynomials(form, {left: -worth if scale > 0 else worth})
+        if scale and not any(syntax.mentions(bound[0], leaf) for leaf in numbers.leaf_names(form)):
+            yield quotient_text(form, abs(scale))
+
+
+def quotient_text(form: numbers.Polynomial, by: int) -> str:
+    if all(factor % by == 0 for factor in form.values()):
+        return polynomial_text({monomial: factor // by for monomial, factor in form.items()})
+    return f"({polynomial_text(form)}) / {by}"
+
+
+def polynomial_text(form: numbers.Polynomial) -> str:
+    """What is subtracted stands at the end, so that a natural would be cut off as late as may be."""
+    ordered = sorted(form.items(), key=lambda item: item[1] < 0)
+    parts = [f"{'-' if factor < 0 else '+'} {monomial_text(abs(factor), mono)}" for mono, factor in ordered]
+    return " ".join(parts).removeprefix("+ ") or "0"
+
+
+def monomial_text(factor: int, monomial: numbers.Monomial) -> str:
+    tight = [(f"({name})" if " " in name else name, times) for name, times in monomial]
+    powers = [name if times == 1 else f"{name} ^ {times}" for name, times in tight]
+    return " * ".join([str(factor), *powers] if factor != 1 or not powers else powers)
+
+
+def division_moves(goal: PrintedGoal, bound: list[str], body: str) -> Iterator[TacticMove]:
+    """`∃ k, n = 2 * k + 1` where `n % 2 = 1`."""
+    relation = terms.read_relation(body)
+    if len(bound) != 1 or relation is None or relation.sign != "=":
+        return
+    for side, other in ((relation.left, relation.right), (relation.right, relation.left)):
+        linear = numbers.linear_form(numbers.polynomial(other))
+        if linear and list(linear[0]) == bound and (of := linear[0][bound[0]]) > 1 and 0 <= linear[1] < of:
+            whole = terms.term_text(side, tight=True)
+            claim = f"have {goal.fresh('hm')[0]} : {whole} % {of} = {linear[1]}"
+            given = f"suffices {claim.removeprefix('have ')} from ⟨{whole} / {of}, by omega⟩"
+            yield TacticMove(0.3, "witnesses", chain([given]), SHORT)
+
+
+def applications(goal: PrintedGoal) -> Iterator[str]:
+    """A function of the goal at a thing of the goal: `f a`."""
+    things = [(one.name, one.type) for one in goal.variables]
+    for name, kind in things:
+        taken, *rest = syntax.split_at(kind, "→")
+        if len(rest) == 1 and rest[0] != "Prop":
+            yield from (f"{name} {other}" for other, of in things if of == taken)
+
+
+def diagonals(goal: PrintedGoal) -> Iterator[str]:
+    """What differs from `f x` at x, for every x."""
+    for one in goal.variables:
+        match [re.sub(r"[()]", "", part) for part in syntax.split_at(one.type, "→")]:
+            case [first, second, "Prop"] if first == second:
+                yield f"fun x => ¬ {one.name} x x"
+            case [first, second, "Bool"] if first == second:
+                yield f"fun x => !({one.name} x x)"
+            case [first, second, "Nat"] if first == second:
+                yield f"fun x => {one.name} x x + 1"

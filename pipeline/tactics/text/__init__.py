@@ -1,0 +1,10 @@
+"""Goals as Lean prints them, read; and tactic text, written.
+
+Pure; imports nothing of ours outside.
+
+syntax      a proposition cut at its outermost connective
+goal        a printed goal: hypotheses, variables, what is to be shown
+terms       arithmetic read into terms
+arithmetic  what a goal says about numbers
+numbers     terms computed: values and polynomials
+move        a tactic with what it costs, and pieces of tactic text"""

@@ -1,0 +1,182 @@
+"""A goal as Lean prints it, taken apart: its hypotheses, its variables and what is to be shown.
+
+Hypotheses without a name that a tactic could use get one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import count
+
+from pipeline.tactics.text import syntax
+
+TYPES = ("Nat", "Int", "Bool", "Prop", "String", "Char", "Type", "Sort", "Rat", "Unit")
+TYPE_MAKERS = ("List", "Option", "Fin", "Array", "Prod", "Sum", "Subtype", "BitVec", "Type", "Sort", "Vector")
+INACCESSIBLE = "✝"
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """`name : type`, or `name : type := value`."""
+
+    name: str
+    type: str
+    value: str = ""
+
+    @property
+    def named(self) -> bool:
+        """Whether a tactic can speak of it."""
+        return INACCESSIBLE not in self.name and "[" not in self.name
+
+
+@dataclass(frozen=True)
+class PrintedGoal:
+    """One goal; `case` is the tag that Lean gave it."""
+
+    hypotheses: tuple[Hypothesis, ...]
+    target: str
+    case: str = ""
+
+    @cached_property
+    def types(self) -> dict[str, str]:
+        return {one.name: one.type for one in self.hypotheses}
+
+    @cached_property
+    def facts(self) -> tuple[Hypothesis, ...]:
+        """Hypotheses that say something, by a name that can be used."""
+        return tuple(one for one in self.hypotheses if one.named and is_proposition(one.type, self.types))
+
+    @cached_property
+    def variables(self) -> tuple[Hypothesis, ...]:
+        """The things that is spoken of, by a name that can be used; their types are not among them."""
+        return tuple(
+            one
+            for one in self.hypotheses
+            if one.named and not is_proposition(one.type, self.types) and not is_universe(one.type)
+        )
+
+    def of_type(self, *names: str) -> list[str]:
+        """The variables of these types which the goal mentions."""
+        return [one.name for one in self.variables if one.type in names and syntax.mentions(one.name, self.said)]
+
+    @cached_property
+    def said(self) -> str:
+        """All propositions in one text."""
+        return "\n".join([*(one.type for one in self.facts), self.target])
+
+    @cached_property
+    def inaccessible(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.hypotheses if INACCESSIBLE in one.name)
+
+    @cached_property
+    def numerals(self) -> list[int]:
+        return syntax.numerals(self.said)
+
+    @cached_property
+    def connective(self) -> str:
+        return syntax.connective(self.target)
+
+    @cached_property
+    def text(self) -> str:
+        lines = [f"{one.name} : {one.type}" + (f" := {one.value}" if one.value else "") for one in self.hypotheses]
+        return "\n".join([*lines, f"⊢ {self.target}"])
+
+    def fresh(self, stem: str, count: int = 1) -> list[str]:
+        """Names that nothing here has."""
+        found: list[str] = []
+        number = 0
+        while len(found) < count:
+            name = f"{stem}{number}" if number else stem
+            number += 1
+            if not syntax.mentions(name, self.text):
+                found.append(name)
+        return found
+
+
+def read_goal(printed: str) -> PrintedGoal:
+    """A goal from what Lean prints; what does not look like one is a target without hypotheses."""
+    case, target = "", ""
+    hypotheses: list[Hypothesis] = []
+    for line in logical_lines(printed):
+        if line.startswith("case ") and not hypotheses:
+            case = line.removeprefix("case ").strip()
+        elif line.startswith("⊢"):
+            target = line.removeprefix("⊢").strip()
+        else:
+            hypotheses.extend(read_hypotheses(line))
+    return PrintedGoal(tuple(hypotheses), target or ("" if hypotheses else printed.strip()), case)
+
+
+def logical_lines(printed: str) -> list[str]:
+    """Lines that are indented go on from the one before."""
+    lines: list[str] = []
+    for line in printed.splitlines():
+        if line[:1].isspace() and lines:
+            lines[-1] += " " + line.strip()
+        elif line.strip():
+            lines.append(line.rstrip())
+    return lines
+
+
+def read_hypotheses(line: str) -> Iterator[Hypothesis]:
+    """`a b : Nat` is two."""
+    names, colon, rest = line.partition(" : ")
+    if not colon:
+        return
+    kind, value = cut_value(rest)
+    for name in re.findall(r"«[^»]*»\S*|\S+", names):
+        yield Hypothesis(name, kind, value)
+
+
+def cut_value(text: str) -> tuple[str, str]:
+    """`Nat := 5` of a let."""
+    places = [place for place, char in syntax.outer_characters(text) if char == ":" and text[place : place + 2] == ":="]
+    return (text[: places[0]].strip(), text[places[0] + 2 :].strip()) if places else (text.strip(), "")
+
+
+def is_universe(kind: str) -> bool:
+    return re.match(r"^(Type|Sort)\b", kind) is not None
+
+
+def is_proposition(kind: str, types: dict[str, str]) -> bool:
+    """Whether a hypothesis of this type is a fact, as far as its looks tell."""
+    kind = syntax.without_brackets(kind)
+    sign = syntax.connective(kind)
+    if sign == "→":
+        return is_proposition(syntax.split_at(kind, "→")[-1], types)
+    if sign == "∀":
+        return is_proposition(syntax.bound_variables(kind)[1], types)
+    if sign or kind in ("True", "False"):
+        return True
+    return atom_is_proposition(kind, types)
+
+
+def atom_is_proposition(kind: str, types: dict[str, str]) -> bool:
+    head = kind.split(" ", maxsplit=1)[0]
+    if head in types:  # a variable: of type Prop, or a predicate with its arguments
+        return result_type(types[head]) == "Prop"
+    if kind in TYPES or head in TYPE_MAKERS or "×" in kind or "⊕" in kind or is_universe(kind):
+        return False
+    return not re.fullmatch(r"[α-ωA-Z][\w₀-₉']*", kind)
+
+
+def result_type(kind: str) -> str:
+    """What a function of this type gives."""
+    return syntax.split_at(kind, "→")[-1]
+
+
+def new_names(goal: PrintedGoal) -> list[str]:
+    """For each hypothesis that has none, in order, as `rename_i` wants them; induction hypotheses keep theirs."""
+    found: list[str] = []
+    for hidden in goal.inaccessible:
+        stem = _name_stem(hidden)
+        names = (f"{stem}{number or ''}" for number in count())
+        found.append(next(name for name in names if name not in found and not syntax.mentions(name, goal.text)))
+    return found
+
+
+def _name_stem(hidden: str) -> str:
+    letters = re.sub(r"[^\w]|\d", "", hidden.split(INACCESSIBLE, maxsplit=1)[0])
+    return "ih" if "ih" in letters else letters or "v"

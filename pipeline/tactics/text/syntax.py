@@ -1,0 +1,94 @@
+"""A printed proposition cut at its outermost connective; all that stands in brackets is left alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+OPENING = "([{⟨⟦"
+CLOSING = ")]}⟩⟧"
+CONNECTIVES = ("↔", "→", "∨", "∧")  # weakest first
+RELATIONS = ("≠", "=", "≤", "<", "≥", ">", "∣")
+BINDERS = ("∀", "∃", "fun ", "let ", "if ", "match ", "λ")  # each reaches as far to the right as it can
+
+
+def outer_characters(text: str) -> Iterator[tuple[int, str]]:
+    """The characters outside of all brackets and binders, with their places."""
+    depth = 0
+    for place, char in enumerate(text):
+        depth += (char in OPENING) - (char in CLOSING)
+        if depth == 0 and is_binder(text, place):
+            return
+        if depth == 0 and char not in CLOSING:
+            yield place, char
+
+
+def is_binder(text: str, place: int) -> bool:
+    starts_word = place == 0 or not (text[place - 1].isalnum() or text[place - 1] in "_.'✝")
+    return starts_word and text.startswith(BINDERS, place)
+
+
+def without_brackets(text: str) -> str:
+    """Without the brackets around the whole."""
+    text = text.strip()
+    while text.startswith("(") and closing_place(text) == len(text) - 1:
+        text = text[1:-1].strip()
+    return text
+
+
+def closing_place(text: str) -> int:
+    """Where the bracket that opens `text` is closed, -1 if nowhere."""
+    depth = 0
+    for place, char in enumerate(text):
+        depth += (char in OPENING) - (char in CLOSING)
+        if depth == 0:
+            return place
+    return -1
+
+
+def connective(text: str) -> str:
+    """The weakest operator of a proposition: of CONNECTIVES, ¬, of RELATIONS, ∀, ∃, or "" for an atom."""
+    text = without_brackets(text)
+    if text[:1] in ("∀", "∃"):
+        return text[0]
+    seen = {char for _, char in outer_characters(text)}
+    joining = next((sign for sign in CONNECTIVES if sign in seen), "")
+    if joining or text.startswith("¬"):
+        return joining or "¬"
+    return next((sign for sign in RELATIONS if sign in seen), "")
+
+
+def split_at(text: str, sign: str) -> list[str]:
+    """`p ∧ q ∧ r` at ∧: three; what does not have `sign` outermost is one part."""
+    text = without_brackets(text)
+    places = [place for place, char in outer_characters(text) if char == sign]
+    starts = [0, *(place + len(sign) for place in places)]
+    return [text[start:end].strip() for start, end in zip(starts, [*places, len(text)], strict=True)]
+
+
+def negated_part(text: str) -> str:
+    """What a `¬` stands before, "" where there is none."""
+    text = without_brackets(text)
+    return without_brackets(text[1:]) if connective(text) == "¬" else ""
+
+
+def mentions(name: str, text: str) -> bool:
+    """Whether `name` stands in `text` as a whole word."""
+    return re.search(rf"(?<![\w✝.']){re.escape(name)}(?![\w✝'!?])", text) is not None
+
+
+def numerals(text: str) -> list[int]:
+    """The numbers that stand in `text` by themselves (not the 1 of x1 or x.1), each once, in order of size."""
+    return sorted({int(digits) for digits in re.findall(r"(?<![\w.✝'])\d+(?![\w.])", text) if len(digits) <= 40})
+
+
+def bound_variables(text: str) -> tuple[list[str], str]:
+    """`∃ x y, p`: its variables and what is said of them; without types, even where those are printed."""
+    body = without_brackets(text)[1:].strip()
+    depth = 0
+    for place, char in enumerate(body):
+        depth += (char in OPENING) - (char in CLOSING)
+        if depth == 0 and char == ",":
+            head = re.sub(r"\s:[^()]*|[()]", " ", re.sub(r"\(([^:()]*):[^()]*\)", r"\1", body[:place]))
+            return head.split(), body[place + 1 :].strip()
+    return [], body

@@ -1,0 +1,255 @@
+"""Explain and replay: one evaluation's decision explained, every decision of a search made again and compared.
+
+Explanations take numbers from records and rules from receipts, so that they hold for what was decided then; `edited`
+says that today's spec is another one.  Stale decisions are only to be built; they say nothing against the records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from pipeline.core.freshness import Receipt
+from pipeline.core.graph import Target
+from pipeline.core.recipe import recipe, same_request
+from pipeline.core.text import plural
+from pipeline.errors import SpecError
+from pipeline.store.files import file_sha256
+from pipeline.store.receipts import Receipts
+from pipeline.tree.report.manifest import idea_title
+from pipeline.tree.report.markdown import clip_text, plain_text
+from pipeline.tree.report.replay import DIFFERENT, LOST, SAME, STALE, ReplayedDecision, replay_decisions
+from pipeline.tree.rules.beam import Evaluation, rank_key
+from pipeline.tree.rules.explain import (
+    CheckExplanation,
+    explain_assignment,
+    explain_gate,
+    explain_ranking,
+    explain_steps,
+    finite_or_none,
+    margin_to_next,
+)
+from pipeline.tree.rules.positions import EvalSlot, RunLayout, own_name, parse_slot, slot_of
+from pipeline.tree.run.decisions import DECIDERS
+from pipeline.tree.run.records import Record, evaluation_of, load, load_if_whole, read_text, rules_of
+from pipeline.tree.stages import STAGES
+
+# Steps of an evaluation, by the record that says how each ended.
+EXPLAINED_STEPS = {"implemented": "candidate", "tests": "test", "checks": "checks", "sweep": "sweep"}
+
+
+def slot_by_name(run: str, targets: Sequence[Target], word: str) -> EvalSlot:
+    """The evaluation that `word` names, by itself or by one of its targets."""
+    name = own_name(word)
+    slots = {str(slot): slot for slot in _slots(targets)}
+    found = next((slot for text, slot in slots.items() if name == text or name.startswith(f"{text}.")), None)
+    if found and (name == str(found) or f"{run}:{name}" in {target.name for target in targets}):
+        return found
+    these = [text for text in slots if name and text.startswith(f"{name}.")] or [*slots]
+    which = f"{run}:{these[0]}" + (f" to {run}:{these[-1]}" if len(these) > 1 else "")
+    raise SpecError(f"'{word}' is no evaluation; there are {which}")
+
+
+def _slots(targets: Sequence[Target]) -> list[EvalSlot]:
+    return [slot_of(target.name) for target in targets if target.name.endswith(".score")]
+
+
+class Explanation:
+    """All by what was decided by: numbers of the records, rules of the receipts."""
+
+    def __init__(self, run: str, slot: EvalSlot, targets: Sequence[Target]) -> None:
+        self.run, self.slot, self.at = run, slot, RunLayout(run)
+        self.receipts = Receipts(run)
+        self.beside = [each for each in _slots(targets) if each.depth == slot.depth]
+
+    def record(self, recipes: Mapping[str, Any]) -> Record:
+        """`recipes`: of the targets, as the spec is today."""
+        own, decided, idea = self._own, self._decided, self.at.idea(self.slot, "md")
+        decision = decided["decisions"][str(self.slot)] if decided else {}
+        return {
+            "evaluation": f"{self.run}:{self.slot}",
+            "idea": idea_title(read_text(idea)) if os.path.exists(idea) else "",
+            "promoted_to": decision.get("promoted_to_node_id"),
+            "failed_check": decision.get("failed_check"),
+            "why": decision.get("why", self._undecided()),
+            "edited": any(not same_request(r.recipe, recipes.get(name)) for name, r in self._receipts.items()),
+            "evidence": own.score and own.score.parent.evidence,
+            "checks": [told._asdict() for told in self._checks(own)],
+            **self._others(own),
+        }
+
+    @cached_property
+    def _own(self) -> Evaluation:
+        name, receipt = f"{self.run}:{self.slot}", self._receipt("score")
+        path = self._summary(self.slot)
+        if receipt is None or not os.path.exists(path):
+            raise SpecError(f"{name} has not been scored yet; `coppice {self.run}` builds it")
+        if receipt.recipe["stage"] not in {decider.code for decider in DECIDERS.values()}:
+            raise SpecError(f"{name} was scored by another version; `coppice {self.run}` does it anew")
+        if not _as_written(receipt, path):
+            raise SpecError(f"{path} was changed since it was written; `coppice {self.run}` makes it again")
+        return self._evaluation(self.slot)
+
+    def _summary(self, slot: EvalSlot) -> str:
+        return self.at.of_eval(slot, "summary.json")
+
+    def _evaluation(self, slot: EvalSlot) -> Evaluation:
+        return evaluation_of(slot, load(self._summary(slot)))
+
+    def _receipt(self, name: str) -> Receipt | None:
+        where = f"d{self.slot.depth}" if name == "promote" else str(self.slot)
+        return self.receipts.receipt(f"{self.run}:{where}.{name}")
+
+    @cached_property
+    def _receipts(self) -> dict[str, Receipt]:
+        """Of what decided on it."""
+        names = {f"{self.run}:{self.slot}.score": "score", f"{self.run}:d{self.slot.depth}.promote": "promote"}
+        return {target: found for target, name in names.items() if (found := self._receipt(name))}
+
+    @cached_property
+    def _decided(self) -> Record | None:
+        """The decisions of its depth, if they are by the scores as they are."""
+        receipt, path = self._receipt("promote"), self.at.of_depth(self.slot.depth, "promoted.json")
+        if receipt is None or not _as_written(receipt, path):
+            return None
+        read = {path: sha for path, sha in receipt.inputs.items() if path.endswith("/summary.json")}
+        as_read = all(os.path.exists(path) and file_sha256(path) == sha for path, sha in read.items())
+        return load(path) if as_read and self._summary(self.slot) in read else None
+
+    def _undecided(self) -> str:
+        waiting = [slot for slot in self.beside if not os.path.exists(self._summary(slot))]
+        if waiting:
+            return f"not decided yet: {len(waiting)} of {len(self.beside)} evaluations of the depth have not ended"
+        return "not decided yet by these scores"
+
+    @cached_property
+    def _depth(self) -> list[Evaluation]:
+        """All of it; empty before it is decided."""
+        slots = map(parse_slot, self._decided["decisions"]) if self._decided else ()
+        return [self._evaluation(slot) for slot in slots]
+
+    def _checks(self, own: Evaluation) -> Iterator[CheckExplanation]:
+        tasks = (load_if_whole(self.at.of_depth(self.slot.depth, "assigned.json")) or {"tasks": {}})["tasks"]
+        if task := tasks.get(str(self.slot)):
+            yield explain_assignment(task)
+        yield from explain_steps({name: found for name, path in self._steps() if (found := load_if_whole(path))})
+        yield from explain_gate(own, rules_of(self._receipts[f"{self.run}:{self.slot}.score"].recipe["params"]))
+        if receipt := self._depth and self._receipt("promote"):
+            yield from explain_ranking(own, self._depth, receipt.recipe["params"]["beam_width"])
+
+    def _steps(self) -> Iterator[tuple[str, str]]:
+        """Those that were looked at: records of others may lie about from when the spec had them."""
+        looked = [receipt for name in ("pairs", "score") if (receipt := self._receipt(name))]
+        for name, record in EXPLAINED_STEPS.items():
+            path = self.at.of_eval(self.slot, f"{record}.json")
+            if any(path in receipt.inputs for receipt in looked):
+                yield name, path
+
+    def _others(self, own: Evaluation) -> Record:
+        """Of one that was promoted: whom it beat, best first."""
+        decisions = self._decided["decisions"] if self._decided else {}
+        if not decisions.get(str(self.slot), {}).get("promoted_to_node_id"):
+            return {"next": None, "margin": None, "others": []}
+        following = margin_to_next(own, self._depth)
+        others = sorted((e for e in self._depth if e.slot != self.slot), key=rank_key, reverse=True)
+        return {
+            "next": following and str(following[0]),
+            "margin": following and following[1],
+            "others": [_beside(e) | decisions[str(e.slot)] for e in others],
+        }
+
+
+def _as_written(receipt: Receipt, path: str) -> bool:
+    return os.path.isfile(path) and file_sha256(path) == receipt.outputs.get(path)
+
+
+def _beside(e: Evaluation) -> Record:
+    return {"evaluation": str(e.slot), "rank": finite_or_none(rank_key(e)[0])}
+
+
+# For people: how a check ended, and what became of a decision.
+MARKS = {True: "passed", False: "FAILED", None: "-"}
+WORDS = {SAME: "the same again", DIFFERENT: "different", LOST: "not to be rebuilt", STALE: "stale"}
+
+
+def replay(run: str, targets: Sequence[Target]) -> Record:
+    if not os.path.exists(RunLayout(run).of_run("root.json")):
+        raise SpecError(f"{run}: nothing is recorded of it yet; `coppice {run}` builds it")
+    found = replay_decisions(run, recipes(targets))
+    return {
+        "run": run,
+        "decisions": len(found),
+        **{outcome: sum(each.outcome == outcome for each in found) for outcome in WORDS},
+        "edited": sum(each.edited for each in found),
+        "targets": [_record(each) for each in found],
+    }
+
+
+def recipes(targets: Sequence[Target]) -> dict[str, Any]:
+    """As the spec is today."""
+    return {target.name: recipe(target, STAGES[target.stage].code) for target in targets}
+
+
+def agrees(replay: Mapping[str, Any]) -> bool:
+    """What is stale is only to be built; it says nothing against the records."""
+    return not replay[DIFFERENT] and not replay[LOST]
+
+
+def replay_lines(replay: Mapping[str, Any]) -> list[str]:
+    """What did not come out the same, and how many decisions there are."""
+    lines = [plain_text(line) for each in replay["targets"] for line in _lines(each)]
+    counts = ", ".join(f"{replay[outcome]} {word}" for outcome, word in WORDS.items() if replay[outcome])
+    edited = f"; {replay['edited']} were decided by another spec than today's" if replay["edited"] else ""
+    total = plural(replay["decisions"], "decision") if replay["decisions"] else "nothing is decided yet"
+    return [*lines, f"{replay['run']}: {total}{': ' if counts else ''}{counts}{edited}"]
+
+
+def _record(each: ReplayedDecision) -> Record:
+    return each._asdict() | {"differences": [difference._asdict() for difference in each.differences]}
+
+
+def _lines(each: Mapping[str, Any]) -> list[str]:
+    name = each["target"]
+    if each["outcome"] in (LOST, STALE):
+        return [f"{name}: {WORDS[each['outcome']]}: {each['why']}"]
+    return [f"{name}: {_differs(difference)}" for difference in each["differences"]]
+
+
+def _differs(it: Mapping[str, str]) -> str:
+    where = f"{it['path']}: {it['where']}".removesuffix(": ")
+    return f"{where}: recorded {clip_text(it['recorded'], 80)}, rebuilt {clip_text(it['rebuilt'], 80)}"
+
+
+def explain(run: str, targets: Sequence[Target], word: str) -> Record:
+    return Explanation(run, slot_by_name(run, targets, word), targets).record(recipes(targets))
+
+
+def explain_lines(explained: Mapping[str, Any]) -> list[str]:
+    to, failed = explained["promoted_to"], explained["failed_check"]
+    how = f"promoted to {to}" if to else f"not promoted: {failed}" if failed else explained["why"]
+    lines = [f"{explained['evaluation']} ({clip_text(explained['idea'], 60) or 'no idea'}): {how}"]
+    checks = explained["checks"]
+    size = max(len(each["check"]) for each in checks)
+    lines += [f"  {MARKS[each['passed']]:6}  {each['check']:{size}}  {_check(each)}".rstrip() for each in checks]
+    lines += [*_beaten(explained)]
+    if explained["edited"]:
+        lines.append("  It was decided by another spec than today's.")
+    return lines
+
+
+def _check(each: Mapping[str, Any]) -> str:
+    return f"{each['what']}; needs {each['needs']}" if each["needs"] else each["what"]
+
+
+def _beaten(explained: Mapping[str, Any]) -> list[str]:
+    """Whom it was promoted before."""
+    if not explained["others"]:
+        return []
+    margin, after = explained["margin"], explained["next"]
+    by = f"by {margin:.6g}" if margin else "as the better by its primary metric, or the earlier slot"
+    lines = [f"  ahead of {after} {by}"] if after else []
+    for each in explained["others"]:
+        to, name = each["promoted_to_node_id"], each["evaluation"]
+        lines.append(f"  {name}: " + (f"promoted to {to}, too" if to else f"{each['failed_check']}: {each['why']}"))
+    return lines

@@ -1,0 +1,113 @@
+"""A search one depth at a time: which targets end a depth, where the search stands, reports on demand.
+
+Of a search that has stopped, the depths after the stop are only empty records."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.core.graph import Target
+from pipeline.errors import SpecError
+from pipeline.store.files import write_whole
+from pipeline.tree.report.manifest import fold_manifest
+from pipeline.tree.report.summary import summary_text
+from pipeline.tree.report.validation import validate_run, validation_report
+from pipeline.tree.rules.assignment import NO_NODE
+from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
+from pipeline.tree.rules.positions import MANIFEST, SUMMARY, VALIDATION, RunLayout, depth_of
+from pipeline.tree.run.records import Record, load
+
+
+def rounds(targets: Sequence[Target]) -> list[list[str]]:
+    """What there must be for a depth to be over: its promotion, and the nodes that come of it."""
+    nodes: dict[int, list[str]] = {}
+    for target in targets:
+        if target.stage == "node":
+            nodes.setdefault(depth_of(target.name), []).append(target.name)
+    promotions = {depth_of(target.name): target.name for target in targets if target.stage == "promote"}
+    return [[name, *nodes[depth + 1]] for depth, name in sorted(promotions.items())]
+
+
+def progress_record(run: str, targets: Sequence[Target], done: int) -> Record:
+    """After `done` depths; records of those beyond may be there, but of a search that has been edited since."""
+    config = _config(targets)
+    current, reason = _reached(run, done)
+    found = fold_manifest(run, {**config, "max_depth": current})
+    evaluations = found["evaluations"]
+    promoted = {name: node for name, node in found["nodes"].items() if current and node["depth"] == current}
+    return {
+        "tree_run_id": run,
+        "current_depth": current,
+        "max_depth": config["max_depth"],
+        "stop_reason": reason,
+        "promoted": [_promoted(name, node, evaluations) for name, node in promoted.items()],
+        "evaluations": _counted(evaluations),
+    }
+
+
+def has_stopped(run: str, done: int) -> bool:
+    return _reached(run, done)[1] is not None
+
+
+def _reached(run: str, done: int) -> tuple[int, str | None]:
+    """Of a search that has stopped, the depths after that are only empty records."""
+    for depth in range(done):
+        if reason := load(RunLayout(run).of_depth(depth, "promoted.json"))["stop_reason"]:
+            return depth + 1, reason
+    return done, None
+
+
+def _promoted(name: str, node: Mapping[str, Any], evaluations: Mapping[str, Record]) -> Record:
+    source = node["artifacts"]["promoted_from_eval_id"]
+    score = evaluations[source]["scoring_summary"]["root_recommendation"]["score"]
+    return {
+        "node": name,
+        "from_eval": source,
+        "commit": node["commit"],
+        "idea": node["idea_chain"][-1],
+        "score": score,
+    }
+
+
+def _counted(evaluations: Mapping[str, Record]) -> dict[str, int]:
+    """Slots of places without a node are none."""
+    tried = Counter(each["status"] for each in evaluations.values() if not each["empty"])
+    empty = sum(bool(each["empty"]) and each["empty"] != NO_NODE for each in evaluations.values())
+    return {COMPLETED: tried[COMPLETED], FAILED: tried[FAILED], SKIPPED: empty}
+
+
+def summarize(run: str, targets: Sequence[Target], done: int) -> None:
+    """Before the end, when a target does."""
+    config = _config(targets)
+    found = fold_manifest(run, {**config, "max_depth": done})
+    found["run_config"]["max_depth"] = config["max_depth"]
+    write_whole(RunLayout(run).of_run(SUMMARY), summary_text(found).encode(errors="replace"), durable=False)
+
+
+def report(run: str, targets: Sequence[Target]) -> str:
+    """Written anew from the records that there are; its path."""
+    path = RunLayout(run).of_run(SUMMARY)
+    _check_begun(run)
+    write_whole(path, summary_text(fold_manifest(run, _config(targets))).encode(errors="replace"))
+    return path
+
+
+def validate(run: str, targets: Sequence[Target]) -> tuple[str, int]:
+    """The same, and how many problems there are."""
+    path, stored = RunLayout(run).of_run(VALIDATION), RunLayout(run).of_run(MANIFEST)
+    _check_begun(run)
+    found = validate_run(run, _config(targets), load(stored) if os.path.exists(stored) else None)
+    write_whole(path, validation_report(found).encode(errors="replace"))
+    return path, len(found.problems)
+
+
+def _check_begun(run: str) -> None:
+    if not os.path.exists(RunLayout(run).of_run("root.json")):
+        raise SpecError(f"{run}: nothing is recorded of it yet; `coppice advance {run}` starts it")
+
+
+def _config(targets: Sequence[Target]) -> dict[str, Any]:
+    return next(dict(target.params) for target in targets if target.stage == "report")

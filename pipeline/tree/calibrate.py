@@ -1,0 +1,350 @@
+"""Calibration: what a search would promote by mistake, what it would find, as a record and as text.
+
+Run before anything is paid for.  Noise comes from `run/noise.py`; the rule is that of the first depth (at later ones
+its level is the same, or higher when a depth before left no place).  Cells: ideas a depth x 1, 2, 4 times the blocks.
+Imports numpy through `trust`; only `coppice calibrate` imports this module."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from pipeline.core.graph import Target
+from pipeline.core.text import plural
+from pipeline.errors import SpecError
+from pipeline.tree.rules.scoring import PAIRED, RUN
+from pipeline.tree.run import noise as run_noise
+from pipeline.tree.run.noise import BLOCKS, CONFIGS, EVALUATIONS, SEEDS, Nulls, find_nulls
+from pipeline.tree.run.records import Record
+from pipeline.tree.run.verdicts import alpha_for_depth
+from pipeline.trust.calibration import Cell, Rule, Share, measure_promotions, with_power
+from pipeline.trust.evidence import FEWEST_BLOCKS
+from pipeline.trust.noninferiority import MARGIN_ERRORS, guard
+from pipeline.trust.series import significant
+from pipeline.trust.student import quantile
+from pipeline.trust.surrogates import FEWEST_NOISE_BLOCKS, Noise, fit_noise
+
+LEANING = -0.5  # a skewness from which on blocks are said to lean
+CROWDED = 1.75  # times the effect that one idea alone would need
+POWER = 0.8
+CONFIDENCE = "with the 95 % interval of counting"
+
+CalibrationRecord = Mapping[str, Any]
+
+SOURCE_SENTENCES = {
+    SEEDS: "{rows} measurements of the root, each with its seed ({blocks} blocks of {configs}): they differ by chance",
+    EVALUATIONS: "{rows} evaluations of this run ({blocks} blocks of {configs}): how each differs from its parent, less"
+    " the mean, which may be an effect",
+    CONFIGS: "the baseline alone: how its {configs} differ from their mean ({blocks} blocks). A stand-in: the noise of"
+    " real ideas may be larger or smaller",
+    BLOCKS: "the baseline alone: how its {blocks} blocks differ from their mean. A poor stand-in: what moves the"
+    " baseline and an idea alike is taken for noise",
+}
+UNKNOWN_NOISE = "its noise is not of the kind that the rule was made for: have more blocks"
+NO_NOISE = (
+    "there is no noise to hold anything against: all blocks are the same. Either the measurement is exact, then no test"
+    " is needed, or its blocks repeat nothing"
+)
+
+
+def calibration_lines(record: CalibrationRecord) -> list[str]:
+    return [*_about(record), *_table(record), *(f"warning: {text}" for text in record["warnings"])]
+
+
+def _about(record: CalibrationRecord) -> Iterator[str]:
+    noise = record["noise"]
+    words = {"configs": plural(noise["configs"], "config"), "rows": noise["rows"], "blocks": noise["blocks"]}
+    yield f"{record['run']}: the baseline against itself, by {noise['metric']}"
+    yield f"noise: {SOURCE_SENTENCES[noise['source']].format(**words)}"
+    if noise["seeds"] and noise["source"] != SEEDS:
+        yield f"       {noise['seeds']} other seeds changed nothing: measurements are the same again"
+    if "size" in noise:
+        yield (
+            f"       a block differs by {noise['size']:.3g}; neighbouring blocks are correlated"
+            f" {noise['neighbours']:.2f} ± {noise['neighbours_error']:.2f}; skewness {noise['skewness']:.1f}"
+        )
+    yield f"rule:  {_rule_text(record)}"
+
+
+def _rule_text(record: CalibrationRecord) -> str:
+    rule = record["rule"]
+    if record["method"] != PAIRED:
+        return f"{record['method']}, by the primary metric alone: a mean that is not worse passes"
+    over = f" of {plural(rule['max_depth'], 'depth')}" if rule["alpha_over"] == RUN else ""
+    return (
+        f"{record['method']}, alpha {100 * rule['level']:.3g} % a depth ({rule['alpha_over']}{over});"
+        f" smallest effect {rule['smallest_effect']:g}; without guards, which only refuse"
+    )
+
+
+def _table(record: CalibrationRecord) -> list[str]:
+    if not record["cells"]:
+        return []
+    effects = [each["effect"] for each in record["cells"][0]["power"]]
+    head = ["blocks", "ideas", "depth", "false promotions, %", *(f"finds {each:g}, %" for each in effects)]
+    head += ["80 % tell"] if effects else []
+    rows = [_table_row(record, cell) for cell in record["cells"]]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    table = ["  ".join(f"{cell:>{w}}" for cell, w in zip(row, widths, strict=True)) for row in [head, *rows]]
+    return ["", *table, "", *(_legend(record) if effects else ())]
+
+
+def _legend(record: CalibrationRecord) -> Iterator[str]:
+    yield f"false promotions: of ideas without any effect, {CONFIDENCE}; finds: an idea with that effect is promoted;"
+    yield "80 % tell: the effect that is told from chance in four of five depths."
+    if record["rule"]["smallest_effect"]:
+        yield "To be promoted, what is measured must reach the smallest effect too: half of those that just have it do."
+
+
+def _table_row(record: CalibrationRecord, cell: CalibrationRecord) -> list[str]:
+    false = cell["promoted"]
+    row = [str(cell["blocks"]), str(cell["ideas"]), cell["depths"]]
+    row.append(f"{100 * false['rate']:.1f} ({100 * false['low']:.1f}-{100 * false['high']:.1f})")
+    row += [f"{100 * each['promoted']['rate']:.0f}" for each in cell["power"]]
+    if record["method"] == PAIRED:
+        row.append("none" if cell["detectable"] is None else f"{cell['detectable']:.3g}")
+    return row
+
+
+def calibration_warnings(record: CalibrationRecord) -> list[str]:
+    if not record["cells"]:
+        few = record["noise"]["blocks"] < FEWEST_BLOCKS
+        return [_too_few(record)] if few else [NO_NOISE]
+    return [*_undecided(record), *_broken(record), *_tight(record["guards"])]
+
+
+def _too_few(record: CalibrationRecord) -> str:
+    return f"nothing is ever promoted by fewer than {FEWEST_BLOCKS} blocks, and there are {record['noise']['blocks']}"
+
+
+def _undecided(record: CalibrationRecord) -> Iterator[str]:
+    """Where the search cannot find what it is looking for."""
+    if record["method"] != PAIRED:
+        return
+    if record["noise"]["blocks"] < FEWEST_BLOCKS:
+        yield _too_few(record)
+        return
+    wanted = record["rule"]["smallest_effect"]
+    for cell in (cell for cell in record["cells"] if cell["times"] == 1):
+        where = f"with {plural(cell['ideas'], 'idea')} a depth"
+        if cell["detectable"] is None:
+            yield f"{where} no effect is told from chance in 80 % of depths, however large"
+        elif wanted and cell["detectable"] > wanted:
+            yield f"{where} the smallest effect worth having, {wanted:g}, may be missed: {_enough(record, cell)}"
+        if (crowd := _crowd(record, cell["ideas"])) > CROWDED:
+            yield f"{where} an effect must be {crowd:.1f} times as large as for one alone: have fewer, or more blocks"
+
+
+def _enough(record: CalibrationRecord, cell: CalibrationRecord) -> str:
+    wanted = record["rule"]["smallest_effect"]
+    alike = [each for each in record["cells"] if each["ideas"] == cell["ideas"] and each["detectable"] is not None]
+    enough = next((each["blocks"] for each in alike if each["detectable"] <= wanted), None)
+    more = f"{enough} blocks would do" if enough else f"{alike[-1]['blocks']} blocks would not do either"
+    return f"80 % of depths tell {cell['detectable']:.3g} from chance; {more}"
+
+
+def _crowd(record: CalibrationRecord, ideas: int) -> float:
+    """About how much the best of so many costs: by t and Bonferroni."""
+    df, alpha = record["noise"]["blocks"] - 1, record["rule"]["level"]
+    many, one = (quantile(1 - alpha / count, df) + quantile(POWER, df) for count in (ideas, 1))
+    return many / one
+
+
+def _broken(record: CalibrationRecord) -> Iterator[str]:
+    """Where noise is promoted more often than was asked for."""
+    cell = max((cell for cell in record["cells"] if cell["times"] == 1), key=lambda cell: cell["passed"]["rate"])
+    rate = f"{100 * cell['passed']['rate']:.0f} % of depths"
+    if record["method"] != PAIRED:
+        yield f"{rate} promote noise: with `score: {{method: paired}}` it would be as many as alpha says"
+    elif cell["passed"]["low"] > record["rule"]["level"]:
+        causes = [*_causes(record["noise"], record["rule"])] or [UNKNOWN_NOISE]
+        yield f"{rate} promote noise, alpha is {100 * record['rule']['level']:.3g} %: {'; '.join(causes)}"
+
+
+def _causes(noise: CalibrationRecord, rule: CalibrationRecord) -> Iterator[str]:
+    rho = noise["neighbours_used"]
+    if rho and not rule["ordered"]:
+        yield f"neighbouring blocks are correlated {rho:.1f}: say `order: time`, or make them longer"
+    elif rho and rule["rho"] is not None and rule["rho"] < rho:
+        yield f"neighbouring blocks are correlated {rho:.1f}, more than `rho: {rule['rho']:g}`"
+    elif rho:
+        yield f"neighbouring blocks are correlated {rho:.1f}: make them longer, or have more of them"
+    if noise["level"]:
+        yield (
+            f"a seed moves all blocks together, by {noise['level']:.3g}: blocks do not tell that from an effect;"
+            " measure each block with several seeds"
+        )
+    if noise["skewness"] < LEANING:
+        yield f"blocks lean to rare large losses (skewness {noise['skewness']:.1f}): have more of them"
+
+
+def _tight(guards: Sequence[CalibrationRecord]) -> Iterator[str]:
+    for guard in guards:
+        if guard["margin"] < guard["least_margin"]:
+            worth = guard["margin"] / guard["error"]
+            yield (
+                f"{guard['name']}: its margin of {guard['margin']:g} is {worth:.1f} standard errors: a harmless change"
+                f" often stays undecided; {guard['least_margin']:.3g} or more, or more blocks, would decide"
+            )
+
+
+__all__ = ["calibrate", "calibration_lines", "needed_targets", "seed_targets"]
+
+TIMES = (1, 2, 4)  # the blocks there are
+OF_SMALLEST = (0.25, 0.5, 1.0, 2.0)
+OF_ERROR = (1.0, 2.0, 3.0, 4.0)
+MOST_DEPTHS, LEAST_DEPTHS, WORK = 2000, 200, 40_000  # where nobody says how many; at most so many ideas in all of them
+POWER_DEPTHS = 0.25  # of those by which false promotions are counted
+
+
+def seed_targets(run: str, targets: Sequence[Target], count: int) -> list[Target]:
+    """The root measured again, where the spec allows it."""
+    _check(run, _config(targets))
+    return run_noise.reseeded_targets(run, targets, count)
+
+
+def needed_targets(run: str, again: Sequence[Target]) -> list[str]:
+    """The targets that there must be; nothing that is paid for is among them or above them."""
+    return [f"{run}:{run_noise.BASELINE_TARGET}", *run_noise.seed_target_names(run, again)]
+
+
+def calibrate(run: str, targets: Sequence[Target], again: Sequence[Target], depths: int, seed: int) -> Record:
+    config = _config(targets)
+    found = find_nulls(run, config, run_noise.seed_results(run, again))
+    rows = found.rows[config["primary"]]
+    noise = fit_noise(rows, found.states) if len(found.blocks) >= FEWEST_NOISE_BLOCKS else None
+    rule = _rule(config)
+    record = {
+        "run": run,
+        "method": config["method"],
+        "noise": _noise(found, noise, config["primary"]),
+        "rule": {**rule._asdict(), "alpha_over": config["score"].get("alpha_over"), "max_depth": config["max_depth"]},
+        "cells": [_cell(*each) for each in _cells(config, found, noise, rule, _Draws(depths, _seed(rows, seed)))],
+        "guards": [*_guards(config, found)] if noise and rule.tested else [],
+    }
+    return record | {"warnings": calibration_warnings(record)}
+
+
+def _config(targets: Sequence[Target]) -> Mapping[str, Any]:
+    return next(target.params for target in targets if target.stage == "report")
+
+
+def _check(run: str, config: Mapping[str, Any]) -> None:
+    if not config["blocks"]:
+        raise SpecError(
+            f"{run}: only blocks tell chance from progress, and its sweep has none; say in `sweep: blocks:` what"
+            " repeats a measurement (folds, seeds, periods), and write a row of results for each"
+        )
+
+
+def _rule(config: Mapping[str, Any]) -> Rule:
+    """Of the first depth: of those after it the level is the same, or more when one before it left no place."""
+    if config["method"] != PAIRED:
+        return Rule(1.0, tested=False)
+    score = config["score"]
+    return Rule(alpha_for_depth(config, []), score["smallest_effect"], config["ordered"], config["rho"])
+
+
+class _Draws(NamedTuple):
+    asked: int
+    seed: int
+
+    def depths(self, ideas: int) -> int:
+        return self.asked or min(MOST_DEPTHS, max(LEAST_DEPTHS, WORK // ideas))
+
+
+def _seed(rows: Sequence[Sequence[float]], seed: int) -> int:
+    return int.from_bytes(sha256(json.dumps([rows, seed]).encode()).digest()[:8], "big")
+
+
+def _shapes(config: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """How many ideas are weighed together: in the first depth those of one node, later those of the whole beam."""
+    ideas, last = config["ideas_per_node"], config["max_depth"] - 1
+    if config["beam_width"] == 1 or not last:
+        yield (f"0-{last}" if last else "0"), ideas
+        return
+    yield "0", ideas
+    yield (f"1-{last}" if last > 1 else "1"), ideas * config["beam_width"]
+
+
+def _cells(
+    config: Mapping[str, Any], found: Nulls, noise: Noise | None, rule: Rule, draws: _Draws
+) -> Iterator[tuple[str, int, Cell]]:
+    effects: Sequence[float] = ()
+    for depths, ideas in _shapes(config) if noise else ():
+        for times in TIMES:
+            assert noise is not None
+            count = draws.depths(ideas)
+            cell = measure_promotions(noise, rule, ideas, times * len(found.blocks), count, draws.seed)
+            effects = effects or _effects(rule, cell.error)
+            if rule.tested:
+                cell = with_power(cell, noise, rule, effects, max(1, round(count * POWER_DEPTHS)), draws.seed)
+            yield depths, times, cell
+
+
+def _effects(rule: Rule, error: float) -> list[float]:
+    """The same for any number of blocks."""
+    unit, times = (rule.smallest_effect, OF_SMALLEST) if rule.smallest_effect else (error, OF_ERROR)
+    return [float(f"{unit * each:.3g}") for each in times]
+
+
+def _cell(depths: str, times: int, cell: Cell) -> Record:
+    return {
+        "depths": depths,
+        "ideas": cell.ideas,
+        "times": times,
+        "blocks": cell.blocks,
+        "passed": _share(cell.passed),
+        "promoted": _share(cell.promoted),
+        "error": significant(cell.error),
+        "power": [
+            {"effect": each.effect, "passed": _share(each.passed), "promoted": _share(each.promoted)}
+            for each in cell.power
+        ],
+        "detectable": None if cell.detectable is None else significant(cell.detectable),
+    }
+
+
+def _share(share: Share) -> Record:
+    low, high = share.interval
+    return {"hits": share.hits, "of": share.of, "rate": share.rate, "low": round(low, 6), "high": round(high, 6)}
+
+
+def _noise(found: Nulls, noise: Noise | None, metric: str) -> Record:
+    about = {
+        "metric": metric,
+        "source": found.source,
+        "rows": len(found.rows[metric]),
+        "seeds": found.seeded,
+        "configs": found.configs,
+        "blocks": len(found.blocks),
+    }
+    if noise is None:
+        return about
+    told = {
+        "size": noise.size,
+        "neighbours": noise.seen_rho,
+        "neighbours_error": noise.rho_error,
+        "neighbours_used": noise.rho,
+        "skewness": noise.skewness,
+        "roughness": noise.rough,
+        "level": noise.level,
+    }
+    return about | {name: significant(number) for name, number in told.items()}
+
+
+def _guards(config: Mapping[str, Any], found: Nulls) -> Iterator[Record]:
+    """What their margins are worth: that of a harmless change must be some standard errors."""
+    for metric in config["metrics"]:
+        if metric["guard"] and metric["name"] != config["primary"]:
+            time = {"ordered": config["ordered"], "rho": config["rho"]}
+            errors = [each.se for each in guard(found.deltas(metric["name"]), metric["margin"], **time)]
+            error = (sum(each * each for each in errors) / len(errors)) ** 0.5
+            yield {
+                "name": metric["name"],
+                "margin": metric["margin"],
+                "error": significant(error),
+                "least_margin": significant(MARGIN_ERRORS * error),
+            }

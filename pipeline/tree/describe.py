@@ -1,0 +1,136 @@
+"""A target of a tree run in words for people, and an outlook on the whole search before it starts.
+
+The outlook: how many evaluations at most, at what cost, for how long, and by which rule they are judged."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
+from typing import Any
+
+from pipeline.core.graph import Target
+from pipeline.core.text import duration, plural
+from pipeline.tree.rules.positions import SCORING_STAGES, depth_of
+from pipeline.tree.rules.scoring import PAIRED
+from pipeline.trust.evidence import FEWEST_BLOCKS
+
+TIMED = ("test", "checks", "sweep", "row")
+COSTS = {"usd": "{:.2f} USD", "tokens": "{:,} tokens"}
+
+
+def outlook(targets: Sequence[Target]) -> Iterator[str]:
+    """`targets`: all of a run."""
+    depths = Counter(depth_of(target.name) for target in targets if target.stage in SCORING_STAGES)
+    evaluations = sum(depths.values())
+    shape = ", ".join(f"{n} at depth {depth}" for depth, n in depths.items())
+    yield f"at most {plural(evaluations, 'evaluation')} ({shape})"
+    params = next(target.params for target in targets if target.stage == "report")
+    number = evaluations if params["budget"]["evals"] is None else min(evaluations, params["budget"]["evals"])
+    yield from _cascade(params)
+    yield from _limits(params["budget"])
+    yield f"cost: {_cost(params, number)}"
+    yield f"time: {_time(targets, params, number)}"
+    yield f"verdicts: {_verdicts(params)}"
+
+
+def _cascade(params: Mapping[str, Any]) -> Iterator[str]:
+    if cascade := params["cascade"]:
+        count = len(params["blocks"]["ids"])
+        yield (
+            f"cascade: all of them on {cascade['blocks']} of {count} blocks, "
+            f"the {cascade['keep']} best of a depth on the others"
+        )
+
+
+def _limits(budget: Mapping[str, Any]) -> Iterator[str]:
+    words = {"evals": "{} evaluations", **COSTS, "seconds": "{:g} s of work"}
+    given = [words[name].format(most) for name, most in budget.items() if most is not None]
+    if given:
+        yield f"budget: {', '.join(given)}"
+
+
+def _cost(params: Mapping[str, Any], evaluations: int) -> str:
+    ceiling, budget = params["ceiling"], params["budget"]
+    parts = [_amount(name, form, ceiling[name], budget[name], evaluations) for name, form in COSTS.items()]
+    if parts == ["", ""]:
+        return "nothing is paid for"
+    declared = ceiling["usd"] or ceiling["tokens"]
+    return ", ".join(filter(None, parts)) + (", if `per_eval` is right" if declared else "")
+
+
+def _amount(name: str, form: str, each: float | None, most: float | None, evaluations: int) -> str:
+    """What is known of a ceiling, and what ends the search if it is not."""
+    if each is None and most is None:
+        return f"{name}: no ceiling is declared (budget: {name}, or budget: per_eval: {name})"
+    amounts = [value for value in (None if each is None else each * evaluations, most) if value is not None]
+    return f"at most {form.format(min(amounts))}" if min(amounts) else ""
+
+
+def _verdicts(params: Mapping[str, Any]) -> str:
+    """What is promoted."""
+    if params["method"] != PAIRED:
+        return f"{params['method']}: no telling luck from progress; for that say what `sweep: blocks:` there are"
+    score, ids = params["score"], params["blocks"]["ids"]
+    blocks = f"{len(ids)} blocks" if ids else "the blocks of the baseline"
+    if ids and len(ids) < FEWEST_BLOCKS:
+        blocks += f" (nothing is ever promoted by fewer than {FEWEST_BLOCKS})"
+    return f"{PAIRED}, by {blocks}, alpha {score['alpha']:g} of a {score['alpha_over']}"
+
+
+def _time(targets: Sequence[Target], params: Mapping[str, Any], evaluations: int) -> str:
+    first = next(target.name for target in targets if target.stage in SCORING_STAGES).rpartition(".")[0]
+    limits = [t.limits.timeout for t in targets if t.name.startswith(f"{first}.") and t.stage in TIMED]
+    at_once = params["max_parallel_evals"]
+    if None in limits:
+        return f"no limit for some commands; {at_once} at once"
+    each = sum(limit for limit in limits if limit is not None)
+    whole = duration(each * ceil(evaluations / at_once), 0)
+    return f"at most {duration(each, 0)} of commands for each, {whole} for all, {at_once} at once"
+
+
+__all__ = ["outlook", "describe"]
+
+# Where the parameters of a target and of its roles hold a command: its words, or a line for a shell.
+COMMAND = {"argv", "shell", "run"}
+
+
+def describe(target: Target) -> Mapping[str, Sequence[str]]:
+    """A word, and the lines beside it."""
+    params = {name: value for name, value in target.params.items() if name != "limits"}
+    run = {"run": _command(params).splitlines()} if _is_command(params) else {}
+    return {"stage": [target.stage], **run, **{name: [*_lines(params[name])] for name in _rest(params)}}
+
+
+def _lines(value: Any) -> Iterator[str]:
+    """Of what names commands, such as checks and roles, a line for each key: a command is to be pasted."""
+    if _is_command(value):
+        yield from (f"{name}: {_told(value[name])}" for name in _rest(value) if value[name])
+        yield f"run: {_command(value)}"
+    elif isinstance(value, list) and any(map(_is_command, value)):
+        yield from (line for each in value for line in _lines(each))
+    elif isinstance(value, dict) and any(map(_is_command, value.values())):
+        for name, each in value.items():
+            yield from (f"{name}{'.' if _is_command(each) else ': '}{line}" for line in _lines(each))
+    else:
+        yield _told(value)
+
+
+def _is_command(value: Any) -> bool:
+    return isinstance(value, Mapping) and not COMMAND.isdisjoint(value)
+
+
+def _command(params: Mapping[str, Any]) -> str:
+    """As a shell takes it; names in braces stand for what is only there while it runs."""
+    (words,) = (params[name] for name in COMMAND if name in params)
+    return words if isinstance(words, str) else shlex.join(words)
+
+
+def _rest(params: Mapping[str, Any]) -> list[str]:
+    return [name for name in params if name not in COMMAND]
+
+
+def _told(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

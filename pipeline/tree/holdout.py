@@ -1,0 +1,129 @@
+"""The holdout of a search: its question once it has stopped, the targets that measure, the stage that answers.
+
+The final node is compared with the start on blocks or configs that the search never saw: once, and for one idea alone,
+so alpha is that of a single look whatever the search has spent.  The seal itself is in `run/seal.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pipeline.core.graph import Target
+from pipeline.errors import SpecError
+from pipeline.machine.job import Job, StageFailed
+from pipeline.tree.report.run_records import RunRecords
+from pipeline.tree.report.summary import holdout_lines
+from pipeline.tree.rules.positions import NodePlace, parse_place, parse_slot
+from pipeline.tree.rules.results import CheckedRows, ExpectedRows, Sheet, check_rows, defects_text
+from pipeline.tree.rules.scoring import (
+    AGAINST_ROOT,
+    PAIRED,
+    Comparison,
+    paired_comparison,
+    seed_defects,
+    weighted_means,
+)
+from pipeline.tree.run.records import Record, load, read_bytes, recommendation, rules_of, save
+from pipeline.tree.run.seal import open_seal, seal_record
+from pipeline.tree.run.verdicts import ComparisonSides, block_series, expected_by_sheet, sheet_of, weigh_against
+from pipeline.tree.spec.model import HoldoutKeys, TreeSpec
+from pipeline.tree.targets.builder import TargetBuilder
+from pipeline.tree.targets.sweeps import FinalNode, holdout_targets
+
+HOLDOUT_ALPHA = 0.05  # of one look at one idea: whatever the search has spent
+
+
+def holdout_stage(job: Job) -> None:
+    params = job.target.params
+    sheets = [_held_out_rows(params, sheet_of(params, read_bytes(job.reads[port][0]))) for port in ("root", "own")]
+    wanted = expected_by_sheet(params, sheets[0])
+    root, own = (check_rows(each, wanted) for each in sheets)
+    _check_complete(params, root, own)
+    found = _holdout_comparison(params, wanted, root, own)
+    record = {"final": params["final"], "source": params["source"], "method": params["method"], "alpha": HOLDOUT_ALPHA}
+    held = {"blocks": [*wanted.blocks] if params["blocks"] else [], "configs": [*wanted.ids]}
+    record |= {**held, "rows": wanted.rows, "primary": params["primary"]}
+    save(job.writes["verdict"][0], {**record, "comparison": recommendation(found)})
+
+
+def _held_out_rows(params: Mapping[str, Any], found: Sheet) -> Sheet:
+    """A command that wants a number of configs has measured others too."""
+    if "config_ids" not in params:
+        return found
+    rows = tuple(row for row in found.rows if row.config_id in params["config_ids"])
+    defects = tuple(each for each in found.defects if each.config in (None, *params["config_ids"]))
+    return found._replace(rows=rows, defects=defects)
+
+
+def _check_complete(params: Mapping[str, Any], root: CheckedRows, own: CheckedRows) -> None:
+    """No mean is taken of what is not whole, here neither."""
+    seeds = [*seed_defects(own, root)] if not (root.defects or own.defects) and params["method"] == PAIRED else []
+    for whose, defects in (("the start", root.defects), (params["final"], [*own.defects, *seeds])):
+        if defects:
+            raise StageFailed(f"what is held out was not measured in full of {whose}: {defects_text(defects)}", 1)
+
+
+def _holdout_comparison(
+    params: Mapping[str, Any], wanted: ExpectedRows, root: CheckedRows, own: CheckedRows
+) -> Comparison:
+    rules = rules_of(params)
+    if rules.paired is None:
+        return weighted_means(rules, root, own)
+    series = {
+        metric.name: block_series(ComparisonSides(own, root, root, wanted), metric.name) for metric in rules.metrics
+    }
+    pairs: dict[str, Any] = {"series": series, "blocks": [*wanted.blocks]}
+    found = weigh_against(_sized(params, wanted.blocks), {"final": pairs}, AGAINST_ROOT, HOLDOUT_ALPHA)
+    return paired_comparison(rules, series, AGAINST_ROOT, found["ideas"]["final"], wanted.rows)
+
+
+def _sized(params: Mapping[str, Any], blocks: Sequence[str]) -> dict[str, Any]:
+    return {**params, "blocks": {**params["blocks"], "ids": [*blocks]}}
+
+
+__all__ = ["REPORT_TARGETS", "holdout_lines", "open_seal", "question", "sources", "targets", "seal_record"]
+
+# What tells of a search, and has to tell of this too.
+REPORT_TARGETS = ("report", "validate")
+
+
+def question(run: str, spec: TreeSpec, planned: Sequence[Target]) -> Record:
+    """What is asked: whether the final node is better than the start on what the search has not seen."""
+    held = _holdout_keys(run, spec)
+    found = RunRecords(run, next(dict(target.params) for target in planned if target.stage == "report"))
+    at = found.at
+    last = [(depth, record["beam"][str(NodePlace(depth + 1, 0))]) for depth, record in found.promoted.items()]
+    final = next(((NodePlace(d + 1, 0), beam) for d, beam in reversed(last) if beam["promoted_from_eval_id"]), None)
+    if final is None:
+        raise SpecError(f"{run}: nothing was promoted, and the start is not better than itself; the seal stays closed")
+    code, root = load(at.of_node(final[0], "code.json")), load(at.of_run("root.json"))
+    return {
+        "final": str(final[0]),
+        "source": final[1]["promoted_from_eval_id"],
+        "commit": code["commit"],
+        "tree": code["tree"],
+        "root_tree": root["tree"],
+        "blocks": [*held.blocks],
+        "configs": [*held.configs],
+        "reads": {port: [*paths] for port, paths in held.reads.items()},
+    }
+
+
+def _holdout_keys(run: str, spec: TreeSpec) -> HoldoutKeys:
+    if spec.holdout is None:
+        raise SpecError(f"{run}: its spec has no `holdout:`; name blocks or configs there before the search begins")
+    if spec.dry_run:
+        raise SpecError(f"{run}: a dry run measures nothing that could be held out")
+    return spec.holdout
+
+
+def targets(spec: TreeSpec, asked: Mapping[str, Any]) -> list[Target]:
+    assert spec.holdout is not None
+    final = FinalNode(parse_place(asked["final"]), parse_slot(asked["source"]))
+    return [*holdout_targets(TargetBuilder(spec), spec.holdout, final)]
+
+
+def sources(spec: TreeSpec) -> list[str]:
+    paths = [path for group in (spec.holdout.reads.values() if spec.holdout else ()) for path in group]
+    parts = [path.split("/") for path in paths if path.startswith("runs/")]
+    return sorted({part[1] for part in parts if len(part) > 2} - {spec.name})

@@ -1,0 +1,11 @@
+"""What is read back from the records of a search.  Not pure: reads files and git; only its callers write.
+
+May import: store, git, core, tree.rules, tree.run.  `markdown` and `summary` are pure functions of a manifest.
+
+run_records     the records of a run, each read when it is asked for
+manifest        manifest.json: everything that is recorded, folded into one
+markdown        Markdown tables, and numbers and texts on one line
+summary         TREE_SUMMARY.md
+replay          every decision made again from its recorded inputs
+storage_checks  checks of files and of the run's repository
+validation      checks of the manifest and of decisions; VALIDATION_REPORT.md"""

@@ -1,0 +1,75 @@
+"""Markdown tables that can be read as text: aligned columns, one-line cells, formatted numbers.
+
+Candidates choose idea texts and file names: nothing in a cell may end it, move a cursor or mislead the eye."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from unicodedata import combining, east_asian_width
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2066-\u2069]+")
+_SPACE = re.compile(r"\s+")
+BLANK = "-"
+
+
+def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> list[str]:
+    """`right`: columns of numbers."""
+    cells = [[table_cell(text) for text in row] for row in (header, *rows)]
+    widths = [max(3, *map(display_width, column)) for column in zip(*cells, strict=True)]
+    sides = [name in right for name in header]
+    rule = [("-" * (size - 1) + ":") if side else "-" * size for size, side in zip(widths, sides, strict=True)]
+    lines = [[_padded(*each) for each in zip(row, widths, sides, strict=True)] for row in cells]
+    return [f"| {' | '.join(line)} |" for line in (lines[0], rule, *lines[1:])]
+
+
+def table_cell(text: str) -> str:
+    return plain_text(text).replace("|", "\\|").replace("<", "\\<") or BLANK
+
+
+def plain_text(text: str) -> str:
+    """In one line, without what moves the cursor of a terminal or the eye of a reader."""
+    return _SPACE.sub(" ", _CONTROL.sub(" ", text)).strip()
+
+
+def clip_text(text: str, most: int) -> str:
+    text = plain_text(text)
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+def display_width(text: str) -> int:
+    """In columns of a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def _padded(text: str, size: int, right: bool) -> str:
+    space = " " * (size - display_width(text))
+    return f"{space}{text}" if right else f"{text}{space}"
+
+
+def format_number(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def format_signed(value: float) -> str:
+    return f"{value:+.4g}"
+
+
+def format_score(value: float | None) -> str:
+    return BLANK if value is None else f"{value:+.4f}"
+
+
+def format_change(before: float, after: float) -> str:
+    change = f"{format_number(before)} -> {format_number(after)} ({format_signed(after - before)})"
+    return change if after != before else f"{format_number(after)} (same)"
+
+
+def format_seconds(value: float) -> str:
+    return f"{value:.1f}" if value < 1000 else f"{value:.0f}"
+
+
+def format_money(usd: float, tokens: float) -> str:
+    parts = [f"${usd:.4g}"] if usd else []
+    return ", ".join([*parts, f"{tokens:,} tokens"] if tokens else parts) or BLANK

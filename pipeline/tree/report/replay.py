@@ -1,0 +1,161 @@
+"""Replays every decision of a search from its recorded inputs, and compares byte for byte.  Changes nothing.
+
+Outcomes: same; different; stale (another version decided, or an input was made anew since: build again); lost (an input
+is missing or was changed, so that nothing can be said).  Each is rebuilt as it was: today's spec is not asked."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from pipeline.core.freshness import Receipt
+from pipeline.core.graph import Target
+from pipeline.core.recipe import reads_of, same_request, writes_of
+from pipeline.git.command import GitProblem
+from pipeline.store.files import file_sha256
+from pipeline.store.receipts import Receipts
+from pipeline.tree.rules.explain import first_difference
+from pipeline.tree.run.decisions import DECIDERS, Decider
+from pipeline.tree.run.records import read_bytes
+from pipeline.tree.run.run_repo import ReadOnlyRepo
+
+# What became of a decision: rebuilt, or why not.
+SAME, DIFFERENT, STALE, LOST = "same", "different", "stale", "lost"
+# What comes of a record that was forged together with its receipt: it may say anything.
+NONSENSE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
+class RebuiltDifference(NamedTuple):
+    """`where`: the first place in the file at which it is not as it was rebuilt."""
+
+    path: str
+    where: str
+    recorded: str
+    rebuilt: str
+
+
+class ReplayedDecision(NamedTuple):
+    """`why`: of one that was not rebuilt.  `edited`: the spec says something else by now than what was decided by."""
+
+    target: str
+    outcome: str
+    why: str = ""
+    differences: tuple[RebuiltDifference, ...] = ()
+    edited: bool = False
+
+
+class RecordedDecision(NamedTuple):
+    """A target that decided, with what was recorded of it."""
+
+    name: str
+    stage: str
+    receipt: Receipt
+
+    @property
+    def target(self) -> Target:
+        """As it was when it was built: today's spec is not asked."""
+        recipe, receipt = self.receipt.recipe, self.receipt
+        reads = reads_of(recipe, [*receipt.inputs])
+        return Target(self.name, self.stage, reads, writes_of(recipe, receipt.outputs), recipe["params"])
+
+
+class ReplayJob(NamedTuple):
+    """What a stage that decides gets to do it again: it reads what is recorded, and writes elsewhere."""
+
+    target: Target
+    reads: Mapping[str, Sequence[str]]
+    writes: Mapping[str, Sequence[str]]
+
+
+def replay_decisions(run: str, recipes: Mapping[str, Any] | None = None) -> list[ReplayedDecision]:
+    """`recipes`: of the targets, as the spec is today; without it nothing is said of edits."""
+    receipts = Receipts(run)
+    decisions = sorted(_decisions(receipts), key=_order)
+    made = {path: sha for name in receipts.names() for path, sha in _outputs(receipts, name)}
+    with TemporaryDirectory(prefix="coppice-replay-") as folder:
+        found = [_again(decision, made, f"{folder}/{n}") for n, decision in enumerate(decisions)]
+    if recipes is None:
+        return found
+    return [
+        each._replace(edited=not same_request(decision.receipt.recipe, recipes.get(decision.name)))
+        for each, decision in zip(found, decisions, strict=True)
+    ]
+
+
+def _decisions(receipts: Receipts) -> Iterator[RecordedDecision]:
+    stages = {_word(decider.code): stage for stage, decider in DECIDERS.items()}
+    for name in receipts.names():
+        receipt = receipts.receipt(name)
+        if receipt and (stage := stages.get(_word(receipt.recipe["stage"]))):
+            yield RecordedDecision(name, stage, receipt)
+
+
+def _word(code: str) -> str:
+    """Without the version."""
+    return code.partition("/")[0]
+
+
+def _order(decision: RecordedDecision) -> tuple[int, int, list[int]]:
+    """By depth, and there as they follow from each other."""
+    numbers = [*map(int, re.findall(r"[0-9]+", decision.name.partition(":")[2]))]
+    return numbers[0], [*DECIDERS].index(decision.stage), numbers
+
+
+def _outputs(receipts: Receipts, name: str) -> Iterator[tuple[str, str]]:
+    receipt = receipts.receipt(name)
+    yield from receipt.outputs.items() if receipt else ()
+
+
+def _again(decision: RecordedDecision, made: Mapping[str, str], folder: str) -> ReplayedDecision:
+    name, decider = decision.name, DECIDERS[decision.stage]
+    code = decision.receipt.recipe["stage"]
+    if code != decider.code:
+        return ReplayedDecision(name, STALE, f"it was decided by {code}, this Coppice has {decider.code}")
+    if not_as_read := _inputs(decision.receipt, made):
+        return ReplayedDecision(name, *not_as_read)
+    try:
+        differences = tuple(_rebuilt(decision, decider, folder))
+    except GitProblem as problem:
+        return ReplayedDecision(name, LOST, str(problem))
+    except NONSENSE as error:
+        return ReplayedDecision(name, LOST, f"nothing can be decided by what it read: {type(error).__name__}: {error}")
+    return ReplayedDecision(name, DIFFERENT if differences else SAME, differences=differences)
+
+
+def _inputs(receipt: Receipt, made: Mapping[str, str]) -> tuple[str, str] | None:
+    """What keeps it from being rebuilt: the first file that is not as it was read."""
+    for path in receipt.unsettled:
+        return LOST, f"{path} was written to while it was read"
+    for path, sha in receipt.inputs.items():
+        now = file_sha256(path) if os.path.isfile(path) else None
+        if now is None:
+            return LOST, f"{path} is missing, which it read"
+        if now != sha and now == made.get(path):
+            return STALE, f"{path} was made anew since it was read"
+        if now != sha:
+            return LOST, f"{path} was changed since it was read: sha256 {now[:12]}…, recorded {sha[:12]}…"
+    return None
+
+
+def _rebuilt(decision: RecordedDecision, decider: Decider, folder: str) -> Iterator[RebuiltDifference]:
+    target = decision.target
+    writes = {port: [f"{folder}/{path}" for path in group] for port, group in target.writes}
+    for path in target.outputs:
+        os.makedirs(os.path.dirname(f"{folder}/{path}"), exist_ok=True)
+    decider.do(ReplayJob(target, dict(target.reads), writes), ReadOnlyRepo)
+    for path, sha in decision.receipt.outputs.items():
+        yield from _compared(path, sha, read_bytes(f"{folder}/{path}"))
+
+
+def _compared(path: str, sha: str, rebuilt: bytes) -> Iterator[RebuiltDifference]:
+    """With the file that is there, and with the receipt of it."""
+    if not os.path.isfile(path):
+        yield RebuiltDifference(path, "", "missing", f"{len(rebuilt)} bytes")
+    elif place := first_difference(read_bytes(path), rebuilt):
+        yield RebuiltDifference(path, *place)
+    elif (again := sha256(rebuilt).hexdigest()) != sha:
+        yield RebuiltDifference(path, "its receipt's sha256", sha, again)

@@ -1,0 +1,343 @@
+"""Checks of what is stored: every file as its target wrote it, no strangers, and the run's git repository.
+
+A fault says where, what, and what to do about it.  Looked at in git: commits with trees and parents, the refs that keep
+them, the worktrees of nodes."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from pipeline.core.text import join_names
+from pipeline.git.command import GitProblem
+from pipeline.git.commits import CommitFacts, commit_facts, worktree_changes, worktree_head
+from pipeline.git.refs import pinned_commits
+from pipeline.git.repository import run_repository
+from pipeline.git.worktrees import Worktrees
+from pipeline.store.files import file_sha256
+from pipeline.store.receipts import Receipts
+from pipeline.tree.rules.positions import (
+    BY_HAND,
+    CALIBRATION_FOLDER,
+    CANDIDATES,
+    EVENTS,
+    FIRST_PART,
+    HOLDOUT_FOLDER,
+    MANIFEST,
+    NODES,
+    OPENINGS,
+    REST_PART,
+    SUMMARY,
+    VALIDATION,
+    VERDICT,
+    RunLayout,
+    places_of,
+    slots_of,
+)
+from pipeline.tree.rules.scoring import PAIRED
+from pipeline.tree.run.records import EventLog
+from pipeline.tree.run.seal import HOLDOUT_REF
+from pipeline.tree.spec.model import MANUAL, PATCHES, PER_CONFIG
+
+
+class Problem(NamedTuple):
+    """`path`: a file, a folder, a ref, or a field of the manifest."""
+
+    check: str
+    path: str
+    what: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.what}; {self.remedy}"
+
+
+class Check(NamedTuple):
+    """What was looked at, how many of them, and what is wrong."""
+
+    name: str
+    looked_at: int
+    problems: tuple[Problem, ...]
+
+
+# A path or field, what is wrong with it, what to do.
+Fault = tuple[str, str, str]
+
+
+def check_of(name: str, looked_at: int, faults: Iterable[Fault]) -> Check:
+    return Check(name, looked_at, tuple(Problem(name, *fault) for fault in faults))
+
+
+def unequal_faults(rows: Iterable[tuple[str, object, object, str]], remedy: str) -> Iterator[Fault]:
+    """Of (where, found, expected, what the expected one is)."""
+    for where, found, expected, what in rows:
+        if found != expected:
+            yield where, f"is {value_text(found)}, {what} {value_text(expected)}", remedy
+
+
+def value_text(value: object) -> str:
+    text = "missing" if value is None else str(value)
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+# Of a run's folder, what no target writes and belongs there all the same.
+OWN_FILES = {".coppice", "repo.git", MANIFEST, EVENTS, SUMMARY, VALIDATION}
+OWN_FILES |= {CANDIDATES, BY_HAND, CALIBRATION_FOLDER, HOLDOUT_FOLDER, OPENINGS, VERDICT}
+
+_IDEA = re.compile(r"/(d[0-9]+\.n[0-9]+)/idea_([0-9]+)")
+_DEPTH = re.compile(r"/depths/([0-9]+)")
+_POSITION = re.compile(r"\bd[0-9]+\.n[0-9]+(\.i[0-9]+)?|(?<=/depths/)[0-9]+|(?<=/idea_)[0-9]+|(?<=/rows/)[0-9]+")
+
+
+def expected_targets(config: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Names of all targets that the search has, by what must have been built when all of them must."""
+    shape = config["beam_width"], config["ideas_per_node"]
+    paired = config["method"] == PAIRED
+    before = {"test": config["tests"], "checks": config["checks"] or config["protect"]}
+    swept = [*(f"d0.n0.{step}" for step, there in before.items() if there), *_sweep("d0.n0", config)]
+    swept += ["protected"] if config["protect"] else []
+    recorded = config["backends"]["ideas"] == PATCHES
+    found = {"d0.assign": ["root", *swept, "d0.n0.node", *(["ideas"] if recorded else [])]}
+    for depth in range(config["max_depth"]):
+        steps = {"assign": True, "cascade": config["cascade"], "weigh": paired, "promote": True}
+        names = [f"d{depth}.{step}" for step, there in steps.items() if there]
+        by_hand = config["backends"]["coder"] == MANUAL
+        some = {"idea": not recorded, "change": by_hand, "implement": True, "pairs": paired, **before}
+        some |= {"early": config["cascade"], "score": True}
+        of_slot = [step for step, there in some.items() if there]
+        for slot in slots_of(depth, *shape):
+            names += [*(f"{slot}.{step}" for step in of_slot), *_sweep(str(slot), config)]
+        found[f"d{depth}.promote"] = names
+        # nodes are made afterwards: whoever goes a depth at a time may not have them yet
+        found[f"d{depth + 1}.assign"] = [f"{place}.node" for place in places_of(depth + 1, config["beam_width"])]
+    return found | {"validate": ["report"]}
+
+
+def _sweep(where: str, config: Mapping[str, Any]) -> Iterator[str]:
+    parts = [f"{where}.{FIRST_PART}", f"{where}.{REST_PART}"] if config["cascade"] else []
+    yield from (f"{where}.sweep", *parts)
+    if config["sweep_mode"] == PER_CONFIG and not config["dry_run"]:
+        count = min(config["sweep_config_limit"] or config["grid"], config["grid"])
+        ids = config.get("config_ids", range(count))
+        yield from (f"{part}.row.{n}" for part in parts or [where] for n in ids)
+
+
+def recorded_outputs(run: str, config: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
+    """The sha256 of every file by the receipts, and the targets that have none though later ones have."""
+    receipts = Receipts(run)
+    built = {*receipts.names()}
+    outputs: dict[str, str] = {}
+    lacking: list[str] = []
+    for last, names in expected_targets(config).items():
+        for name in names:
+            receipt = receipts.receipt(f"{run}:{name}")
+            outputs |= receipt.outputs if receipt else {}
+            lacking += [name] if receipt is None and f"{run}:{last}" in built else []
+    return outputs, lacking
+
+
+def check_files(run: str, outputs: Mapping[str, str], lacking: list[str]) -> Check:
+    again = f"build again: coppice {run}"
+    faults: list[Fault] = [(f"{run}:{name}", "was not built, what comes after it was", again) for name in lacking]
+    faults += [fault for path, sha in outputs.items() if (fault := _file(path, sha, again))]
+    return check_of("files as their targets wrote them (sha256)", len(outputs) + len(lacking), faults)
+
+
+def _file(path: str, sha: str, again: str) -> Fault | None:
+    if not os.path.isfile(path):
+        return path, "is missing", again
+    found = file_sha256(path)
+    if found == sha:
+        return None
+    return path, f"was changed since it was written: sha256 {found[:12]}…, recorded {sha[:12]}…", again
+
+
+def unreliable_paths(faults: Check) -> frozenset[str]:
+    """Paths of which nothing that is in them may be believed."""
+    return frozenset(problem.path for problem in faults.problems)
+
+
+def check_foreign_files(run: str, outputs: Mapping[str, str], config: Mapping[str, Any]) -> Check:
+    """What the search wrote when it had a wider shape is its own still: that may come back."""
+    top = f"runs/{run}"
+    known = {*outputs}
+    folders = {folder for path in outputs for folder in _above(path, top)} | _kept(top, config)
+    forms, told = {*map(_form, known), *map(_form, folders)}, _event_positions(run)
+    found = [
+        (path, "is no file of this search", "move it away, or remove it")
+        for path in _strangers(top, top, known, folders)
+        if not (_form(path) in forms and _is_of_event(path, told))
+    ]
+    return check_of("files that belong to the search, and no others", len(known), found)
+
+
+def _event_positions(run: str) -> set[str]:
+    """The positions that the events of the run speak of."""
+    events = EventLog(RunLayout(run).of_run(EVENTS)).read()
+    return {event[name] for event in events for name in ("eval_id", "node_id") if name in event}
+
+
+def _is_of_event(path: str, told: Collection[str]) -> bool:
+    """Is the position that it is of among these?"""
+    if idea := _IDEA.search(path):
+        return f"{idea[1]}.i{int(idea[2])}" in told
+    if depth := _DEPTH.search(path):
+        return any(position.startswith(f"d{depth[1]}.") for position in told)
+    return any(position[0] in told for position in _POSITION.finditer(path))
+
+
+def _form(path: str) -> str:
+    """Alike for all positions."""
+    return _POSITION.sub("*", path)
+
+
+def _above(path: str, top: str) -> Iterator[str]:
+    while (path := os.path.dirname(path)) and path != top:
+        yield path
+
+
+def _kept(top: str, config: Mapping[str, Any]) -> set[str]:
+    """Folders for nodes; that a place is empty does not matter here."""
+    places = [p for depth in range(config["max_depth"] + 1) for p in places_of(depth, config["beam_width"])]
+    return {f"{top}/{NODES}", *(f"{top}/{NODES}/{place}" for place in places)}
+
+
+def _strangers(folder: str, top: str, known: set[str], folders: set[str]) -> Iterator[str]:
+    """A folder that is strange as a whole is named once."""
+    with os.scandir(folder) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    for entry in found:
+        path = f"{folder}/{entry.name}"
+        if entry.is_dir(follow_symlinks=False):
+            yield from _in_folder(path, top, known, folders)
+        elif path not in known and not (folder == top and _is_ours(entry.name)):
+            yield path
+
+
+def _is_ours(name: str) -> bool:
+    """Whoever builds may be about to put a new manifest in place."""
+    return name in OWN_FILES or (name.startswith(f"{MANIFEST}.") and name.endswith(".draft"))
+
+
+def _in_folder(path: str, top: str, known: set[str], folders: set[str]) -> Iterator[str]:
+    parent, name = os.path.split(path)
+    if (parent == top and name in OWN_FILES) or (parent == f"{top}/{NODES}" and path in folders):
+        return
+    if path in folders:
+        yield from _strangers(path, top, known, folders)
+    elif not (parent in folders and _is_output(name, parent, top)):
+        yield path
+
+
+def _is_output(name: str, parent: str, top: str) -> bool:
+    """What a command left in its folder of outputs is its own affair."""
+    return os.path.dirname(parent) in (f"{top}/eval", f"{top}/nodes") and (name == "out" or name.startswith("out."))
+
+
+# Position -> commit, tree, parent as they are recorded.
+States = Mapping[str, tuple[str, str, str]]
+
+
+def recorded_states(manifest: Mapping[str, Any]) -> dict[str, tuple[str, str, str]]:
+    root = manifest["root"]
+    found = {"root": (root["root_commit"], root["root_tree"], "")} if root["root_commit"] else {}
+    for name, each in manifest["evaluations"].items():
+        if each["candidate_commit"]:
+            found[name] = (each["candidate_commit"], each["candidate_tree"], each["parent_commit"])
+    for name, node in placed_nodes(manifest).items():
+        source = found.get(node["artifacts"]["promoted_from_eval_id"] or "root")
+        found[name] = (node["commit"], node["tree"], source[2] if source else "")
+    return found
+
+
+def placed_nodes(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Nodes that have got their place in git; others are only decided on."""
+    return {name: node for name, node in manifest["nodes"].items() if node["created_at"]}
+
+
+def check_repository(manifest: Mapping[str, Any], all_known: bool) -> list[Check]:
+    """`all_known`: no record is missing that might name another commit."""
+    run, wanted = manifest["tree_run_id"], recorded_states(manifest)
+    repo = run_repository(run)
+    if not wanted:
+        none = (f"runs/{run}", "holds no search yet", f"build it: coppice {run}")
+        return [check_of("a search that has begun", 1, [none])]
+    if not os.path.isdir(f"{repo}/objects"):
+        missing = (f"runs/{run}/repo.git", "is missing", _again(run, "root"))
+        return [check_of("the repository of the run", 1, [missing])]
+    try:
+        return _looked_into(run, repo, manifest, wanted, all_known)
+    except GitProblem as problem:
+        damaged = (f"runs/{run}/repo.git", f"is damaged: {problem}", f"remove it, then {_again(run, 'root')}")
+        return [check_of("the repository of the run", 1, [damaged])]
+
+
+def _looked_into(run: str, repo: str, manifest: Mapping[str, Any], wanted: States, all_known: bool) -> list[Check]:
+    there = commit_facts(repo, (commit for commit, _, _ in wanted.values()))
+    return [
+        check_of("commits, with their trees and parents", len(wanted), _commits(run, wanted, there)),
+        check_of("refs that keep commits", len(wanted), _refs(run, wanted, _pinned(manifest, wanted), all_known)),
+        check_of("worktrees of nodes", len(placed_nodes(manifest)), _worktrees(run, repo, placed_nodes(manifest))),
+    ]
+
+
+def _pinned(manifest: Mapping[str, Any], wanted: States) -> dict[str, str]:
+    """Without those of nodes that were only decided on: they may be kept already."""
+    run = manifest["tree_run_id"]
+    found = pinned_commits(run_repository(run), run)
+    return {
+        name: commit
+        for name, commit in found.items()
+        if name in wanted or name not in {HOLDOUT_REF, *manifest["nodes"]}
+    }
+
+
+def _again(run: str, name: str) -> str:
+    target = name if name == "root" else f"{name}.implement" if ".i" in name else f"{name}.node"
+    return f"make it again: coppice forget {run}:{target}, then coppice {run}"
+
+
+def _commits(run: str, wanted: States, there: Mapping[str, CommitFacts]) -> Iterator[Fault]:
+    for name, (commit, tree, parent) in wanted.items():
+        if commit not in there:
+            yield f"runs/{run}/repo.git", f"the commit {commit} of {name} is missing", _again(run, name)
+            continue
+        found = there[commit]
+        where = f"runs/{run}/repo.git: commit {commit} of {name}"
+        rows = [(f"{where}: its tree", found.tree, tree, "the record says")]
+        rows += [(f"{where}: its parent", found.parent, parent, "the record says")] if parent else []
+        yield from unequal_faults(rows, _again(run, name))
+
+
+def _refs(run: str, wanted: States, found: Mapping[str, str], all_known: bool) -> Iterator[Fault]:
+    for name, (commit, _, _) in wanted.items():
+        where = f"refs/coppice/{run}/{name}"
+        if name not in found:
+            yield where, f"is missing: git may drop commit {commit[:12]}", _again(run, name)
+        elif found[name] != commit:
+            yield where, f"is at {found[name][:12]}, the record says {commit[:12]}", _again(run, name)
+    for name in sorted(found.keys() - wanted.keys() if all_known else ()):
+        yield f"refs/coppice/{run}/{name}", "keeps a commit that no record names", f"build again: coppice {run}"
+
+
+def _worktrees(run: str, repo: str, nodes: Mapping[str, Any]) -> Iterator[Fault]:
+    there = Worktrees(repo, f"runs/{run}/{NODES}")
+    for name, node in nodes.items():
+        path, again = node["worktree_path"], _again(run, name)
+        try:
+            worktree = there.at(name)
+        except GitProblem:
+            yield path, "is no worktree of the run's repository: it was removed, or never added", again
+            continue
+        if worktree_head(worktree) != node["commit"]:
+            yield path, f"is at {worktree_head(worktree)[:12]}, the record says {node['commit'][:12]}", again
+            continue
+        try:
+            files = worktree_changes(worktree)
+        except GitProblem as problem:
+            yield path, f"cannot be looked into: {problem}", again
+            continue
+        if files:
+            yield path, f"was changed: {join_names(files)}", f"keep what you want of it elsewhere, then {again}"

@@ -1,0 +1,253 @@
+"""Validation of a search: is everything there that its records speak of, and does it fit together?
+
+Changes nothing.  Order: files, strangers, repository, decisions made again, then the manifest by itself (nodes and
+their evaluations, frontier, stop reason; STOP_CHECKS has a row for each reason to stop).  A file that is not as its
+receipt has it is named once; what is in it is not looked at any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from pipeline.core.text import plural
+from pipeline.tree.report.manifest import EXPANDED, FRONTIER, LIFECYCLE_FIELDS, fold_manifest
+from pipeline.tree.report.markdown import markdown_table, plain_text
+from pipeline.tree.report.replay import replay_decisions
+from pipeline.tree.report.storage_checks import (
+    Check,
+    Fault,
+    Problem,
+    check_files,
+    check_foreign_files,
+    check_of,
+    check_repository,
+    recorded_outputs,
+    unequal_faults,
+    unreliable_paths,
+    value_text,
+)
+from pipeline.tree.rules.assignment import NO_BUDGET
+from pipeline.tree.rules.beam import COMPLETED, EMPTY_FRONTIER, MAX_DEPTH, STRICT_FAILURE
+from pipeline.tree.rules.budget import BUDGET_STOPS
+from pipeline.tree.rules.positions import MANIFEST, RunLayout
+from pipeline.tree.run.records import Record
+
+Manifest = Mapping[str, Any]
+REMEDY = "records of different builds are mixed; build again"
+
+
+def check_consistency(manifest: Manifest) -> list[Check]:
+    nodes, evaluations = manifest["nodes"], manifest["evaluations"]
+    return [
+        check_of("nodes and the evaluations they come from", len(nodes), _nodes(manifest)),
+        check_of("evaluations and the nodes they start from", len(evaluations), _evaluations(manifest)),
+        check_of("frontier, expanded nodes and stop reason", 1, _state(manifest)),
+    ]
+
+
+def _nodes(manifest: Manifest) -> Iterator[Fault]:
+    for name, node in manifest["nodes"].items():
+        where, source = f"nodes.{name}", node["artifacts"]["promoted_from_eval_id"]
+        evaluation, parent = manifest["evaluations"].get(source), manifest["nodes"].get(node["parent_node_id"])
+        if node["depth"] == 0:
+            root = manifest["root"]["root_commit"]
+            yield from unequal_faults([(f"{where}.commit", node["commit"], root, "the search started from")], REMEDY)
+        elif evaluation is None:
+            yield f"{where}.artifacts.promoted_from_eval_id", f"names {source}, and there is no such evaluation", REMEDY
+        elif parent is None:
+            named = node["parent_node_id"]
+            yield f"{where}.parent_node_id", f"names {named}, and there is no such node: the chain is broken", REMEDY
+        else:
+            yield from unequal_faults(_child(where, name, node, parent, evaluation), REMEDY)
+
+
+def _child(
+    where: str, name: str, node: Manifest, parent: Manifest, source: Manifest
+) -> Iterator[tuple[str, object, object, str]]:
+    of, chain = f"{source['eval_id']}'s is", [*parent["idea_chain"], source["idea_path"]]
+    to = (source["decision"] or {}).get("promoted_to_node_id")
+    yield f"evaluations.{source['eval_id']}.decision.promoted_to_node_id", to, name, "the node that comes from it is"
+    yield f"{where}.parent_node_id", node["parent_node_id"], source["parent_node_id"], of
+    yield f"{where}.depth", node["depth"], parent["depth"] + 1, "one more than its parent's is"
+    yield f"{where}.commit", node["commit"], source["candidate_commit"], of
+    yield f"{where}.tree", node["tree"], source["candidate_tree"], of
+    own, csv = node["baseline_results_csv_sha256"], source["candidate_results_csv_sha256"]
+    yield from ((f"{where}.baseline_results_csv_sha256", own, csv, of),) if own else ()
+    yield f"{where}.idea_chain", node["idea_chain"], chain, "its parent's and its own idea are"
+    yield f"{where}: status of {source['eval_id']}", source["status"], COMPLETED, "of what is promoted it is"
+    yield f"{where}: approval of {source['eval_id']}", source["approved"], True, "of what is promoted it is"
+
+
+def _evaluations(manifest: Manifest) -> Iterator[Fault]:
+    nodes, folder = manifest["nodes"], f"runs/{manifest['tree_run_id']}/artifacts/"
+    for name, each in manifest["evaluations"].items():
+        where, parent = f"evaluations.{name}", nodes.get(each["parent_node_id"])
+        to = (each["decision"] or {}).get("promoted_to_node_id")
+        if parent is None and not each["empty"]:
+            yield f"{where}.parent_node_id", f"names {each['parent_node_id']}, and there is no such node", REMEDY
+        elif parent and each["parent_commit"]:
+            rows = [(f"{where}.parent_commit", each["parent_commit"], parent["commit"], "the node's is")]
+            yield from unequal_faults(rows, REMEDY)
+        if to and nodes.get(to, {"artifacts": {}})["artifacts"].get("promoted_from_eval_id") != name:
+            yield f"{where}.decision.promoted_to_node_id", f"names {to}, which does not come from it", REMEDY
+        for key in ("candidate_results_csv_path", "baseline_results_csv_path"):
+            if each[key] and not each[key].startswith(folder):
+                yield f"{where}.{key}", f"{each[key]} is not under {folder}", REMEDY
+
+
+def _state(manifest: Manifest) -> Iterator[Fault]:
+    state, nodes = manifest["state"], manifest["nodes"]
+    current = state["current_depth"]
+    of_depth = {str(d): [name for name, node in nodes.items() if node["depth"] == d] for d in range(current + 1)}
+    expanded = {str(d): of_depth[str(d)] for d in range(current)}
+    rows: list[tuple[str, object, object, str]] = [
+        ("state.completed_depths", state["completed_depths"], [*range(current)], "by current_depth they are"),
+        ("state.frontier_node_ids", state["frontier_node_ids"], of_depth[str(current)], "nodes of current_depth are"),
+        ("state.expanded_node_ids_by_depth", state["expanded_node_ids_by_depth"], expanded, "nodes above it are"),
+    ]
+    for name, node in nodes.items():
+        status = EXPANDED if node["depth"] < current else FRONTIER
+        rows.append((f"nodes.{name}.status", node["status"], status, "at its depth it is"))
+    yield from unequal_faults(rows, REMEDY)
+    yield from _beam(manifest)
+    yield from _stop(manifest)
+
+
+def _beam(manifest: Manifest) -> Iterator[Fault]:
+    """The beam as it was decided, and the nodes that are there."""
+    for depth, places in manifest["state"]["beam_by_depth"].items():
+        for place, found in places.items():
+            node, source = manifest["nodes"].get(place), found["promoted_from_eval_id"]
+            if source and node is None:
+                yield f"nodes.{place}", f"is missing, though {source} was promoted to it", REMEDY
+            elif node and node["artifacts"]["promoted_from_eval_id"] != source:
+                yield f"state.beam_by_depth.{depth}.{place}", "names another evaluation than the node does", REMEDY
+
+
+def _stop(manifest: Manifest) -> Iterator[Fault]:
+    state, config = manifest["state"], manifest["run_config"]
+    stop, current = state["stop_reason"], state["current_depth"]
+    where = "state.stop_reason"
+    if stop is None and current >= config["max_depth"]:
+        yield where, f"is missing, though all {current} depths are done", REMEDY
+    elif stop is None and current and not state["frontier_node_ids"] and config["stop_on_empty_frontier"]:
+        yield where, "is missing, though no node is left to expand", REMEDY
+    elif stop is not None and stop not in STOP_CHECKS:
+        yield where, f"'{stop}' is unknown; there are {', '.join(STOP_CHECKS)}", REMEDY
+    elif stop is not None and (why := STOP_CHECKS[stop](manifest)):
+        yield where, f"is {stop}, but {why}", REMEDY
+
+
+def _max_depth(manifest: Manifest) -> str:
+    current, most = manifest["state"]["current_depth"], manifest["run_config"]["max_depth"]
+    return "" if current == most else f"{current} of {most} depths are done"
+
+
+def _empty(manifest: Manifest) -> str:
+    left = manifest["state"]["frontier_node_ids"]
+    return f"there are nodes to expand: {', '.join(left)}" if left else ""
+
+
+def _strict(manifest: Manifest) -> str:
+    last = str(manifest["state"]["current_depth"] - 1)
+    failed = manifest["state"]["depth_progress_by_depth"].get(last, {"failed": 0})["failed"]
+    return "" if failed and manifest["run_config"]["strict_fail"] else f"{failed} evaluations of depth {last} failed"
+
+
+def _limit(name: str) -> Callable[[Manifest], str]:
+    return lambda manifest: (
+        f"there is no limit of {name}" if manifest["run_config"]["budget"][name] is None else _enough(manifest, name)
+    )
+
+
+def _enough(manifest: Manifest, name: str) -> str:
+    """Enough is left for one more, and none of the last depth was refused for lack of it."""
+    left, each = manifest["state"]["left"][name], manifest["run_config"]["ceiling"][name] or 0
+    last = manifest["state"]["current_depth"] - 1
+    refused = any(e["depth"] == last and e["empty"] == NO_BUDGET for e in manifest["evaluations"].values())
+    return f"{left:g} {name} are left" if left > 0 and left >= each and not refused else ""
+
+
+STOP_CHECKS: dict[str, Callable[[Manifest], str]] = {
+    MAX_DEPTH: _max_depth,
+    EMPTY_FRONTIER: _empty,
+    STRICT_FAILURE: _strict,
+    **{reason: _limit(name) for name, reason in BUDGET_STOPS.items()},
+}
+
+
+def check_decisions(run: str, without: Collection[str]) -> Check:
+    """`without`: paths of records that must not be believed.  What is missing or changed, other checks have said."""
+    found = replay_decisions(run)
+    faults: list[Fault] = []
+    for each in found:
+        again = f"decide again: coppice forget {each.target}, then coppice {run}"
+        for path, where, recorded, rebuilt in each.differences:
+            if path not in without:
+                faults.append(
+                    (f"{path}: {where}", f"is {value_text(recorded)}, made again it is {value_text(rebuilt)}", again)
+                )
+    return check_of("scores and decisions, made again from what they were made of", len(found), faults)
+
+
+# What a stored manifest has of those who watched the run, and of the moment.
+PASSING_FIELDS = {*LIFECYCLE_FIELDS, "events", "tasks", "status", "deferred_cleanup"}
+# Whatever does not fit together then only says so once more.
+NOT_LOOKED_AT = check_of("whether all fits together: not looked at while records are missing or changed", 0, [])
+
+
+class Validation(NamedTuple):
+    run: str
+    checks: tuple[Check, ...]
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return tuple(problem for each in self.checks for problem in each.problems)
+
+
+def validate_run(run: str, config: Mapping[str, Any], stored: Record | None = None) -> Validation:
+    """`stored`: what is in manifest.json, to be compared with what the records say.
+
+    A file that is not as its receipt has it is named once; what is in it is not looked at any more."""
+    outputs, lacking = recorded_outputs(run, config)
+    whole = check_files(run, outputs, lacking)
+    manifest = fold_manifest(run, config, without=unreliable_paths(whole))
+    all_known = not any(problem.path.endswith(".json") for problem in whole.problems)
+    checks = [
+        whole,
+        check_foreign_files(run, outputs, config),
+        *check_repository(manifest, all_known),
+        check_decisions(run, unreliable_paths(whole)),
+    ]
+    checks += check_consistency(manifest) if all_known else [NOT_LOOKED_AT]
+    if stored is not None:
+        path = RunLayout(run).of_run(MANIFEST)
+        checks.append(check_of("manifest.json and the records", 1, _differences(path, "", stored, manifest)))
+    return Validation(run, tuple(checks))
+
+
+def _differences(path: str, where: str, stored: Any, now: Any) -> Iterator[Fault]:
+    if isinstance(stored, Mapping) and isinstance(now, Mapping):
+        for name in sorted({*stored, *now} - PASSING_FIELDS):
+            inner = f"{where}.{name}" if where else name
+            yield from _differences(path, inner, stored.get(name), now.get(name))
+    elif stored != now:
+        yield path, f"{where} is {_short(stored)}, the records say {_short(now)}", "it is written anew by every build"
+
+
+def _short(value: Any) -> str:
+    text = plain_text(str(value))
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+def validation_report(validation: Validation) -> str:
+    found = validation.problems
+    rows = [[each.name, str(each.looked_at), str(len(each.problems))] for each in validation.checks]
+    title = f"{plural(len(found), 'problem')} found" if found else "No problems found"
+    lines = [f"# {title}", "", f"Search `{validation.run}`.", ""]
+    lines += markdown_table(["check", "looked at", "problems"], rows, right=("looked at", "problems"))
+    for each in validation.checks:
+        if each.problems:
+            lines += ["", f"## {each.name.capitalize()}", ""]
+            lines += [f"- {plain_text(str(problem))}" for problem in each.problems]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,189 @@
+"""Ideas for the slots of a depth: parse idea texts, recognise duplicates, assign them, reserve their budget.
+
+The i-th idea of a node goes to its i-th slot.  A slot stays empty for one of these reasons, in this order: no such
+node, no idea, a duplicate within `dedupe_scope`, no budget."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import NamedTuple
+
+from pipeline.tree.rules.budget import BudgetLedger, Ceiling, affordable_count, reserve_spending
+from pipeline.tree.rules.positions import EvalSlot, NodePlace
+
+SECTIONS = ("IDEA", "RATIONALE", "REQUIRED_CHANGES")
+_BULLET = re.compile(r"^[-*+•]\s+")
+# Models write **IDEA:** or ## IDEA: too.  Only in capitals: a sentence may begin with "Idea:".
+_HEADING = re.compile(rf"[#*\s]*({'|'.join(SECTIONS)}|REQUIRED CHANGES)[*\s]*:\**\s*(.*)")
+
+# Why a slot stays empty, in the order in which it is looked at.
+NO_NODE, NO_IDEA, DUPLICATE, NO_BUDGET = "no such node", "no idea", "duplicate", "budget"
+
+
+class Idea(NamedTuple):
+    """The three sections of an idea text."""
+
+    idea: str
+    rationale: str
+    required_changes: str
+
+
+class ParsedIdea(NamedTuple):
+    """`idea` is None when there are defects."""
+
+    idea: Idea | None
+    defects: tuple[str, ...]
+
+
+class FrontierPlace(NamedTuple):
+    """A place of the beam to be expanded; or not, for lack of a node or because of what `closed` says."""
+
+    place: NodePlace
+    commit: str
+    ancestors: tuple[NodePlace, ...] = ()
+    closed: str = ""
+
+
+class PastIdea(NamedTuple):
+    """An idea that has been tried before, and where."""
+
+    slot: EvalSlot
+    identity: str
+
+
+class Task(NamedTuple):
+    """What a slot is to do: try `idea`; or nothing, then `empty` says in a word why and `why` in full.
+
+    `lacking`: what of the budget does not suffice."""
+
+    slot: EvalSlot
+    idea: str = ""
+    identity: str = ""
+    empty: str = ""
+    why: str = ""
+    duplicate_of: EvalSlot | None = None
+    lacking: tuple[str, ...] = ()
+
+
+class Assignment(NamedTuple):
+    """All slots of a depth in order, and the budget with what they may spend reserved."""
+
+    tasks: tuple[Task, ...]
+    ledger: BudgetLedger
+
+    @property
+    def tried(self) -> tuple[PastIdea, ...]:
+        """For the depths below."""
+        return tuple(PastIdea(task.slot, task.identity) for task in self.tasks if not task.empty)
+
+    @property
+    def cut(self) -> tuple[str, ...]:
+        """What of the budget did not suffice for all of the depth."""
+        return tuple(dict.fromkeys(name for task in self.tasks for name in task.lacking))
+
+
+def normal_text(text: str) -> str:
+    """Lines without what is around them, none blank, all bullets alike, in small letters."""
+    lines = (line.strip() for line in re.split(r"\r\n|\r|\n", text))
+    return "\n".join(_BULLET.sub("- ", line) for line in lines if line).lower()
+
+
+def idea_identity(text: str) -> str:
+    """Ideas with the same one are the same idea."""
+    return sha256(normal_text(text).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def parse_idea(text: str) -> ParsedIdea:
+    """What comes before the first section is not part of the idea: models like to introduce it."""
+    found: dict[str, list[str]] = {}
+    defects: list[str] = []
+    name = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if heading := _HEADING.fullmatch(line):
+            name = heading[1].replace(" ", "_")
+            if name in found:
+                defects.append(f"line {number}: {name} is given twice; a text is one idea")
+            found.setdefault(name, []).append(heading[2])
+        elif name:
+            found[name].append(line)
+    sections = {name: "\n".join(lines).strip() for name, lines in found.items()}
+    defects += _lacking(sections)
+    return ParsedIdea(None if defects else Idea(*(sections[name] for name in SECTIONS)), tuple(defects))
+
+
+def _lacking(sections: Mapping[str, str]) -> Iterator[str]:
+    for name in SECTIONS:
+        if not sections.get(name):
+            how = "is empty" if name in sections else "is missing"
+            yield f"{name} {how}; an idea has the sections {', '.join(f'{each}:' for each in SECTIONS)}"
+
+
+# Which of the ideas tried so far must not be tried again on a node.
+DEDUPE_SCOPES: dict[str, Callable[[FrontierPlace, NodePlace], bool]] = {
+    "node_plus_ancestors": lambda ground, at: at == ground.place or at in ground.ancestors,
+    "global": lambda ground, at: True,
+    "none": lambda ground, at: False,
+}
+
+
+def assign_ideas(
+    frontier: Sequence[FrontierPlace],
+    ideas: Mapping[NodePlace, Sequence[str]],
+    ledger: BudgetLedger,
+    scope: str,
+    *,
+    ideas_per_node: int,
+    ceiling: Ceiling,
+    tried: Iterable[PastIdea] = (),
+) -> Assignment:
+    """The i-th idea of a node goes to its i-th slot.  What one evaluation may cost at most is reserved, in slot order.
+
+    `tried`: ideas of the depths above, of which `scope` picks those that count."""
+    room, lacking = affordable_count(ledger, ceiling, ideas_per_node * len(frontier))
+    full = _no_budget(ledger, lacking)
+    known = sorted(tried)
+    tasks: list[Task] = []
+    starts: list[str] = []
+    for ground in sorted(frontier):
+        seen = _seen(ground, known, scope)
+        for slot, text in _slots(ground, ideas.get(ground.place, ()), ideas_per_node):
+            task = _task(ground, slot, text, seen)
+            if not task.empty and len(starts) == room:
+                task = Task(slot, identity=task.identity, empty=NO_BUDGET, why=full, lacking=lacking)
+            tasks.append(task)
+            if not task.empty:
+                starts.append(str(slot))
+                known.append(PastIdea(slot, task.identity))
+                seen |= _seen(ground, known[-1:], scope)
+    return Assignment(tuple(tasks), reserve_spending(ledger, starts, ceiling))
+
+
+def _seen(ground: FrontierPlace, known: Sequence[PastIdea], scope: str) -> dict[str, EvalSlot]:
+    """Where each idea was tried first."""
+    counts = DEDUPE_SCOPES[scope]
+    return {each.identity: each.slot for each in reversed(known) if counts(ground, each.slot.place)}
+
+
+def _slots(ground: FrontierPlace, texts: Sequence[str], count: int) -> Iterator[tuple[EvalSlot, str]]:
+    if len(texts) > count:
+        raise ValueError(f"{ground.place}: {len(texts)} ideas for {count} slots; select before assigning")
+    for i in range(count):
+        yield EvalSlot(*ground.place, i), texts[i] if i < len(texts) else ""
+
+
+def _task(ground: FrontierPlace, slot: EvalSlot, text: str, seen: Mapping[str, EvalSlot]) -> Task:
+    if ground.closed or not ground.commit:
+        return Task(slot, empty=NO_NODE, why=f"{ground.place}: {ground.closed or 'nothing was promoted to it'}")
+    if not normal_text(text):
+        return Task(slot, empty=NO_IDEA, why=f"{ground.place} has no idea number {slot.idea}")
+    name = idea_identity(text)
+    if first := seen.get(name):
+        return Task(slot, identity=name, empty=DUPLICATE, why=f"the same idea as {first}", duplicate_of=first)
+    return Task(slot, text, name)
+
+
+def _no_budget(ledger: BudgetLedger, lacking: Iterable[str]) -> str:
+    limits = ledger.limits._asdict()
+    return f"not enough of the budget is left: {', '.join(f'{name} (limit {limits[name]:g})' for name in lacking)}"

@@ -1,0 +1,243 @@
+"""Global beam search: gate on the parent, rank against the root, promote, and decide whether to stop.
+
+The gate is GATE_CHECKS in order: the first that has something to say decides.  What passes is ranked over all parents
+together; ties go to the earlier slot; two evaluations with the same files take one place.  A depth is promoted only
+when all of its evaluations have ended.  STOPS are asked afterwards, in order: what was paid for is always ranked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf, isfinite
+from typing import NamedTuple
+
+from pipeline.tree.rules.budget import BUDGET_STOPS
+from pipeline.tree.rules.positions import EvalSlot, NodePlace, places_of
+from pipeline.tree.rules.results import defects_text
+from pipeline.tree.rules.scoring import MIXED, PRIMARY_REGRESSED, Comparison, Score, round_relative
+from pipeline.trust.evidence import STOPPED_EARLY
+from pipeline.trust.series import significant
+
+COMPLETED, FAILED, SKIPPED = "completed", "failed", "skipped"
+FINAL_STATUSES = (COMPLETED, FAILED, SKIPPED)
+
+
+class Evaluation(NamedTuple):
+    """What became of a slot, as far as promotion needs it.  What does not exist is empty.
+
+    `why`: of one that failed or was skipped.  `tree`: the hash of the candidate's files.  `results`, `baseline`: what
+    names the candidate's CSV and the parent's.  `defects`: of the rows of both, in words."""
+
+    slot: EvalSlot
+    status: str
+    why: str = ""
+    commit: str = ""
+    tree: str = ""
+    approved: bool = False
+    results: str = ""
+    baseline: str = ""
+    defects: tuple[str, ...] = ()
+    rows_used: int = 0
+    rows_expected: int = 0
+    score: Score | None = None
+
+
+class Failure(NamedTuple):
+    """The first check of the gate that an evaluation did not pass."""
+
+    check: str
+    why: str
+
+
+def _completed(e: Evaluation) -> str:
+    return "" if e.status == COMPLETED else f"{e.status}: {e.why or 'no reason given'}"
+
+
+def _rows_used(e: Evaluation) -> str:
+    used = {e.rows_used, *((e.score.parent.rows_used,) if e.score else ())}
+    if e.rows_expected > 0 and used == {e.rows_expected}:
+        return ""
+    return f"{' and '.join(map(str, sorted(used)))} rows were used, {e.rows_expected} are expected"
+
+
+def _primary(e: Evaluation) -> str:
+    """Written so that a NaN does not pass."""
+    if e.score is None:
+        return "there is no score"
+    parent = e.score.parent
+    if PRIMARY_REGRESSED in parent.reasons:
+        return f"{PRIMARY_REGRESSED} against the parent by {parent.primary_delta:.6g}"
+    good = parent.primary_delta >= 0
+    return "" if good else f"the primary metric is worse than the parent's: {parent.primary_delta:+.6g}"
+
+
+def _recommended(e: Evaluation) -> str:
+    if e.score is None or e.score.parent.should_explore or e.score.parent.grade == MIXED:
+        return ""
+    return _unexplored(e.score.parent)
+
+
+def _unexplored(parent: Comparison) -> str:
+    found, reasons = parent.evidence, ", ".join(parent.reasons)
+    if found is None:
+        return f"{parent.grade}, not to be explored: {reasons}"
+    if STOPPED_EARLY in parent.reasons:
+        return f"{found['verdict']}: stopped after the first {found['blocks']} blocks, where others were better"
+    return f"{found['verdict']}: {reasons} (p {found['p']:.3g}, alpha {found['alpha']:.3g}, {found['blocks']} blocks)"
+
+
+# The gate, in order: the first that has something to say decides.
+GATE_CHECKS: tuple[tuple[str, Callable[[Evaluation], str]], ...] = (
+    ("completed", _completed),
+    ("commit", lambda e: "" if e.commit else "there is no commit of the candidate"),
+    ("approved", lambda e: "" if e.approved else "the code was not approved"),
+    ("results", lambda e: "" if e.results else "the candidate has no results CSV"),
+    ("baseline", lambda e: "" if e.baseline else "the parent has no results CSV to compare with"),
+    ("rows", lambda e: defects_text(e.defects)),
+    ("rows_used", _rows_used),
+    ("primary", _primary),
+    ("recommended", _recommended),
+)
+
+
+def gate(evaluation: Evaluation) -> Failure | None:
+    """None: it may be promoted."""
+    return next((Failure(name, why) for name, check in GATE_CHECKS if (why := check(evaluation))), None)
+
+
+def is_comparable(evaluation: Evaluation) -> bool:
+    """Whether its score is all that is lacking: it is one of those among which luck may have chosen."""
+    return not any(check(evaluation) for name, check in GATE_CHECKS if name not in ("primary", "recommended"))
+
+
+# Checks besides those of the gate: among all that passed it.
+SAME_CODE, RANK = "same_code", "rank"
+STRICT_FAILURE, MAX_DEPTH, EMPTY_FRONTIER = "strict_depth_failure", "max_depth_reached", "empty_frontier"
+
+
+class BeamDecision(NamedTuple):
+    """Of one evaluation: where it goes, or the check that it failed; `why` is never empty."""
+
+    slot: EvalSlot
+    promoted_to: NodePlace | None
+    failed: str
+    why: str
+
+
+class BeamPlace(NamedTuple):
+    """A place of the next beam, and the evaluation it comes from; None when it stays empty."""
+
+    place: NodePlace
+    source: EvalSlot | None
+    commit: str
+    why: str
+
+
+class Promotion(NamedTuple):
+    """The next beam, best first, and a decision on every evaluation in slot order."""
+
+    slots: tuple[BeamPlace, ...]
+    decisions: tuple[BeamDecision, ...]
+
+    @property
+    def empty(self) -> bool:
+        return all(slot.source is None for slot in self.slots)
+
+
+def rank_key(evaluation: Evaluation) -> tuple[float, float]:
+    """More is better: the root score, else the root's primary delta, else nothing; ties by that delta."""
+    root = evaluation.score.root if evaluation.score else None
+    delta = significant(root.primary_delta) if root and isfinite(root.primary_delta) else -inf
+    score = root.score if root else None
+    return (round_relative(score) if score is not None and isfinite(score) else delta), delta
+
+
+def promote(evaluations: Iterable[Evaluation], beam_width: int, slots: Sequence[EvalSlot]) -> Promotion:
+    """`slots`: all of the depth.  Promoting some of them before the others have ended would lose these for good."""
+    ended = _ended(evaluations, slots)
+    failures = {e.slot: failure for e in ended if (failure := gate(e))}
+    # Ties go to the earlier slot: sorting is stable.
+    passed = sorted((e for e in ended if e.slot not in failures), key=rank_key, reverse=True)
+    first = {code_of(e): e.slot for e in reversed(passed)}
+    best = [e for e in passed if first[code_of(e)] == e.slot]
+    again = {e.slot: _same_code(where) for e in passed if (where := first[code_of(e)]) != e.slot}
+    beaten = {e.slot: Failure(RANK, _beaten(e, n, best[:beam_width])) for n, e in enumerate(best) if n >= beam_width}
+    beam = _beam(best, places_of(ended[0].slot.depth + 1, beam_width), len(ended))
+    goes_to = {each.source: each for each in beam if each.source}
+    failures |= again | beaten
+    return Promotion(beam, tuple(_decision(e.slot, goes_to, failures) for e in ended))
+
+
+def _ended(evaluations: Iterable[Evaluation], slots: Sequence[EvalSlot]) -> list[Evaluation]:
+    """In slot order, one for each slot of the depth."""
+    found = sorted(evaluations, key=lambda e: e.slot)
+    if [e.slot for e in found] != sorted(slots) or not slots:
+        different = {e.slot for e in found} ^ {*slots}
+        raise ValueError(f"not one evaluation for each slot: {', '.join(map(str, sorted(different))) or 'doubles'}")
+    if waiting := [str(e.slot) for e in found if e.status not in FINAL_STATUSES]:
+        raise ValueError(f"promotion waits for all of a depth; {', '.join(waiting)} have not ended")
+    if len({slot.depth for slot in slots}) > 1:
+        raise ValueError("promotion is for one depth at a time")
+    return found
+
+
+def code_of(evaluation: Evaluation) -> str:
+    """Two ideas applied in either order may give the same files: one node is enough for them."""
+    return evaluation.tree or evaluation.commit
+
+
+def _same_code(where: EvalSlot) -> Failure:
+    return Failure(SAME_CODE, f"the same code as {where}, which comes before it")
+
+
+def _beaten(evaluation: Evaluation, place: int, beam: Sequence[Evaluation]) -> str:
+    last = f"; the last of them has {_ranked(beam[-1])}" if beam else ""
+    return f"{_ranked(evaluation)} is number {place + 1}, the beam has {len(beam)}{last}"
+
+
+def _ranked(evaluation: Evaluation) -> str:
+    score, delta = rank_key(evaluation)
+    return f"rank {score:+.6g} (primary {delta:+.6g}) against the root"
+
+
+def _beam(best: Sequence[Evaluation], places: Sequence[NodePlace], among: int) -> tuple[BeamPlace, ...]:
+    none = f"{len(best)} of {among} evaluations passed the gate with code of their own"
+    filled = [BeamPlace(p, e.slot, e.commit, _ranked(e)) for p, e in zip(places, best, strict=False)]
+    return (*filled, *(BeamPlace(place, None, "", none) for place in places[len(filled) :]))
+
+
+def _decision(
+    slot: EvalSlot, goes_to: Mapping[EvalSlot, BeamPlace], failures: Mapping[EvalSlot, Failure]
+) -> BeamDecision:
+    if there := goes_to.get(slot):
+        return BeamDecision(slot, there.place, "", there.why)
+    return BeamDecision(slot, None, *failures[slot])
+
+
+class DepthProgress(NamedTuple):
+    """What decides, after a depth has been promoted, whether there is another one.
+
+    `cut`: what of the budget left slots of this depth empty.  `short`: what does not suffice for one more."""
+
+    depth: int
+    max_depth: int
+    empty: bool
+    failed: bool = False
+    strict: bool = False
+    stop_on_empty: bool = True
+    cut: tuple[str, ...] = ()
+    short: tuple[str, ...] = ()
+
+
+# In this order: an empty frontier after a depth that the budget cut is the budget's doing.
+STOPS: tuple[Callable[[DepthProgress], str], ...] = (
+    lambda p: STRICT_FAILURE if p.strict and p.failed else "",
+    lambda p: MAX_DEPTH if p.depth + 1 >= p.max_depth else "",
+    lambda p: next((BUDGET_STOPS[name] for name in BUDGET_STOPS if name in p.cut), ""),
+    lambda p: EMPTY_FRONTIER if p.empty and p.stop_on_empty else "",
+    lambda p: next((BUDGET_STOPS[name] for name in BUDGET_STOPS if name in p.short), ""),
+)
+
+
+def stop_reason(progress: DepthProgress) -> str:
+    """Empty: go on.  Whatever it says, the depth has been promoted before it is asked: what was paid for is ranked."""
+    return next(filter(None, (stop(progress) for stop in STOPS)), "")

@@ -1,0 +1,130 @@
+"""The budget of a run: reserved before an evaluation starts, settled when it has ended, never taken back.
+
+States of an evaluation in the ledger: absent -> reserved (`reserve_spending`, at its ceiling) -> spent
+(`settle_spending`, at what it really was).  An evaluation that has ended is kept whatever it cost; only the next one is
+refused.  Sums do not depend on who ended first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from math import fsum, inf
+from typing import NamedTuple
+
+from pipeline.trust.series import significant
+
+# The stop reason for each thing that may run out, in the order in which they are told.
+BUDGET_STOPS = {
+    "evals": "max_total_idea_evals_reached",
+    "usd": "budget_usd_reached",
+    "tokens": "budget_tokens_reached",
+    "seconds": "budget_seconds_reached",
+}
+
+
+class BudgetLimits(NamedTuple):
+    """Of a whole run.  None: there is no limit."""
+
+    evals: int | None = None
+    usd: float | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+
+
+class Ceiling(NamedTuple):
+    """What one evaluation may cost at most.  None: nobody knows; zero: it is free."""
+
+    evals: int = 1
+    usd: float | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+
+
+class Spending(NamedTuple):
+    """`seconds`: those of each evaluation added up, so that it is the same however many run at once."""
+
+    evals: int = 0
+    usd: float = 0.0
+    tokens: int = 0
+    seconds: float = 0.0
+
+
+class BudgetLedger(NamedTuple):
+    """Every evaluation is in one of both, by name: sums do not depend on who ended first."""
+
+    limits: BudgetLimits = BudgetLimits()
+    reserved: Mapping[str, Ceiling] = {}
+    spent: Mapping[str, Spending] = {}
+
+
+def total_spending(amounts: Iterable[Spending]) -> Spending:
+    rows = [*amounts]
+    usd, seconds = (significant(fsum(column)) for column in ([r.usd for r in rows], [r.seconds for r in rows]))
+    return Spending(sum(r.evals for r in rows), usd, sum(r.tokens for r in rows), seconds)
+
+
+def committed_spending(ledger: BudgetLedger) -> Spending:
+    """What is spent and what may still be, as far as it is known."""
+    known = [Spending(c.evals, c.usd or 0.0, c.tokens or 0, c.seconds or 0.0) for c in ledger.reserved.values()]
+    return total_spending([*ledger.spent.values(), *known])
+
+
+def budget_left(ledger: BudgetLedger) -> BudgetLimits:
+    """None where there is no limit; never below zero."""
+    most, used = ledger.limits, committed_spending(ledger)
+    return BudgetLimits(
+        None if most.evals is None else max(0, most.evals - used.evals),
+        None if most.usd is None else max(0.0, significant(most.usd - used.usd)),
+        None if most.tokens is None else max(0, most.tokens - used.tokens),
+        None if most.seconds is None else max(0.0, significant(most.seconds - used.seconds)),
+    )
+
+
+def shortages(ledger: BudgetLedger, ceiling: Ceiling) -> tuple[str, ...]:
+    """What does not suffice for one more evaluation of this ceiling."""
+    return affordable_count(ledger, ceiling, 1)[1]
+
+
+def affordable_count(ledger: BudgetLedger, ceiling: Ceiling, wanted: int) -> tuple[int, tuple[str, ...]]:
+    """How many of the wanted evaluations may start, and what does not suffice for the next one."""
+    used = committed_spending(ledger)
+    for count in range(wanted):
+        if lacking := _lacking(ledger.limits, used, ceiling, count):
+            return count, lacking
+    return wanted, ()
+
+
+def _lacking(limits: BudgetLimits, used: Spending, ceiling: Ceiling, before: int) -> tuple[str, ...]:
+    """For one more after `before` others like it."""
+    rows = zip(BUDGET_STOPS, limits, used, ceiling, strict=True)
+    return tuple(
+        name for name, most, spent, each in rows if most is not None and not _enough(most, spent, each, before)
+    )
+
+
+def _enough(most: float, spent: float, each: float | None, before: int) -> bool:
+    """What is free may start even when nothing is left; what costs nobody knows how much, only while something is."""
+    if each is None:
+        return spent < most
+    return not each or significant(spent + each * (before + 1)) <= most
+
+
+def reserve_spending(ledger: BudgetLedger, names: Sequence[str], ceiling: Ceiling) -> BudgetLedger:
+    """For evaluations of these names.  Ask `affordable` first: what does not suffice raises here."""
+    times = Counter([*ledger.reserved, *ledger.spent, *names])
+    if again := [name for name in names if times[name] > 1]:
+        raise ValueError(f"{again[0]} has been reserved already")
+    count, lacking = affordable_count(ledger, ceiling, len(names))
+    if lacking:
+        raise ValueError(f"{names[count]}: not enough {', '.join(lacking)} left")
+    return ledger._replace(reserved={**ledger.reserved, **dict.fromkeys(names, ceiling)})
+
+
+def settle_spending(ledger: BudgetLedger, name: str, spent: Spending) -> BudgetLedger:
+    """What it really was, more than reserved or less; one that never started has spent nothing."""
+    if name not in ledger.reserved:
+        raise ValueError(f"{name} has not been reserved" if name not in ledger.spent else f"{name} is settled already")
+    if min(spent) < 0 or not fsum(spent) < inf:
+        raise ValueError(f"{name}: cannot have spent {spent}")
+    reserved = {other: ceiling for other, ceiling in ledger.reserved.items() if other != name}
+    return ledger._replace(reserved=reserved, spent={**ledger.spent, name: spent})

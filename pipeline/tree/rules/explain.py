@@ -1,0 +1,384 @@
+"""Explanations of decisions: each check's number, its threshold and the smallest change that would do.
+
+Whether a check was passed is what the gate and the ranking say; here are only the numbers that they looked at.
+CHECK_NUMBERS has a row for each check of the gate, and must have one for a new check.  For `coppice replay`: the first
+place at which a rebuilt record differs, a key of two JSON records or else a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from math import isfinite
+from typing import Any, NamedTuple
+
+from pipeline.tree.rules.assignment import DUPLICATE, NO_BUDGET, NO_IDEA
+from pipeline.tree.rules.beam import (
+    COMPLETED,
+    GATE_CHECKS,
+    RANK,
+    SAME_CODE,
+    SKIPPED,
+    Evaluation,
+    code_of,
+    gate,
+    rank_key,
+)
+from pipeline.tree.rules.positions import EvalSlot
+from pipeline.tree.rules.protection import VOID
+from pipeline.tree.rules.results import defects_text
+from pipeline.tree.rules.scoring import HIGHER, MIXED, RISK_REGRESSED, SIGN, Comparison, Detail, ScoringRules
+from pipeline.trust.evidence import DEGENERATE, FEWEST_BLOCKS, IDENTICAL, STOPPED, TESTED
+from pipeline.trust.noninferiority import PASSED
+
+
+class CheckNumbers(NamedTuple):
+    """Of a check, besides whether it was passed."""
+
+    what: str
+    number: float | None = None
+    threshold: float | None = None
+    change: float | None = None
+    needs: str = ""
+
+
+# A check beside those of the gate: its name, whether it was passed, and its numbers.
+NumbersLine = tuple[str, bool, CheckNumbers]
+
+
+def _rows(e: Evaluation, _: ScoringRules) -> CheckNumbers | None:
+    if not e.results or not e.baseline or e.status != COMPLETED:
+        return None
+    missing = e.rows_expected - e.rows_used
+    lacking = f"{missing} more" if missing > 0 else ""
+    bad = len(e.defects)
+    what = f"{e.rows_used} of {e.rows_expected} rows are good" + (f": {defects_text(e.defects)}" if bad else "")
+    return CheckNumbers(what, bad, 0, -bad, lacking or f"{bad} fewer defects")
+
+
+def _rows_used(e: Evaluation, _: ScoringRules) -> CheckNumbers | None:
+    if not e.rows_expected:
+        return None
+    change = e.rows_expected - e.rows_used
+    return CheckNumbers(f"{e.rows_used} rows were used", e.rows_used, e.rows_expected, change, f"{change} more")
+
+
+def _primary(e: Evaluation, rules: ScoringRules) -> CheckNumbers | None:
+    if e.score is None:
+        return None
+    delta = e.score.parent.primary_delta
+    what = f"{rules.primary} is {_better(delta)} than the parent's"
+    return CheckNumbers(what, delta, 0.0, -delta, _moved(rules, rules.primary, -delta))
+
+
+def guard_lines(found: Comparison, rules: ScoringRules) -> Iterator[NumbersLine]:
+    """They veto exploring; a mixed grade passes the gate all the same."""
+    for detail in (each for each in found.metrics if each.guard):
+        least = -rules.constants.guard_drop
+        passed = f"{RISK_REGRESSED}:{detail.name}" not in found.reasons
+        what = f"{detail.name} changed by {detail.relative:+.4g} of its baseline; {least:+.4g} is allowed"
+        needs = _moved(rules, detail.name, _lacking(detail, least))
+        yield f"guard {detail.name}", passed, CheckNumbers(what, detail.relative, least, least - detail.relative, needs)
+
+
+def _lacking(detail: Detail, least: float) -> float:
+    """In units of the metric; from a baseline of zero every loss is infinitely large."""
+    return (least - detail.relative) * abs(detail.baseline) if detail.baseline else -detail.delta
+
+
+def _recommended(e: Evaluation, rules: ScoringRules) -> CheckNumbers | None:
+    if e.score is None:
+        return None
+    found, c = e.score.parent, rules.constants
+    if found.evidence is not None:
+        return CheckNumbers(f"{found.evidence['verdict']}: {', '.join(found.reasons)}", needs="what failed above")
+    assert found.score is not None  # only a verdict by blocks is without one
+    what = f"{found.grade}, score {found.score:+.6g}: from {c.mixed:g} on it is {MIXED}, from {c.explore:g} on explored"
+    ways = [*_ways(found, rules)]
+    least = min((change for change, _ in ways if change is not None), default=None)
+    threshold = found.score + least if least is not None else c.explore if found.should_explore else c.mixed
+    return CheckNumbers(what, found.score, threshold, least, "; or ".join(words for _, words in ways))
+
+
+def _ways(found: Comparison, rules: ScoringRules) -> Iterator[tuple[float | None, str]]:
+    """Each change that alone would have been enough: of the score, or of something else."""
+    assert found.score is not None
+    c, total = rules.constants, found.score
+    blocks = [guard.removeprefix(f"{RISK_REGRESSED}:") for guard in found.reasons if guard.startswith(RISK_REGRESSED)]
+    signal = total >= c.explore or found.better >= max(c.least_better, found.worse + c.lead)
+    marks = [c.mixed] if c.mixed < c.promising else []
+    marks += [c.explore] if not blocks else []
+    if above := [mark for mark in marks if mark > total]:
+        yield min(above) - total, f"a score of {min(above):g}: {min(above) - total:+.6g}"
+    if blocks and (signal or not above):
+        also = "" if signal else f", and a score of {c.explore:g}"
+        yield None, f"no loss of {', '.join(blocks)} beyond what is allowed{also}"
+    more = max(c.least_better, found.worse + c.lead) - found.better
+    if not blocks and 0 < more <= len(found.metrics) - found.better - found.worse:
+        yield None, f"{more} of the metrics that are the same better"
+
+
+def _approved(e: Evaluation) -> CheckNumbers | None:
+    if e.approved:
+        return CheckNumbers("the code was approved, or nobody was to review it")
+    unapproved = "the code was not approved"
+    return CheckNumbers(unapproved, needs="an approval, or `proceed_on_max_review_rounds`") if e.commit else None
+
+
+def _named(sha: str) -> CheckNumbers | None:
+    return CheckNumbers(sha[:10]) if sha else None
+
+
+# What each check of the gate looks at; None: nothing is known of it but whether it was passed.
+CHECK_NUMBERS: dict[str, Callable[[Evaluation, ScoringRules], CheckNumbers | None]] = {
+    "completed": lambda e, _: CheckNumbers(f"{e.status}: {e.why}" if e.why else e.status),
+    "commit": lambda e, _: _named(e.commit),
+    "approved": lambda e, _: _approved(e),
+    "results": lambda e, _: _named(e.results),
+    "baseline": lambda e, _: _named(e.baseline),
+    "rows": _rows,
+    "rows_used": _rows_used,
+    "primary": _primary,
+    "recommended": _recommended,
+}
+
+
+def _better(delta: float) -> str:
+    return f"{abs(delta):.6g} {'worse' if delta < 0 else 'better'}" if delta else "no different"
+
+
+def _moved(rules: ScoringRules, name: str, change: float) -> str:
+    """`change`: more is better."""
+    better = next(metric.better for metric in rules.metrics if metric.name == name)
+    higher = (SIGN[better] == SIGN[HIGHER]) == (change > 0)
+    return f"{name} {abs(change):.6g} {'higher' if higher else 'lower'}"
+
+
+# Of what was not tested: what it lacks.
+UNTESTED_NEEDS = {
+    IDENTICAL: "a difference from the parent in some block",
+    DEGENERATE: "differences that are not all alike",
+    STOPPED: "a better place on the first blocks, to be measured on the others",
+}
+
+
+def paired_lines(found: Comparison, rules: ScoringRules) -> Iterator[NumbersLine]:
+    """All of them together are what promotes."""
+    it, paired = found.evidence, rules.paired
+    assert it is not None
+    assert paired is not None
+    yield "blocks", it["blocks"] >= FEWEST_BLOCKS, _blocks(it)
+    yield "chance", it["standing"] == TESTED and it["p"] <= it["alpha"], _chance(rules.primary, it)
+    mean, least = it["mean"], paired.smallest_effect
+    yield "effect", mean >= least and mean > 0, _effect(rules.primary, mean, least)
+    yield from ((f"guard {each['name']}", each["verdict"] == PASSED, _guard(each)) for each in it["guards"])
+
+
+def _blocks(it: Mapping[str, Any]) -> CheckNumbers:
+    count, most = it["blocks"], it["detectable"]
+    found = f"; an effect of {most:.4g} would be found four times in five" if most else ""
+    found = f" in the order of time, neighbours correlated {it['rho']:.2f}{found}" if it["rho"] else found
+    more = FEWEST_BLOCKS - count
+    return CheckNumbers(f"{count} blocks{found}", count, FEWEST_BLOCKS, more, f"{more} more")
+
+
+def _chance(name: str, it: Mapping[str, Any]) -> CheckNumbers:
+    """The mean that would have done is the critical value times the standard error: the bound is the mean less that."""
+    if it["standing"] != TESTED:
+        return CheckNumbers(f"not tested: {it['standing']}", needs=UNTESTED_NEEDS[it["standing"]])
+    mean, lower = it["mean"], it["lower"]
+    what = f"{name} {mean:+.6g}, SE {it['se']:.4g}, estimate {it['estimate']:+.6g}, bound {lower:+.6g}"
+    what += f"; p {it['p']:.4g} against an alpha of {it['alpha']:.4g}"
+    return CheckNumbers(
+        what, mean, mean - lower, -lower, f"a mean of {mean - lower:+.6g} with this noise: {-lower:+.6g}"
+    )
+
+
+def _effect(name: str, mean: float, least: float) -> CheckNumbers:
+    what = f"{name} {mean:+.6g}, {f'at least {least:g}' if least else 'more than 0'} is worth having"
+    return CheckNumbers(what, mean, least, least - mean, f"{'' if least else 'more than '}{least - mean:+.6g}")
+
+
+def _guard(it: Mapping[str, Any]) -> CheckNumbers:
+    """By how much more than its margin the loss may be, as far as the blocks can tell."""
+    limit, margin, more = it["limit"], it["margin"] or 0.0, FEWEST_BLOCKS - (it["df"] + 1)
+    what = f"{it['verdict']}: changed by {it['mean']:+.6g}, at worst by {limit:+.6g}; {-margin:+g} is allowed"
+    what += "; the margin is small for this noise" if it["tight"] else ""
+    needs = f"{-margin - limit:.6g} less of a loss, or a margin of more than {-limit:.6g}"
+    needs = f"{more} more blocks" if more > 0 else needs
+    return CheckNumbers(what, limit, -margin, -margin - limit, needs)
+
+
+class CheckExplanation(NamedTuple):
+    """`passed` None: it was not come to.  `change`: what `number` lacks at least; `needs`: the same in words."""
+
+    check: str
+    passed: bool | None
+    what: str = ""
+    number: float | None = None
+    threshold: float | None = None
+    change: float | None = None
+    needs: str = ""
+
+
+# -- the steps before the gate
+
+
+def explain_assignment(task: Mapping[str, Any]) -> CheckExplanation:
+    if not task["empty"]:
+        return CheckExplanation("assigned", True, "it has an idea")
+    needs = {
+        NO_IDEA: "an idea",
+        DUPLICATE: f"another idea than {task['duplicate_of']}'s",
+        NO_BUDGET: "more of the budget",
+    }.get(task["empty"], "a node to start from")
+    return CheckExplanation("assigned", False, f"{task['empty']}: {task['why']}", needs=needs)
+
+
+def explain_step(name: str, record: Mapping[str, Any]) -> CheckExplanation:
+    """Of a command, or of who made the code: how it ended."""
+    if record["status"] == SKIPPED:
+        return CheckExplanation(name, None, "not come to")
+    if record["status"] == COMPLETED:
+        return CheckExplanation(name, True, "ended well")
+    if record["why"].startswith(VOID):
+        return CheckExplanation(name, False, record["why"], needs="no hand on what is protected")
+    status = record.get("exit")
+    needs = f"an end with 0, not with {status}" if status else ""
+    return CheckExplanation(name, False, record["why"], status, 0 if status else None, needs=needs)
+
+
+def explain_steps(records: Mapping[str, Mapping[str, Any]]) -> Iterator[CheckExplanation]:
+    """How each ended, by its name; of the checks before a sweep each by itself."""
+    for name, record in records.items():
+        yield explain_step(name, record)
+        yield from (explain_step(f"check {each['name']}", each) for each in record.get("checks", ()))
+
+
+# -- the gate
+
+
+def explain_gate(e: Evaluation, rules: ScoringRules) -> Iterator[CheckExplanation]:
+    """After the first check that was not passed, others only as far as anything is known of them."""
+    failed = False
+    for name, check in GATE_CHECKS:
+        passed, measured = not check(e), CHECK_NUMBERS[name](e, rules)
+        if failed and measured is None:
+            yield CheckExplanation(name, None)
+            continue
+        yield _check_explanation(name, passed, measured or CheckNumbers(check(e)))
+        failed = failed or not passed
+        if name == "primary" and e.score:
+            beside = paired_lines if e.score.parent.evidence else guard_lines
+            yield from (_check_explanation(*line) for line in beside(e.score.parent, rules))
+
+
+def _check_explanation(name: str, passed: bool, found: CheckNumbers) -> CheckExplanation:
+    return CheckExplanation(name, passed, *(found._replace(change=None, needs="") if passed else found))
+
+
+# -- among all of a depth
+
+
+def explain_ranking(e: Evaluation, depth: Sequence[Evaluation], beam_width: int) -> Iterator[CheckExplanation]:
+    """`depth`: all of it, ended.  Of one that failed the gate: where it would have come."""
+    others = sorted((o for o in depth if o.slot != e.slot and gate(o) is None), key=_before, reverse=True)
+    same = next((o.slot for o in others if code_of(o) == code_of(e) and _before(o) > _before(e)), None)
+    if code_of(e):
+        told = CheckExplanation(
+            SAME_CODE, not same, f"the same code as {same}" if same else "no better one has the same code"
+        )
+        yield told._replace(needs="other code") if same else told
+    if e.score:
+        yield _rank(e, _distinct(others), beam_width)
+
+
+def _before(e: Evaluation) -> tuple[tuple[float, float], tuple[int, ...]]:
+    """More is earlier; ties go to the earlier slot."""
+    return rank_key(e), tuple(-number for number in e.slot)
+
+
+def _distinct(ranked: Sequence[Evaluation]) -> list[Evaluation]:
+    return [*{code_of(e): e for e in reversed(ranked)}.values()][::-1]
+
+
+def _rank(e: Evaluation, others: Sequence[Evaluation], beam_width: int) -> CheckExplanation:
+    (own, delta), place = rank_key(e), sum(_before(o) > _before(e) for o in others) + 1
+    what = f"{own:+.6g} against the root: number {place}, the beam has {beam_width}"
+    if place <= beam_width:
+        return CheckExplanation(RANK, True, what, finite_or_none(own))
+    last = others[beam_width - 1]
+    least, least_delta = rank_key(last)
+    told = CheckExplanation(RANK, False, what, finite_or_none(own), finite_or_none(least))
+    tie = "at least" if e.slot < last.slot else "more than"
+    if own == least:
+        needs = f"{tie} {least_delta - delta:.6g} more of the primary metric against the root, as {last.slot} has"
+        return told._replace(change=0.0, needs=needs)
+    needs = f"{tie} {least:+.6g} ({last.slot} has that): {least - own:+.6g}"
+    return told._replace(change=finite_or_none(least - own), needs=needs)
+
+
+def margin_to_next(e: Evaluation, depth: Sequence[Evaluation]) -> tuple[EvalSlot, float | None] | None:
+    """To the next of those that passed the gate."""
+    after = sorted((o for o in depth if gate(o) is None and _before(o) < _before(e)), key=_before)
+    return (after[-1].slot, finite_or_none(rank_key(e)[0] - rank_key(after[-1])[0])) if after else None
+
+
+def finite_or_none(number: float) -> float | None:
+    return number if isfinite(number) else None
+
+
+_NOTHING = object()
+
+
+class FirstDifference(NamedTuple):
+    """`where`: such as `decisions.d1.n0.i1.why` or `line 3`; then what stands there in each of the two."""
+
+    where: str
+    old: str
+    new: str
+
+
+def first_difference(old: bytes, new: bytes) -> FirstDifference | None:
+    if old == new:
+        return None
+    sides = _record(old), _record(new)
+    in_records = None if _NOTHING in sides else _in_values("", *sides)
+    return in_records or _in_lines(old, new)
+
+
+def _record(content: bytes) -> Any:
+    try:
+        found = json.loads(content)
+    except ValueError:
+        return _NOTHING
+    return found if isinstance(found, Mapping) else _NOTHING
+
+
+def _in_values(where: str, old: Any, new: Any) -> FirstDifference | None:
+    if inner := [*_inner(where, old, new)]:
+        return next((found for each in inner if (found := _in_values(*each))), None)
+    told = _value_text(old), _value_text(new)  # 1, 1.0 and true are equal, but not the same
+    return FirstDifference(where, *told) if told[0] != told[1] else None
+
+
+def _inner(where: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for name in sorted({*old, *new}):
+            yield f"{where}.{name}" if where else name, old.get(name, _NOTHING), new.get(name, _NOTHING)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for n, (a, b) in enumerate(zip(old, new, strict=True)):
+            yield f"{where}[{n}]", a, b
+
+
+def _value_text(value: Any) -> str:
+    if value is _NOTHING:
+        return "missing"
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+def _in_lines(old: bytes, new: bytes) -> FirstDifference:
+    """The end of a line belongs to it."""
+    lines = enumerate(zip_longest(old.splitlines(True), new.splitlines(True), fillvalue=None), 1)
+    number, (a, b) = next((number, pair) for number, pair in lines if pair[0] != pair[1])
+    return FirstDifference(f"line {number}", *("missing" if line is None else ascii(line)[2:-1] for line in (a, b)))

@@ -1,0 +1,145 @@
+"""Positions of nodes and evaluations in a search, and the path of every record below runs/<run>/.
+
+d1.n0 is the best node of depth 1 (NodePlace), d1.n0.i2 the third idea tried on it (EvalSlot).  Names of targets begin
+with a position (`run:d0.n0.i2.sweep`, `run:d0.n0.row.3`, `run:d1.promote`); paths follow from positions alone."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_NUMBER = r"(0|[1-9][0-9]{0,8})"
+_PLACE = re.compile(rf"d{_NUMBER}\.n{_NUMBER}")
+_SLOT = re.compile(rf"d{_NUMBER}\.n{_NUMBER}\.i{_NUMBER}")
+
+
+class NodePlace(NamedTuple):
+    """A position of the beam: which depth, which rank in it.  It holds a node or is empty."""
+
+    depth: int
+    node: int
+
+    def __str__(self) -> str:
+        return f"d{self.depth}.n{self.node}"
+
+
+class EvalSlot(NamedTuple):
+    """A position for one evaluation: they are compared in the order in which they are assigned."""
+
+    depth: int
+    node: int
+    idea: int
+
+    def __str__(self) -> str:
+        return f"d{self.depth}.n{self.node}.i{self.idea}"
+
+    @property
+    def place(self) -> NodePlace:
+        return NodePlace(self.depth, self.node)
+
+
+ROOT = NodePlace(0, 0)
+NO_SLOT = EvalSlot(*ROOT, 0)  # of a summary, which has no position
+
+
+def parse_place(text: str) -> NodePlace:
+    if match := _PLACE.fullmatch(text):
+        return NodePlace(*map(int, match.groups()))
+    raise ValueError(f"'{text}' is no place of the beam; it would be like d1.n0")
+
+
+def parse_slot(text: str) -> EvalSlot:
+    if match := _SLOT.fullmatch(text):
+        return EvalSlot(*map(int, match.groups()))
+    raise ValueError(f"'{text}' is no slot; it would be like d1.n0.i2")
+
+
+def places_of(depth: int, beam_width: int) -> tuple[NodePlace, ...]:
+    """Depth 0 has the root alone."""
+    return tuple(NodePlace(depth, node) for node in range(beam_width if depth else 1))
+
+
+def slots_of(depth: int, beam_width: int, ideas_per_node: int) -> tuple[EvalSlot, ...]:
+    """All evaluations that a depth can have, in order."""
+    return tuple(EvalSlot(*place, idea) for place in places_of(depth, beam_width) for idea in range(ideas_per_node))
+
+
+CALIBRATION_PREFIX = "calibrate"  # begins the names of targets that measure the root once more
+
+SCORING_STAGES = ("score", "settle")  # stages that end an evaluation: by its means alone, or with all of its depth
+FIRST_PART, REST_PART, HOLDOUT_PART = "first", "rest", "holdout"  # parts of a sweep: which blocks
+
+
+def own_name(target: str) -> str:
+    """Without that of the run."""
+    return target.partition(":")[2]
+
+
+def depth_of(target: str) -> int:
+    return int(own_name(target).partition(".")[0].removeprefix("d"))
+
+
+def position(target: str) -> EvalSlot | NodePlace:
+    parts = own_name(target).split(".")
+    if parts[0] == CALIBRATION_PREFIX:
+        return ROOT
+    is_slot = parts[2].startswith("i") and parts[2] != "idea"
+    return parse_slot(".".join(parts[:3])) if is_slot else parse_place(".".join(parts[:2]))
+
+
+def calibration_name(target: str) -> str:
+    """Of a target that measures the root once more, `calibrate.seed.3.row.1`, so that none is in the way of another;
+    empty for all others."""
+    name = own_name(target)
+    return name if name.startswith(f"{CALIBRATION_PREFIX}.") else ""
+
+
+def sweep_part(target: str) -> str:
+    """Which part of a sweep it measures, where it is divided."""
+    return next((part for part in own_name(target).split(".") if part in (FIRST_PART, REST_PART, HOLDOUT_PART)), "")
+
+
+def slot_of(target: str) -> EvalSlot:
+    """Of a target that is there for each slot."""
+    found = position(target)
+    assert isinstance(found, EvalSlot)
+    return found
+
+
+class RunLayout(NamedTuple):
+    """Paths from the project's folder on."""
+
+    run: str
+
+    def of_run(self, name: str) -> str:
+        return f"runs/{self.run}/{name}"
+
+    def of_depth(self, depth: int, name: str) -> str:
+        return f"runs/{self.run}/depths/{depth}/{name}"
+
+    def of_node(self, place: NodePlace, name: str) -> str:
+        return f"runs/{self.run}/nodes/{place}/{name}"
+
+    def of_eval(self, slot: EvalSlot, name: str) -> str:
+        return f"runs/{self.run}/eval/{slot}/{name}"
+
+    def of_holdout(self, where: NodePlace | EvalSlot, name: str) -> str:
+        return f"runs/{self.run}/{HOLDOUT_FOLDER}/{where}/{name}"
+
+    def csv(self, where: NodePlace | EvalSlot) -> str:
+        return f"runs/{self.run}/artifacts/{where}.csv"
+
+    def idea(self, slot: EvalSlot, suffix: str) -> str:
+        """`suffix`: md is the text, json what it cost, patch the recorded change, where there is one."""
+        return f"runs/{self.run}/node_ideas/{slot.place}/idea_{slot.idea:03}.{suffix}"
+
+
+# Of a run's folder: what is made of all its records.
+MANIFEST, EVENTS = "manifest.json", "events.jsonl"
+HOLDOUT_FOLDER, OPENINGS, VERDICT = "holdout", "holdout.jsonl", "holdout.json"
+SUMMARY, VALIDATION = "TREE_SUMMARY.md", "VALIDATION_REPORT.md"
+CALIBRATION_FOLDER = "calibrate"  # what `coppice calibrate` has measured
+# Folders of worktrees.
+NODES = "wt"
+CANDIDATES = "cand"
+BY_HAND = "hand"

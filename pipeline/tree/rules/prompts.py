@@ -1,0 +1,156 @@
+"""Prompts for roles and what their answers mean; the made-up answers of a dry run.
+
+Templates have $names, those of PROMPT_NAMES.  The history section tells a node's lineage, its gains and the ideas
+already tried.  A review approves in its first line or not at all: what is unclear is no approval.  A dry run asks no
+model and runs no sweep: ideas, code and results are made from hashes, the same each time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from itertools import product
+from string import Template
+from typing import Any
+
+from pipeline.errors import did_you_mean
+
+# For each role the names that its prompt may have, and those without which nobody could answer.
+PROMPT_NAMES = {
+    "ideas": ("context", "constraints"),
+    "planner": ("idea", "context"),
+    "coder": ("idea", "plan", "review"),
+    "reviewer": ("idea", "plan", "diff", "report"),
+}
+NEEDED_NAMES = {"ideas": ("context",), "planner": ("idea",), "coder": ("idea", "review"), "reviewer": ("idea", "diff")}
+
+_NAME = re.compile(r"\$(?:(\$)|([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\}|)", re.ASCII)
+
+# Models dress their words up; none of this changes what they say.
+_DRESS = re.compile("""[#*_>`"'✅]""")
+_VERDICT = re.compile(
+    r"\s*(?:verdict\s*:)?\s*(approved?|rejected|reject|changes? requested|request changes)\b(.*)", re.I
+)
+# Behind an approval stands nothing, or something that is set off from it; and no condition.
+_SET_OFF = re.compile(r"\s*|\s*[.:,;!(\u2013\u2014].*|\s+-.*")
+_CONDITION = re.compile(r"reject|changes? request|not approve|\bunless\b|\bonly if\b|\bprovided\b", re.I)
+
+_BLOCK = re.compile(r"^(`{3,})(?:diff|patch)[ \t\r]*\n(.*?)^\1`*[ \t\r]*$", re.MULTILINE | re.DOTALL)
+_STARTS = ("diff --git ", "--- ")
+
+
+def render_prompt(template: str, values: Mapping[str, str]) -> str:
+    """Values are put in as they are: a `$` in one of them is no name."""
+    return Template(template).substitute(values)
+
+
+def prompt_mistakes(role: str, template: str) -> tuple[str, ...]:
+    """What is wrong with a template for this role, and what would be right."""
+    out: list[str] = []
+    found: set[str] = set()
+    for match in _NAME.finditer(template):
+        name = match[2] or match[3]
+        where = f"line {template.count(chr(10), 0, match.start()) + 1}"
+        if not name and not match[1]:
+            out.append(f"{where}: a $ that is meant as such is written twice: $$")
+        elif name and name not in PROMPT_NAMES[role]:
+            out.append(f"{where}: ${name} is unknown in a prompt for {role}{did_you_mean(name, PROMPT_NAMES[role])}")
+        found.add(name)
+    return (*out, *(f"${name} is missing: {role} has to know it" for name in NEEDED_NAMES[role] if name not in found))
+
+
+def review_verdict(text: str) -> bool | None:
+    """What a review says in its first line that is not blank; None when that is unclear, which is no approval."""
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    found = _VERDICT.fullmatch(_DRESS.sub("", first))
+    if not found:
+        return None
+    word, rest = found[1].lower(), found[2]
+    if not word.startswith("approve"):
+        return False
+    return True if _SET_OFF.fullmatch(rest) and not _CONDITION.search(rest) else None
+
+
+def diff_in_answer(text: str) -> str:
+    """The change in an answer: its last block of that kind, or all of it; empty when there is none."""
+    blocks = _BLOCK.findall(text)
+    if blocks:
+        return str(blocks[-1][1])
+    whole = text.lstrip("\r\n")
+    return whole if whole.startswith(_STARTS) else ""
+
+
+NO_HISTORY = "Nothing yet: this is the code that the search starts from."
+LONGEST_HISTORY = 200_000  # characters; of more, the earliest ideas are told by their first line
+
+
+def history_section(context: Mapping[str, Any], before: Sequence[str]) -> str:
+    """`before`: ideas for the same node that are waiting to be tried."""
+    whole = "\n".join(_parts(context, before, _in_full))
+    return whole if len(whole) <= LONGEST_HISTORY else "\n".join(_parts(context, before, _in_short))[:LONGEST_HISTORY]
+
+
+def _parts(context: Mapping[str, Any], before: Sequence[str], tell: Callable[[str, str], str]) -> Iterator[str]:
+    changes, step, tried = context["changes"], context["step"], context["tried"]
+    yield "## The code as it is"
+    yield from (f"Changed since {name}:\n{stat}" for name, stat in changes.items())
+    yield from () if changes else (NO_HISTORY,)
+    if step:
+        yield "\n## What the last change brought\n"
+        yield from map(delta_line, step)
+    if tried:
+        yield "\n## Ideas that were tried on the way here\n"
+        yield from (tell(idea["text"], idea_outcome(idea)) for idea in tried)
+    if before:
+        yield "\n## Ideas for this code that are going to be tried\n"
+        yield from (tell(text, "") for text in before)
+
+
+def idea_outcome(idea: Mapping[str, Any]) -> str:
+    word = "Kept." if idea["kept"] else "Not kept."
+    said = " ".join(filter(None, [word, idea["why"]]))
+    return "\n".join([said, *map(delta_line, idea["step"])])
+
+
+def delta_line(detail: Mapping[str, Any]) -> str:
+    name, old, new = detail["name"], detail["baseline"], detail["candidate"]
+    verdict = "better" if detail["delta"] > 0 else "worse" if detail["delta"] < 0 else "the same"
+    return f"- {name}: {old:.6g} -> {new:.6g} ({verdict}; {detail['better']} is better)"
+
+
+def _in_full(text: str, word: str) -> str:
+    return f"### An idea\n\n{text.strip()}\n\n{word}\n"
+
+
+def _in_short(text: str, word: str) -> str:
+    return f"- {text.strip().splitlines()[0][:200] if text.strip() else '(empty)'} {word.partition('.')[0]}"
+
+
+def hash_fraction(*words: object) -> float:
+    """From 0 to 1."""
+    return int(sha256("\0".join(map(str, words)).encode()).hexdigest()[:8], 16) / 0xFFFFFFFF
+
+
+def dry_idea(number: int, context: str) -> str:
+    name = sha256(f"{number}\0{context}".encode()).hexdigest()[:8]
+    return f"IDEA: Dry run {name}.\n\nRATIONALE: None; nothing is tried.\n\nREQUIRED_CHANGES:\n- Add a file.\n"
+
+
+def dry_patch(identity: str) -> bytes:
+    """Adds a file that no repository has."""
+    name, line = f"dry-run-{identity[:16]}.md", f"Made by a dry run: {identity}"
+    head = f"diff --git a/{name} b/{name}\nnew file mode 100644\n--- /dev/null\n+++ b/{name}\n"
+    return f"{head}@@ -0,0 +1 @@\n+{line}\n".encode()
+
+
+def dry_results(tree: str, asked: Mapping[str, Any]) -> bytes:
+    out = io.StringIO()
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow(["config_id", "status", *([asked["block"]] if "block" in asked else []), *asked["metrics"]])
+    for config, block in product(asked.get("config_ids", range(asked["configs"])), asked.get("blocks", [None])):
+        where = [config] if block is None else [config, block]
+        numbers = (f"{1 + hash_fraction(tree, *where, name):.6f}" for name in asked["metrics"])
+        table.writerow([config, "ok", *where[1:], *numbers])
+    return out.getvalue().encode()

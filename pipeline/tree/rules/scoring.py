@@ -1,0 +1,355 @@
+"""Scores: how much better a candidate is than a baseline, by means, by blocks, and config by config.
+
+`weighted_means`, for each metric: delta = candidate's mean - baseline's mean, with its sign turned where less is
+better; relative = delta / |baseline|, clamped.  From a baseline of zero every change is infinitely large: it counts as
+the clamp, with its sign.  score = the mean of the relatives by weight.
+
+`paired`, from the evidence of blocks to a verdict in the words of the gate: an idea is worth exploring if it is better
+than chance allows among all that were tried beside it, by as much as is worth having, with no guard in doubt.  Nothing
+else is: luck must not become the ground of the next depth.  Configs are reduced first: they share their data and are no
+repetitions of each other; blocks are.
+
+Where float noise ends: what decides is compared only after rounding.  Means are sums without rounding errors (fsum).  A
+difference of means counts as none if it is at most NOISE of what the rows themselves measure.  Relative numbers and
+scores are of the order of one: they keep 12 decimals.  All others (the delta that breaks a tie, sums of money) keep 12
+significant digits."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from math import fsum, isfinite
+from typing import Any, NamedTuple
+
+from pipeline.tree.rules.results import CheckedRows, Defect, SheetRow, defects_text
+from pipeline.trust.evidence import INDECISIVE, PROMOTED, REJECTED, Verdict
+from pipeline.trust.noninferiority import FAILED, UNDECIDED
+from pipeline.trust.series import DIGITS, SAME, differences, reduce_configs, significant
+from pipeline.trust.series import SAME as NOISE
+
+__all__ = ["NOISE", "round_relative", "significant"]
+
+
+def round_relative(number: float) -> float:
+    """12 decimals; minus zero is zero."""
+    return round(number, DIGITS) + 0.0
+
+
+HIGHER, LOWER = "higher", "lower"
+WEIGHTED_MEANS, PAIRED = "weighted_means", "paired"
+RUN, DEPTH = "run", "depth"  # over which alpha holds
+SIGN = {HIGHER: 1.0, LOWER: -1.0}
+STRONG, PROMISING, MIXED, WEAK = "strong", "promising", "mixed", "weak"
+PRIMARY_REGRESSED, RISK_REGRESSED = "primary_metric_regressed", "risk_regressed"
+NET_IMPROVEMENT, INSUFFICIENT_SIGNAL = "net_improvement", "insufficient_signal"
+
+
+class Metric(NamedTuple):
+    """A column that counts.  `weight` None: as a primary or another metric has it by default; a `guard` may veto.
+
+    `margin`: how much worse a guard may be, in its own units, where blocks say how sure that is."""
+
+    name: str
+    better: str = HIGHER
+    weight: float | None = None
+    guard: bool = False
+    margin: float | None = None
+
+
+class Constants(NamedTuple):
+    """The numbers behind the verdict; `score:` of a spec may give others, by these names."""
+
+    primary_weight: float = 1.5
+    other_weight: float = 1.0
+    clamp: float = 2.0  # no metric counts for more than being so many times its baseline better
+    primary_drop: float = 0.05  # the primary metric may be worse by so much
+    guard_drop: float = 0.10  # and a guard by so much
+    explore: float = 0.03  # from this score on a candidate is worth exploring;
+    least_better: int = 2  # or if so many metrics are better,
+    lead: int = 2  # and so many more than are worse
+    strong: float = 0.10  # grades, from these scores on
+    promising: float = 0.03
+    mixed: float = -0.02
+
+
+class PairedConstants(NamedTuple):
+    """The numbers behind a verdict by blocks: see docs/trust.md.
+
+    `alpha`: the share of runs (or of depths, by `alpha_over`) in which something is promoted though nothing is better.
+    `smallest_effect`: the least gain of the primary metric that is worth having."""
+
+    alpha: float = 0.05
+    alpha_over: str = RUN
+    smallest_effect: float = 0.0
+    draws: int = 10_000
+
+
+class ScoringRules(NamedTuple):
+    """What a run measures, and by what it is judged: the same for all of its comparisons.
+
+    `paired` None: by `weighted_means`, with the `constants`."""
+
+    primary: str
+    metrics: tuple[Metric, ...]
+    constants: Constants = Constants()
+    paired: PairedConstants | None = None
+
+    @property
+    def guards(self) -> list[Metric]:
+        """Apart from the primary one, of which more is asked."""
+        return [metric for metric in self.metrics if metric.guard and metric.name != self.primary]
+
+
+class Detail(NamedTuple):
+    """One metric in a comparison.  More `delta` is better, whatever the metric's direction."""
+
+    name: str
+    better: str
+    weight: float
+    guard: bool
+    baseline: float
+    candidate: float
+    delta: float
+    relative: float
+
+
+class Comparison(NamedTuple):
+    """The verdict on a candidate against one baseline.  `score` None: the way of scoring has none.
+
+    `evidence`: of a verdict by blocks, as `weighing` has it."""
+
+    score: float | None
+    grade: str
+    should_explore: bool
+    reasons: tuple[str, ...]
+    primary_delta: float
+    better: int
+    worse: int
+    rows_used: int
+    metrics: tuple[Detail, ...]
+    evidence: Mapping[str, Any] | None = None
+
+
+class Score(NamedTuple):
+    """Against the parent, which the gate reads, and against the root, by which candidates of all parents are ranked."""
+
+    parent: Comparison
+    root: Comparison
+
+
+def rule_mistakes(rules: ScoringRules) -> tuple[str, ...]:
+    """What is wrong with rules, in words; such rules must not be used."""
+    names = [metric.name for metric in rules.metrics]
+    c = rules.constants
+    checks = (
+        (rules.primary in names, f"primary: '{rules.primary}' is none of the metrics: {', '.join(names)}"),
+        (len({*names}) == len(names), "metrics: a name is given twice"),
+        (all(m.better in SIGN for m in rules.metrics), f"better: must be {HIGHER} or {LOWER}"),
+        (all(isfinite(w) and w >= 0 for w in _weights(rules)), "weight: must be a number from 0 on"),
+        (any(w > 0 for w in _weights(rules)), "weight: one metric at least must weigh more than 0"),
+        (all(map(isfinite, c)), "score: must have finite numbers"),
+        (min(_drops(c)) >= 0 and max(_drops(c)) < c.clamp, "score: a drop must be from 0 to below `clamp`"),
+        (c.strong >= c.promising >= c.mixed, "score: must have strong >= promising >= mixed"),
+    )
+    return tuple(what for good, what in checks if not good)
+
+
+def _drops(constants: Constants) -> tuple[float, float]:
+    return constants.primary_drop, constants.guard_drop
+
+
+def _weights(rules: ScoringRules) -> list[float]:
+    return [metric_weight(rules, metric) for metric in rules.metrics]
+
+
+def metric_weight(rules: ScoringRules, metric: Metric) -> float:
+    if metric.weight is not None:
+        return metric.weight
+    return rules.constants.primary_weight if metric.name == rules.primary else rules.constants.other_weight
+
+
+def score_by_means(rules: ScoringRules, candidate: CheckedRows, parent: CheckedRows, root: CheckedRows) -> Score:
+    return Score(weighted_means(rules, parent, candidate), weighted_means(rules, root, candidate))
+
+
+def weighted_means(rules: ScoringRules, baseline: CheckedRows, candidate: CheckedRows) -> Comparison:
+    """Both must be complete: otherwise a candidate would get better by failing where it is bad."""
+    _comparable(baseline, candidate)
+    details = tuple(_rows_detail(rules, metric, baseline, candidate) for metric in rules.metrics)
+    return judge_details(rules, details, candidate.rows_used)
+
+
+def _comparable(baseline: CheckedRows, candidate: CheckedRows) -> None:
+    for side, checked in (("baseline", baseline), ("candidate", candidate)):
+        if checked.defects or not checked.rows:
+            raise ValueError(f"the {side} is not complete: {defects_text(checked.defects) or 'no rows'}")
+    if [(row.config_id, row.block) for row in baseline.rows] != [(row.config_id, row.block) for row in candidate.rows]:
+        raise ValueError("baseline and candidate are of different configs")
+
+
+def _rows_detail(rules: ScoringRules, metric: Metric, baseline: CheckedRows, candidate: CheckedRows) -> Detail:
+    old = [row.metrics[metric.name] for row in baseline.rows]
+    new = [row.metrics[metric.name] for row in candidate.rows]
+    return metric_detail(rules, metric, old, new)
+
+
+def metric_detail(rules: ScoringRules, metric: Metric, old: Sequence[float], new: Sequence[float]) -> Detail:
+    """From what was measured with the baseline's code and with the candidate's."""
+    base, mean = fsum(old) / len(old), fsum(new) / len(new)
+    sizes = [fsum(map(abs, values)) / len(values) for values in (old, new)]
+    delta = SIGN[metric.better] * (mean - base) if abs(mean - base) > SAME * max(sizes) else 0.0
+    share = _share(delta, base, rules.constants.clamp)
+    return Detail(metric.name, metric.better, metric_weight(rules, metric), metric.guard, base, mean, delta, share)
+
+
+def _share(delta: float, base: float, clamp: float) -> float:
+    if not delta:
+        return 0.0
+    if not base:
+        return clamp if delta > 0 else -clamp
+    return round_relative(max(-clamp, min(clamp, delta / abs(base))))
+
+
+def judge_details(rules: ScoringRules, details: tuple[Detail, ...], rows_used: int) -> Comparison:
+    """From how each metric moved to the verdict."""
+    c = rules.constants
+    primary = next(detail for detail in details if detail.name == rules.primary)
+    total = round_relative(fsum(d.weight * d.relative for d in details) / fsum(d.weight for d in details))
+    better, worse = count_better_worse(details)
+    blocks = [PRIMARY_REGRESSED] if primary.relative < -c.primary_drop else []
+    blocks += [f"{RISK_REGRESSED}:{d.name}" for d in details if d.guard and d.relative < -c.guard_drop]
+    signal = total >= c.explore or better >= max(c.least_better, worse + c.lead)
+    explore = signal and not blocks
+    reasons = (*blocks, *([] if signal else [INSUFFICIENT_SIGNAL]), *([NET_IMPROVEMENT] if explore else []))
+    return Comparison(
+        total, grade_of_score(total, c), explore, reasons, primary.delta, better, worse, rows_used, details
+    )
+
+
+def count_better_worse(details: Sequence[Detail]) -> tuple[int, int]:
+    """How many metrics that weigh something are better, and how many worse."""
+    signs = [d.delta > 0 for d in details if d.delta and d.weight]
+    return sum(signs), len(signs) - sum(signs)
+
+
+def grade_of_score(score: float, constants: Constants) -> str:
+    steps = ((STRONG, constants.strong), (PROMISING, constants.promising), (MIXED, constants.mixed))
+    return next((name for name, least in steps if score >= least), WEAK)
+
+
+def block_means(rows: Sequence[SheetRow], blocks: Sequence[str], metric: str) -> list[float]:
+    """Means over the configs, of rows that are complete."""
+    return reduce_configs(config_rows(rows, blocks, metric))
+
+
+def config_rows(rows: Sequence[SheetRow], blocks: Sequence[str], metric: str) -> list[list[float]]:
+    """A row a config, a column a block of those that are asked for."""
+    found: dict[int, dict[str, float]] = {}
+    for row in rows:
+        found.setdefault(row.config_id, {})[row.block] = row.metrics[metric]
+    return [[cells[block] for block in blocks] for cells in found.values()]
+
+
+def seed_defects(own: CheckedRows, parent: CheckedRows) -> Iterator[Defect]:
+    """A candidate that draws its luck anew is not measured on what its parent was measured on."""
+    seeds = {(row.config_id, row.block): row.seed for row in parent.rows}
+    for row in own.rows:
+        if row.seed != (seed := seeds[row.config_id, row.block]):
+            yield Defect(row.config_id, "seed", f"'{row.seed}' instead of the parent's '{seed}'", row.block)
+
+
+AGAINST_PARENT, AGAINST_ROOT = "parent", "root"
+RISK_UNDECIDED = "risk_undecided"
+
+Series = Mapping[str, Mapping[str, Sequence[float]]]  # metric -> own, parent, root -> a number a block
+
+
+def metric_differences(rules: ScoringRules, series: Series, name: str, baseline: str) -> list[float]:
+    """Differences by block; more is better."""
+    metric = next(metric for metric in rules.metrics if metric.name == name)
+    return differences(series[name]["own"], series[name][baseline], SIGN[metric.better])
+
+
+def apply_guards(found: Verdict, guards: Sequence[Mapping[str, Any]]) -> Verdict:
+    """A gain is not promoted at the price of a guard, nor while that price is not known."""
+    if found.verdict != PROMOTED:
+        return found
+    failed = tuple(f"{RISK_REGRESSED}:{guard['name']}" for guard in guards if guard["verdict"] == FAILED)
+    open_ = tuple(f"{RISK_UNDECIDED}:{guard['name']}" for guard in guards if guard["verdict"] == UNDECIDED)
+    if failed or open_:
+        return Verdict(REJECTED if failed else INDECISIVE, (*failed, *open_))
+    return found
+
+
+def paired_comparison(
+    rules: ScoringRules, series: Series, baseline: str, evidence: Mapping[str, Any], rows_used: int
+) -> Comparison:
+    """`score` is the estimate, shrunk: of what looks best among many, part is luck."""
+    details = tuple(_series_detail(rules, metric, series[metric.name], baseline) for metric in rules.metrics)
+    primary = next(each for each in details if each.name == rules.primary)
+    promoted = evidence["verdict"] == PROMOTED
+    reasons = [NET_IMPROVEMENT] if promoted else evidence["reasons"]
+    return Comparison(
+        evidence["estimate"],
+        STRONG if promoted else WEAK,
+        promoted,
+        tuple(reasons),
+        primary.delta,
+        *count_better_worse(details),
+        rows_used,
+        details,
+        evidence,
+    )
+
+
+def _series_detail(rules: ScoringRules, metric: Metric, series: Mapping[str, Sequence[float]], baseline: str) -> Any:
+    return metric_detail(rules, metric, series[baseline], series["own"])
+
+
+class ConfigComparison(NamedTuple):
+    """Of the primary metric: how many configs got better, worse, or stayed; and from where to where they reach.
+
+    `beyond`: the worst config is better than the best one of the parent.  Honest ideas hardly ever do that."""
+
+    better: int
+    worse: int
+    same: int
+    parent_best: float
+    own_worst: float
+    beyond: bool
+
+
+def compare_configs(better: str, parent: Mapping[int, float], own: Mapping[int, float]) -> ConfigComparison:
+    """By config, the same ones of both; more is better after SIGN has been applied."""
+    sign = SIGN[better]
+    old, new = ([sign * side[config] for config in parent] for side in (parent, own))
+    signs = [_sign(after, before) for before, after in zip(old, new, strict=True)]
+    best, worst = max(old), min(new)
+    return ConfigComparison(
+        signs.count(1), signs.count(-1), signs.count(0), sign * best, sign * worst, _sign(worst, best) > 0
+    )
+
+
+def column_by_config(text: str, name: str, configs: Container[int]) -> dict[int, float]:
+    """Of a CSV that is known to be complete, means where a config has many rows; `results` reads any, at ten times the
+    cost."""
+    lines = csv.reader(f"{line}\n" for line in text.removeprefix("\ufeff").split("\n"))
+    rows = (cells for cells in lines if any(map(str.strip, cells)))
+    header = [cell.strip() for cell in next(rows)]
+    if name not in header:  # a metric of a later day
+        return {}
+    at, value = header.index("config_id"), header.index(name)
+    return means_by_config((config, float(cells[value])) for cells in rows if (config := int(cells[at])) in configs)
+
+
+def means_by_config(values: Iterable[tuple[int, float]]) -> dict[int, float]:
+    found: dict[int, list[float]] = {}
+    for config, value in values:
+        found.setdefault(config, []).append(value)
+    return {config: fsum(each) / len(each) for config, each in found.items()}
+
+
+def _sign(after: float, before: float) -> int:
+    if abs(after - before) <= SAME * max(abs(after), abs(before)):
+        return 0
+    return 1 if after > before else -1

@@ -1,0 +1,245 @@
+"""Runs a command of the spec in a clean checkout, as often as it may fail, and returns how that went.
+
+Order of one attempt: checkout, tripwire and watch, command, then look whether anything was read or changed that must
+not be (`void: ...`, which is never tried again), collect the results, tidy up.  A root that cannot be measured is no
+result: its target fails, which whoever builds tries again."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import stat
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pipeline.core.templates import fill_argv, fill_shell_line
+from pipeline.git.folders import delete_tree, make_removable
+from pipeline.git.objects import tree_hash
+from pipeline.git.worktrees import Worktree
+from pipeline.machine.confine import Confinement, landlock_version
+from pipeline.machine.job import Job, StageFailed
+from pipeline.machine.process import NOT_FOUND, Exit, Failure, describe_exit, describe_start_failure, outage
+from pipeline.tree.rules.positions import EvalSlot, NodePlace
+from pipeline.tree.rules.protection import VOID
+from pipeline.tree.run.protect import command_shield, job_void_reason, start_watch, tamper_reason
+from pipeline.tree.run.records import read_bytes, read_text, write
+from pipeline.tree.run.run_repo import RunRepo
+from pipeline.tree.run.seal import arm_tripwire, hide_paths, sealed_paths, tripwire_reason
+
+# Words that a line may begin with and no program has for a name.
+_SHELLS_OWN = frozenset(
+    ("cd", "command", "eval", "exec", "export", "for", "if", "set", "trap", "ulimit", "until", "while")
+)
+_PROGRAM = re.compile(r"[\w./+-]+")
+LARGEST_RESULTS = 256 << 20  # of a file that a command leaves for us
+
+
+class CheckoutRun(NamedTuple):
+    """The last attempt.  `why` is empty when it ended well; `results` is what it wrote, if it did.
+
+    `shield`: what kept it from writing to the project, or nothing did (empty); None where nothing is protected.
+    `outage`: why that it failed says nothing of the candidate."""
+
+    why: str
+    exit: int
+    results: bytes
+    seconds: float
+    attempts: int
+    shield: str | None = None
+    outage: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return not self.why
+
+    @property
+    def void(self) -> bool:
+        return self.why.startswith(VOID)
+
+    def cost(self) -> dict[str, Any]:
+        shield = {} if self.shield is None else {"shield": self.shield}
+        return {"seconds": round(self.seconds, 3), "attempts": self.attempts, "exit": self.exit, **shield}
+
+
+NOTHING_RAN = CheckoutRun("", 0, b"", 0.0, 0)
+
+
+class Errand(NamedTuple):
+    """What is to be run where.  `values` stand for names in braces; `configs` is for a file, if one is asked for.
+
+    `wants`: it must write its results."""
+
+    where: EvalSlot | NodePlace
+    checkout: str
+    output: str
+    values: Mapping[str, str]
+    log: str
+    wants: bool
+    keep_checkout: bool = False
+    configs: bytes = b""
+
+
+def run_command(job: Job, errand: Errand) -> CheckoutRun:
+    bench = RunRepo(job.target.run)
+    commit = bench.commit(errand.where)
+    if why := job_void_reason(job, _tree(job, tree_hash(bench.repo, commit))):
+        return NOTHING_RAN._replace(why=why)
+    # A root that cannot be measured is no result: its target fails, which is tried again by whoever builds.
+    retries = job.target.limits.retries if isinstance(errand.where, EvalSlot) else 0
+    begun, attempt = time.monotonic(), 0
+    while True:
+        attempt += 1
+        with bench.checkout(errand.checkout, commit, errand.keep_checkout) as worktree:
+            once = _once(job, errand, worktree)
+        if once.outage:
+            raise _unmeasured(job, errand, once)
+        if once.ok or once.void or attempt > retries or job.processes.stopping:
+            return once._replace(seconds=time.monotonic() - begun, attempts=attempt)
+        note_in_log(errand.log, f"attempt {attempt} failed: {once.why}")
+
+
+def _unmeasured(job: Job, errand: Errand, once: CheckoutRun) -> StageFailed:
+    """No result: the target fails, and is made again, `eval_retries` times at once, then by the next build."""
+    keep_printed(job, errand.log)
+    delete_tree(errand.output)
+    status = once.exit if once.exit >= 0 else 128 - once.exit
+    return StageFailed(f"{once.why}: {once.outage}, which says nothing of the candidate; build again", status)
+
+
+def keep_printed(job: Job, log: str) -> None:
+    """Of a target that fails, so that nothing else of it is kept."""
+    with open(job.log, "ab") as file:
+        file.write(read_bytes(log) if os.path.exists(log) else b"")
+
+
+def _tree(job: Job, tree: str) -> str:
+    """Which commit it is stands in a record beside what is read: whatever wrote over that must not choose the code."""
+    if read_text(job.reads["tree"][0]).strip() != tree:
+        raise StageFailed(f"the records of {job.target.name} name different files: one was changed; build again", 1)
+    return tree
+
+
+def _once(job: Job, errand: Errand, worktree: Worktree) -> CheckoutRun:
+    folder = worktree.path
+    output = os.path.abspath(errand.output)
+    delete_tree(output)
+    os.makedirs(output)
+    results = f"{output}/results.csv"
+    names = _names(job, errand.values) | {"tree": [folder], "output": [output], "results": [results]}
+    if errand.configs:
+        names["configs"] = [f"{output}/configs.json"]
+        write(f"{output}/configs.json", errand.configs)
+    fixed = {name: " ".join(fill_argv([text], names)) for name, text in job.target.params["env"].items()}
+    fixed |= {"AGENTIC_OUTPUT_DIR": output, "AGENTIC_RESULTS_CSV": results}
+    env, secrets = job.processes.environment(job.target.run, fixed, job.target.params["pass"])
+    watched, sealed = start_watch(job, worktree.repo, folder), sealed_paths(job)
+    wire = arm_tripwire(sealed, hidden=bool(landlock_version()))
+    with command_shield(watched, folder, output, env) as shield:
+        confined, words = hide_paths(shield, sealed), _words(job.target.params, names)
+        exit_, why = _started(job, words, env, secrets, folder, errand.log, confined)
+    found, foul = (
+        b"",
+        tripwire_reason(wire, hidden=bool(landlock_version())) or (tamper_reason(watched) if watched else ""),
+    )
+    lost = outage(Failure(exit_, missing=exit_.code == NOT_FOUND and _lacks(job.target.params, words, folder, env)))
+    why = foul or why
+    if errand.wants and not foul:
+        found, lacking = read_results(results)
+        why = why or lacking
+    _tidy(output, results)
+    return CheckoutRun(why, exit_.code, found, 0.0, 0, watched.shield if watched else None, "" if foul else lost)
+
+
+def _names(job: Job, values: Mapping[str, str]) -> dict[str, Sequence[str]]:
+    ports = {name.removeprefix("in."): group for name, group in job.reads.items() if name.startswith("in.")}
+    absolute = {name: [os.path.abspath(path) for path in group] for name, group in ports.items()}
+    return {**absolute, "project": [os.getcwd()], **{name: [value] for name, value in values.items()}}
+
+
+def _words(params: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> list[str]:
+    if "argv" in params:
+        return fill_argv(params["argv"], names)
+    return ["/bin/sh", "-c", fill_shell_line(params["shell"], names)]
+
+
+def _started(
+    job: Job,
+    words: list[str],
+    env: Mapping[str, str],
+    secrets: Mapping[str, str],
+    folder: str,
+    log: str,
+    confined: Confinement | None,
+) -> tuple[Exit, str]:
+    timeout = job.target.limits.timeout
+    try:
+        ended = job.processes.run(words, env, log, timeout, secrets, cwd=folder, confined=confined)
+    except OSError as error:
+        why, status = describe_start_failure(error, words[0])
+        if not _is_inside(words[0], folder):
+            raise StageFailed(why, status) from error
+        return Exit(status), why
+    return ended, describe_exit(ended, timeout)[0]
+
+
+def _is_inside(program: str, folder: str) -> bool:
+    """Does it belong to the candidate?  If it does not, the candidate is not to blame."""
+    path = os.path.realpath(os.path.join(folder, program))
+    return "/" in program and path.startswith(f"{os.path.realpath(folder)}/")
+
+
+def _lacks(params: Mapping[str, Any], words: Sequence[str], folder: str, env: Mapping[str, str]) -> bool:
+    """Of a shell line that ends with "not found": is the program gone with which it begins?
+
+    What the candidate's own files ask for and do not find is the candidate's failure."""
+    if "argv" in params:
+        return False
+    try:
+        line = shlex.split(words[-1], comments=True)
+    except ValueError:  # the shell reads it otherwise
+        return False
+    program = next((word for word in line if "=" not in word), "")
+    if not _PROGRAM.fullmatch(program) or program in _SHELLS_OWN or _is_inside(program, folder):
+        return False
+    return shutil.which(os.path.join(folder, program) if "/" in program else program, path=env.get("PATH")) is None
+
+
+def read_results(path: str) -> tuple[bytes, str]:
+    """What a candidate's program left there, and what is wrong with it: it may be anything."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b"", "it ended without writing its results to {results}, $AGENTIC_RESULTS_CSV"
+    except OSError as error:
+        return b"", f"its results cannot be read: {error.strerror}"
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_RESULTS:
+            return b"", f"its results are no plain file of at most {LARGEST_RESULTS >> 20} MB"
+        with open(fd, "rb", closefd=False) as file:
+            return file.read(), ""
+    finally:
+        os.close(fd)
+
+
+def _tidy(output: str, results: str) -> None:
+    """The results are an artifact now.  What else the command left stays, for people to read; an empty folder does not.
+
+    It may have left no folder at all, or something else in its place."""
+    if os.path.islink(output) or not os.path.isdir(output):
+        delete_tree(output)
+        return
+    os.chmod(output, 0o700)
+    make_removable(output)
+    if not os.path.isdir(results) or os.path.islink(results):
+        delete_tree(results)
+    if not os.listdir(output):
+        os.rmdir(output)
+
+
+def note_in_log(log: str, text: str) -> None:
+    with open(log, "ab") as file:
+        file.write(f"---- {text} ----\n".encode(errors="backslashreplace"))

@@ -1,0 +1,208 @@
+"""The stages that decide: assign ideas to slots, end a depth; DECIDERS, the table of all stages that decide.
+
+They make records of records, start nothing and ask nobody, so that they can be replayed at any time.  Raise the code in
+DECIDERS when one would decide otherwise on the same inputs.  A search that has stopped stays so, for the reason it had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pipeline.machine.job import JobFiles, Stage
+from pipeline.models.calls import read_calls
+from pipeline.tree.rules.assignment import NO_IDEA, Assignment, FrontierPlace, PastIdea, Task, assign_ideas
+from pipeline.tree.rules.beam import FAILED, BeamDecision, BeamPlace, DepthProgress, Promotion, promote, stop_reason
+from pipeline.tree.rules.budget import BudgetLedger, BudgetLimits, Ceiling, Spending, settle_spending, shortages
+from pipeline.tree.rules.positions import EvalSlot, NodePlace, depth_of, parse_place, parse_slot, slots_of
+from pipeline.tree.run.ideas import cost_of_calls
+from pipeline.tree.run.measure import gather_stage
+from pipeline.tree.run.nodes import STOPPED_PREFIX, Depth, NextNodes
+from pipeline.tree.run.records import Record, evaluation_of, load, read_text, save
+from pipeline.tree.run.run_repo import NodeCommits, RunRepo
+from pipeline.tree.run.verdicts import cascade_stage, join_stage, pair_stage, score_stage, settle_stage, weigh_stage
+
+
+def assign_stage(job: JobFiles) -> None:
+    params = job.target.params
+    depth = depth_of(job.target.name)
+    origins = [load(path) for path in job.reads["origins"]]
+    slots = slots_of(depth, len(origins), params["ideas_per_node"])
+    before = load(job.reads["before"][0]) if job.reads["before"] else {"spent": {}, "tried": []}
+    had = dict(zip(slots, map(load, job.reads["costs"]), strict=False))  # recorded ideas cost nothing
+    spent = spending_of(before["spent"]) | {f"{slot}.idea": _idea_cost(record) for slot, record in had.items()}
+    tried = [PastIdea(parse_slot(slot), identity) for slot, identity in before["tried"]]
+    made = assign_ideas(
+        [_ground(NodePlace(depth, n), origin) for n, origin in enumerate(origins)],
+        _texts(slots, [read_text(path) for path in job.reads["ideas"]]),
+        BudgetLedger(BudgetLimits(**params["budget"]), {}, spent),
+        params["dedupe_scope"],
+        ideas_per_node=params["ideas_per_node"],
+        ceiling=Ceiling(**params["ceiling"]),
+        tried=tried,
+    )
+    reasons = {slot: record["why"] for slot, record in had.items()}
+    made = made._replace(tasks=tuple(_with_reason(task, reasons.get(task.slot, "")) for task in made.tasks))
+    for task, path in zip(made.tasks, job.writes["tasks"], strict=True):
+        save(path, _task(task))
+    save(job.writes["assigned"][0], _assigned(made, tried))
+
+
+def _ground(place: NodePlace, origin: Mapping[str, Any]) -> FrontierPlace:
+    """An empty place has no commit; one that the search stops at is closed."""
+    ancestors = tuple(map(parse_place, origin.get("ancestors", ())))
+    why = origin["empty"] or origin["closed"]
+    return FrontierPlace(place, "" if origin["empty"] else "there", ancestors, why)
+
+
+def _texts(slots: tuple[EvalSlot, ...], texts: list[str]) -> dict[NodePlace, list[str]]:
+    found: dict[NodePlace, list[str]] = {}
+    for slot, text in zip(slots, texts, strict=True):
+        found.setdefault(slot.place, []).append(text)
+    return found
+
+
+def _idea_cost(record: Mapping[str, Any]) -> Spending:
+    return Spending(0, record["usd"], record["tokens"], record["seconds"])
+
+
+def spending_of(record: Mapping[str, Any]) -> dict[str, Spending]:
+    return {name: Spending(*amounts) for name, amounts in record.items()}
+
+
+def _with_reason(task: Task, why: str) -> Task:
+    """Whoever was asked for an idea may have said why there is none."""
+    return task._replace(why=f"{task.why}: {why}") if task.empty == NO_IDEA and why else task
+
+
+def _task(task: Task) -> Record:
+    """All that an implementation has to know.  No position: the same idea on the same code is the same work."""
+    return {"idea": task.idea, "empty": task.empty, "why": task.why}
+
+
+def _assigned(made: Assignment, tried: list[PastIdea]) -> Record:
+    """For people and for what comes after the depth."""
+    return {
+        "tasks": {str(task.slot): _listed(task) for task in made.tasks},
+        "cut": [*made.cut],
+        "spent": {name: [*amounts] for name, amounts in made.ledger.spent.items()},
+        "reserved": sorted(made.ledger.reserved),
+        "tried": [[str(each.slot), each.identity] for each in (*tried, *made.tried)],
+    }
+
+
+def _listed(task: Task) -> Record:
+    first = str(task.duplicate_of) if task.duplicate_of else None
+    return {"empty": task.empty, "why": task.why, "identity": task.identity, "duplicate_of": first}
+
+
+def promote_stage(job: JobFiles, opened: Callable[[str], NodeCommits] = RunRepo) -> None:
+    """`opened`: the repository of a run, to look into."""
+    params = job.target.params
+    depth = _depth(job)
+    slots = [evaluation.slot for evaluation in depth.evaluations]
+    promotion = promote(depth.evaluations, params["beam_width"], slots)
+    stop = _stop(params, depth, promotion)
+    save(job.writes["promoted"][0], _promoted(depth, promotion, stop))
+    NextNodes(job, depth, promotion, stop, opened).write()
+
+
+def _depth(job: JobFiles) -> Depth:
+    params = job.target.params
+    assigned = load(job.reads["assigned"][0])
+    origins = [load(path) for path in job.reads["node_origin"]]
+    slots = slots_of(params["depth"], len(origins), params["ideas_per_node"])
+    summaries = zip(slots, job.reads["summary"], strict=True)
+    tasks = dict(zip(slots, (load(path) for path in job.reads["task"]), strict=True))
+    return Depth(
+        params["depth"],
+        assigned,
+        origins,
+        [load(path) for path in job.reads["node_context"]],
+        [evaluation_of(slot, load(path)) for slot, path in summaries],
+        {slot: task["idea"] for slot, task in tasks.items()},
+        _settled(job, assigned, slots),
+    )
+
+
+def _settled(job: JobFiles, assigned: Record, slots: Sequence[EvalSlot]) -> BudgetLedger:
+    params = job.target.params
+    ceiling = Ceiling(**params["ceiling"])
+    reserved = dict.fromkeys(assigned["reserved"], ceiling)
+    ledger = BudgetLedger(BudgetLimits(**params["budget"]), reserved, spending_of(assigned["spent"]))
+    for n, slot in enumerate(slots):
+        if str(slot) in reserved:
+            ledger = settle_spending(ledger, str(slot), _cost(job, n))
+    return ledger
+
+
+def _cost(job: JobFiles, n: int) -> Spending:
+    calls = cost_of_calls([*read_calls(job.reads["calls"][n])])
+    commands = [load(path) for port in ("sweep", "test", "checks") for path in job.reads[port][n : n + 1]]
+    seconds = calls["seconds"] + sum(cost["seconds"] for cost in commands)
+    return Spending(1, calls["usd"], calls["tokens"], round(seconds, 3))
+
+
+def _stop(params: Mapping[str, Any], depth: Depth, promotion: Promotion) -> str:
+    """A search that has stopped stays so, for the reason that it had."""
+    carried = {node["closed"] for node in depth.nodes if node["closed"].startswith(STOPPED_PREFIX)}
+    if carried:
+        return str(min(carried)).removeprefix(STOPPED_PREFIX)
+    return stop_reason(
+        DepthProgress(
+            depth.depth,
+            params["max_depth"],
+            promotion.empty,
+            any(evaluation.status == FAILED for evaluation in depth.evaluations),
+            params["strict_fail"],
+            params["stop_on_empty_frontier"],
+            tuple(depth.assigned["cut"]),
+            shortages(depth.ledger, Ceiling(**params["ceiling"])),
+        )
+    )
+
+
+def _promoted(depth: Depth, promotion: Promotion, stop: str) -> Record:
+    return {
+        "depth": depth.depth,
+        "stop_reason": stop or None,
+        "decisions": {str(decision.slot): _decided(decision) for decision in promotion.decisions},
+        "beam": {str(each.place): _beam(each) for each in promotion.slots},
+        "spent": {name: [*amounts] for name, amounts in depth.ledger.spent.items()},
+        "tried": depth.assigned["tried"],
+    }
+
+
+def _decided(decision: BeamDecision) -> Record:
+    to = str(decision.promoted_to) if decision.promoted_to else None
+    return {"promoted_to_node_id": to, "failed_check": decision.failed, "why": decision.why}
+
+
+def _beam(each: BeamPlace) -> Record:
+    return {"promoted_from_eval_id": str(each.source) if each.source else None, "commit": each.commit, "why": each.why}
+
+
+OpenRepo = Callable[[str], NodeCommits]
+
+
+class Decider(NamedTuple):
+    """`do` is told how the repository of a run is looked into."""
+
+    code: str
+    do: Callable[[JobFiles, OpenRepo], None]
+
+    def stage(self) -> Stage:
+        return Stage(self.code, lambda job: self.do(job, RunRepo))
+
+
+# By the name of the stage; within a depth in this order.
+DECIDERS = {
+    "assign": Decider("tree.assign/1", lambda job, _: assign_stage(job)),
+    "gather": Decider("tree.gather/2", lambda job, _: gather_stage(job)),
+    "pair": Decider("tree.pair/1", lambda job, _: pair_stage(job)),
+    "cascade": Decider("tree.cascade/1", lambda job, _: cascade_stage(job)),
+    "join": Decider("tree.join/1", lambda job, _: join_stage(job)),
+    "weigh": Decider("tree.weigh/1", lambda job, _: weigh_stage(job)),
+    "settle": Decider("tree.settle/1", lambda job, _: settle_stage(job)),
+    "score": Decider("tree.score/2", lambda job, _: score_stage(job)),
+    "promote": Decider("tree.promote/1", promote_stage),
+}

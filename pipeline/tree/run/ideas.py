@@ -1,0 +1,212 @@
+"""Asking a role, and the stage that comes by one idea: asked for, recorded in a folder, or written by a person.
+
+An answer that was paid for before the work was broken off is not asked for again: calls are journalled as they end.  A
+failure is kept too, it may have cost money; it is tried again as often as the spec allows.  The default prompts are
+files in prompts/ beside this module."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from pipeline.machine.job import Job, StageFailed
+from pipeline.models.ask import ask
+from pipeline.models.calls import Call, Calls, answered_call, call_key, failed_call, read_calls, recorded_answer
+from pipeline.models.contract import FREE, Answer, BackendUnavailable, CallContext, CallFailed, Question
+from pipeline.store.noop import folder
+from pipeline.tree.rules import prompts
+from pipeline.tree.rules.assignment import parse_idea
+from pipeline.tree.rules.positions import own_name, slot_of
+from pipeline.tree.rules.prompts import history_section, prompt_mistakes, render_prompt
+from pipeline.tree.run.records import Record, load, read_bytes, read_text, save, write
+from pipeline.tree.run.run_repo import RunRepo
+from pipeline.tree.run.seal import sealed_paths
+from pipeline.tree.spec.model import DRY, MANUAL
+
+
+def default_prompt_path(role: str) -> str:
+    return os.path.join(os.path.dirname(__file__), "prompts", f"{role}.md")
+
+
+def default_prompt_text(role: str) -> str:
+    with open(default_prompt_path(role), encoding="utf-8") as file:
+        return file.read()
+
+
+class RoleAsker(NamedTuple):
+    """All that is asked in the course of one target.  `ground`: the tree of files that it is about."""
+
+    job: Job
+    roles: Mapping[str, Mapping[str, Any]]
+    calls: Calls
+    ground: str
+
+    @classmethod
+    def of(cls, job: Job, roles: Mapping[str, Mapping[str, Any]], ground: str) -> RoleAsker:
+        """What an earlier time has asked is forgotten if that came to its end: then it is wanted anew."""
+        name, published = own_name(job.target.name), dict(job.target.writes)["calls"][0]
+        journal = f"{folder(job.target.run)}/calls/{name}"
+        calls = Calls(journal)
+        if os.path.exists(calls.path) and os.path.exists(published) and read_bytes(calls.path) == read_bytes(published):
+            shutil.rmtree(journal)
+        return cls(job, _roles_in_full(job, roles), calls, ground)
+
+    def prompt(self, role: str, values: Mapping[str, str]) -> str:
+        path = self.job.reads.get(f"{role}_prompt", [default_prompt_path(role)])[0]
+        template = read_text(path)
+        if wrong := prompt_mistakes(role, template):
+            raise StageFailed(f"{path}: {wrong[0]}", 2)
+        return render_prompt(template, values)
+
+    def before(self, role: str, prompt: str) -> Call | None:
+        """What came of it the last time; nothing while it may be tried once more."""
+        last = next((call for call in reversed(self._settled(role, prompt))), None)
+        return None if last and last.exit and self._tries_left(role, prompt) else last
+
+    def _tries_left(self, role: str, prompt: str) -> int:
+        """Those before a kill count too."""
+        failures = sum(call.exit != 0 for call in self._settled(role, prompt))
+        return max(0, 1 + self.job.target.limits.retries - failures)
+
+    def _settled(self, role: str, prompt: str) -> list[Call]:
+        """Without those of which nothing came for want of the service."""
+        key = call_key(role, prompt, self.ground)
+        return [call for call in self.calls.every() if call.key == key and call.settled]
+
+    def ask(self, role: str, prompt: str, where: str) -> Answer:
+        """For roles that only answer; a coder's work is more than its words."""
+        if known := self.before(role, prompt):
+            return recorded_answer(known)
+        question = self.question(role, prompt, where)
+        answer = self.asked(question)
+        self.calls.keep(answered_call(self.roles[role], question, answer))
+        return answer
+
+    def question(self, role: str, prompt: str, where: str) -> Question:
+        return Question(role, prompt, where, self.job.log, own_name(self.job.target.name), self.ground)
+
+    def asked(self, question: Question, again: Callable[[], object] = lambda: None) -> Answer:
+        """A failure is kept too: it may have cost money.  Asked again as often as the spec allows, after `again`."""
+        backend = self.roles[question.role]
+        while True:
+            try:
+                return ask(backend, question, self._desk())
+            except BackendUnavailable as problem:
+                raise self.unanswered(question, problem) from problem
+            except CallFailed as failure:
+                self.calls.keep(failed_call(backend, question, failure))
+                if not self._tries_left(question.role, question.prompt) or self.job.processes.stopping:
+                    raise
+                again()
+
+    def unanswered(self, question: Question, problem: BackendUnavailable) -> StageFailed:
+        """What it cost all the same is kept, to be counted when there is an answer."""
+        if problem.usage != FREE:
+            self.calls.keep(failed_call(self.roles[question.role], question, problem))
+        return StageFailed(str(problem), 1)
+
+    def _desk(self) -> CallContext:
+        return CallContext(self.job.processes, self.job.target.run, tuple(sealed_paths(self.job)))
+
+    def recorded(self) -> bytes:
+        return read_bytes(self.calls.path) if os.path.exists(self.calls.path) else b""
+
+
+def _roles_in_full(job: Job, roles: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """As they stand in the spec: what the recipe leaves out is beside it, files are where the job has them."""
+    aside = job.target.params.get("limits", {})
+    found = {name: {**role, **aside.get(name, {})} for name, role in roles.items()}
+    for name, role in found.items():
+        if f"{name}_folder" in job.reads:
+            role["folder"] = dict(job.target.reads)[f"{name}_folder"][0]
+    return found
+
+
+NO_CONSTRAINTS = "None beyond those above."
+
+
+class IdeaAnswer(NamedTuple):
+    """`text` is empty when there is none, and `why` says why."""
+
+    text: str
+    source: str
+    why: str = ""
+
+
+def idea_stage(job: Job) -> None:
+    context = load(job.reads["context"][0])
+    backend = job.target.params["role"]["backend"]
+    source: Callable[[Job, Record], IdeaAnswer] = IDEA_SOURCES.get(backend, _ask_for_idea)
+    found = IdeaAnswer("", "", context["closed"]) if context["closed"] else source(job, context)
+    calls = _calls(job)
+    write(job.writes["md"][0], found.text)
+    save(job.writes["json"][0], _record(found, calls))
+
+
+def recorded_ideas_stage(job: Job) -> None:
+    """The folder's ideas in the order of their names: as many for each depth as a node has slots."""
+    folder = dict(job.target.reads)["ideas_folder"][0]
+    names = sorted(name for name in os.listdir(folder) if os.path.isfile(f"{folder}/{name}/idea.md"))
+    if not names:
+        raise StageFailed(f"{folder} has no ideas: each is a folder with idea.md, and change.patch beside it", 2)
+    for number, text, patch in zip(job.target.params["numbers"], job.writes["md"], job.writes["patch"], strict=True):
+        path = f"{folder}/{names[number]}" if number < len(names) else ""
+        write(text, read_bytes(f"{path}/idea.md") if path else b"")
+        write(patch, read_bytes(f"{path}/change.patch") if os.path.isfile(f"{path}/change.patch") else b"")
+
+
+def _record(found: IdeaAnswer, calls: list[Call]) -> Record:
+    defects = parse_idea(found.text).defects if found.text else ()
+    return {"source": found.source, "why": found.why, "defects": [*defects], **cost_of_calls(calls)}
+
+
+def cost_of_calls(calls: list[Call]) -> Record:
+    """What calls cost together, the failed ones too."""
+    return {
+        "usd": sum(call.usage.usd for call in calls),
+        "tokens": sum(call.usage.input_tokens + call.usage.output_tokens for call in calls),
+        "seconds": round(sum(call.seconds for call in calls), 3),
+    }
+
+
+def _calls(job: Job) -> list[Call]:
+    """What was asked, now an output."""
+    if "calls" not in job.writes:
+        return []
+    path = job.writes["calls"][0]
+    if not os.path.exists(path):
+        write(path, b"")
+    return [*read_calls(path)]
+
+
+def _ask_for_idea(job: Job, context: Record) -> IdeaAnswer:
+    slot = slot_of(job.target.name)
+    asking = RoleAsker.of(job, {"ideas": job.target.params["role"]}, context["tree"])
+    before = [text for path in job.reads["before"] if (text := read_text(path)).strip()]
+    constraints = job.target.params["constraints"] or NO_CONSTRAINTS
+    prompt = asking.prompt("ideas", {"context": history_section(context, before), "constraints": constraints})
+    bench, backend = RunRepo(job.target.run), job.target.params["role"]["backend"]
+    try:
+        with bench.checkout(f"{slot}.idea", bench.commit(slot.place)) as worktree:
+            return IdeaAnswer(asking.ask("ideas", prompt, worktree.path).text.strip() + "\n", backend)
+    except CallFailed as failure:
+        return IdeaAnswer("", backend, str(failure))
+    finally:
+        write(job.writes["calls"][0], asking.recorded())
+
+
+def _idea_by_hand(job: Job, _context: Record) -> IdeaAnswer:
+    folder, slot = dict(job.target.reads)["ideas_folder"][0], job.target.params["slot"]
+    path = f"{folder}/{slot}.md"
+    if not os.path.isfile(path):
+        raise StageFailed(f"waits for you: write an idea into {path}, empty for none, then build again", 1)
+    return IdeaAnswer(read_text(path), path)
+
+
+def _dry_run_idea(job: Job, context: Record) -> IdeaAnswer:
+    return IdeaAnswer(prompts.dry_idea(job.target.params["number"], str(context)), "dry run")
+
+
+IDEA_SOURCES: Mapping[str, Callable[[Job, Record], IdeaAnswer]] = {MANUAL: _idea_by_hand, DRY: _dry_run_idea}

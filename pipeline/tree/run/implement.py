@@ -1,0 +1,264 @@
+"""The stage that makes an idea real: planner, coder and reviewer, or a change from a file or by hand.
+
+The coder writes, the reviewer objects, the coder goes on from there, until there is an approved commit or the rounds
+are over.  The commit exists before anything is measured.  What counts is the difference in files, whatever anybody
+said.  A change made by hand is waited for in a worktree of its slot."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from pipeline.errors import cut_text
+from pipeline.git.command import CandidateProblem
+from pipeline.git.commits import Candidate, apply_patch, commit_of, commit_patch, patch_between
+from pipeline.git.refs import pin
+from pipeline.git.repository import restore_setup
+from pipeline.git.worktrees import Worktree
+from pipeline.machine.job import Job, StageFailed
+from pipeline.models.calls import answered_call, failed_call, recorded_answer
+from pipeline.models.contract import Answer, BackendUnavailable, CallFailed
+from pipeline.tree.rules import prompts
+from pipeline.tree.rules.assignment import idea_identity, parse_idea
+from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
+from pipeline.tree.rules.positions import slot_of
+from pipeline.tree.rules.prompts import diff_in_answer, review_verdict
+from pipeline.tree.rules.prompts import history_section as context_told
+from pipeline.tree.run.ideas import RoleAsker
+from pipeline.tree.run.records import Record, load, read_bytes, save, write
+from pipeline.tree.run.run_repo import CANDIDATE_FIELDS, RunRepo
+from pipeline.tree.spec.model import DRY, MANUAL, NONE, PATCHES
+
+
+def by_hand_stage(job: Job) -> None:
+    """A person works in a worktree of the slot's own, or anywhere: what counts is the patch."""
+    folder, slot = dict(job.target.reads)["coder_folder"][0], job.target.params["slot"]
+    path, task, bench = f"{folder}/{slot}.patch", load(job.reads["task"][0]), RunRepo(job.target.run)
+    if not task["empty"] and not os.path.isfile(path):
+        worktree = bench.by_hand.add(slot, bench.chain(load(job.reads["code"][0]))).path
+        how = (
+            f"change the files in {os.path.relpath(worktree)}, then `git add -A` and `git diff --cached --binary` there"
+        )
+        raise StageFailed(f"waits for you: {how} > {path}; an empty file gives the idea up; build again", 1)
+    write(job.writes["patch"][0], b"" if task["empty"] else read_bytes(path))
+    bench.by_hand.remove(slot)
+
+
+NOTHING_CHANGED = "nothing was changed"
+NOT_APPROVED = "the reviewer did not approve it"
+LONGEST_SUBJECT = 72
+SHORTEST_SECRET = 8  # of a value that is a secret, and not a word that any change may hold
+# Of a change that is taken from a file.
+NO_CHANGE_WHY = {
+    PATCHES: "no change is recorded with the idea: there is no change.patch beside its idea.md",
+    MANUAL: "it was given up: the change made by hand is empty",
+}
+
+
+class GivenUp(Exception):
+    """The candidate's failure: recorded, not raised any further."""
+
+
+class Implementation(NamedTuple):
+    """`why` is empty when there is a candidate that may be measured."""
+
+    why: str = ""
+    candidate: Candidate | None = None
+    patch: bytes = b""
+    approved: bool = False
+    reviews: tuple[str, ...] = ()
+
+
+def implement_stage(job: Job) -> None:
+    task, code = load(job.reads["task"][0]), load(job.reads["code"][0])
+    asking = RoleAsker.of(job, job.target.params["roles"], code.get("tree", ""))
+    made = Implementation(task["why"]) if task["empty"] else _Work(job, task["idea"], code, asking).made()
+    save(job.writes["candidate"][0], _record(made, SKIPPED if task["empty"] else FAILED))
+    write(job.writes["patch"][0], made.patch)
+    write(job.writes["tree"][0], f"{made.candidate.tree}\n" if made.candidate and not made.why else "")
+    write(job.writes["calls"][0], asking.recorded())
+    for n, path in enumerate(job.writes.get("reviews", ())):
+        write(path, made.reviews[n] if n < len(made.reviews) else "This round was not held.\n")
+
+
+def _record(made: Implementation, otherwise: str) -> Record:
+    fields = made.candidate._asdict() if made.candidate else dict.fromkeys(CANDIDATE_FIELDS)
+    status = otherwise if made.why else COMPLETED
+    names = {
+        name: fields[name] or ("" if name in ("commit", "tree", "parent", "message") else 0)
+        for name in CANDIDATE_FIELDS
+    }
+    return {"status": status, "why": made.why, "approved": made.approved, "rounds": len(made.reviews), **names}
+
+
+class _Work:
+    """One idea on one node.  `at` is where it stands between the rounds."""
+
+    def __init__(self, job: Job, idea: str, code: Record, asking: RoleAsker) -> None:
+        self.job, self.idea, self.asking = job, idea, asking
+        self.bench = RunRepo(job.target.run)
+        self.slot = slot_of(job.target.name)
+        self.parent = self.bench.chain(code)
+        self.roles = job.target.params["roles"]
+        self.at = Implementation()
+
+    def made(self) -> Implementation:
+        coder = CHANGE_SOURCES.get(self.roles["coder"]["backend"])
+        try:
+            made = self._reviewed(self._taken(coder(self))) if coder else self._looped()
+        except (CallFailed, CandidateProblem, GivenUp) as failure:
+            made = self.at._replace(why=str(failure), approved=False)
+        if made.candidate:
+            pin(self.bench.repo, self.job.target.run, str(self.slot), made.candidate.commit)
+        return made
+
+    def _taken(self, change: bytes) -> Implementation:
+        """A change that is there already needs no worktree."""
+        made = commit_patch(self.bench.repo, self.parent, change, self._subject())
+        return self._checked(Implementation("", made, change))
+
+    def _subject(self) -> str:
+        parsed = parse_idea(self.idea).idea
+        text = parsed.idea if parsed else self.idea
+        first = next((line.strip() for line in text.splitlines() if line.strip()), "An idea")
+        return first if len(first) <= LONGEST_SUBJECT else f"{first[: LONGEST_SUBJECT - 1]}…"
+
+    def _checked(self, made: Implementation) -> Implementation:
+        if made.candidate is None or made.candidate.empty:
+            raise GivenUp(NOTHING_CHANGED)
+        return made
+
+    def _reviewed(self, made: Implementation) -> Implementation:
+        """Nobody can answer to a review here: there is one round."""
+        assert made.candidate is not None
+        if self.roles["reviewer"]["backend"] == NONE:
+            return made._replace(approved=True)
+        with self.bench.checkout(str(self.slot), made.candidate.commit) as worktree:
+            approved, review = self._review(made, "", "", worktree.path)
+        return self._judged(made._replace(approved=approved, reviews=(review,) if review else ()))
+
+    def _looped(self) -> Implementation:
+        """A coder writes, a reviewer objects, the coder goes on from there."""
+        objection = "Nothing."
+        with self.bench.checkout(str(self.slot), self.parent) as worktree:
+            plan = self._plan(worktree.path)
+            for _ in range(int(self.job.target.params["max_review_rounds"]) + 1):
+                objection = self._round(worktree, plan, objection)
+                self.at = self.at._replace(reviews=(*self.at.reviews, objection))
+                if self.at.approved:
+                    break
+        if self.at.candidate is None:
+            raise GivenUp(objection)
+        return self._judged(self.at)
+
+    def _round(self, worktree: Worktree, plan: str, review: str) -> str:
+        """Moves on to what is there now.  What the reviewer says to it, or why there is nothing to review."""
+        prompt = self.asking.prompt("coder", {"idea": self.idea, "plan": plan, "review": review})
+        try:
+            answer, change = self._coded(worktree, prompt)
+        except CandidateProblem as problem:
+            self.at = self.at._replace(candidate=None, patch=b"")
+            return str(problem)
+        candidate = commit_of(worktree, self.parent, self._subject())
+        self.at = self.at._replace(candidate=None if candidate.empty else candidate, patch=change)
+        if candidate.empty:
+            return NOTHING_CHANGED
+        approved, objection = self._review(self.at, plan, answer.text, worktree.path)
+        self.at = self.at._replace(approved=approved)
+        return objection
+
+    def _judged(self, made: Implementation) -> Implementation:
+        """Code that nobody approved is kept for people to look at, and goes no further."""
+        if not made.approved and self.job.target.params["proceed_on_max_review_rounds"]:
+            return made._replace(approved=True)
+        return made if made.approved else made._replace(why=NOT_APPROVED)
+
+    def _plan(self, folder: str) -> str:
+        if self.roles["planner"]["backend"] == NONE:
+            return "None."
+        context = context_told(load(self.job.reads["context"][0]), ())
+        prompt = self.asking.prompt("planner", {"idea": self.idea, "context": context})
+        return self.asking.ask("planner", prompt, folder).text
+
+    def _review(self, made: Implementation, plan: str, report: str, folder: str) -> tuple[bool, str]:
+        if self.roles["reviewer"]["backend"] == NONE:
+            return True, ""
+        shown = made.patch.decode(errors="replace")
+        values = {"idea": self.idea, "plan": plan or "None.", "diff": shown, "report": report or "Nothing."}
+        text = self.asking.ask("reviewer", self.asking.prompt("reviewer", values), folder).text
+        return review_verdict(text) is True, text
+
+    def _coded(self, worktree: Worktree, prompt: str) -> tuple[Answer, bytes]:
+        """The worktree as the coder leaves it, or has left it the last time it was asked exactly this.
+
+        One that has not touched it may have answered with a change, in words."""
+        before = self._change(worktree)
+        if known := self.asking.before("coder", prompt):
+            answer = recorded_answer(known)
+            self._reset(worktree, answer.patch)
+            change = answer.patch
+        else:
+            answer, change = self._asked(worktree, prompt, before)
+        if change == before and (text := diff_in_answer(answer.text)):
+            apply_patch(worktree, text.encode())
+            change = self._change(worktree)
+        return answer, change
+
+    def _asked(self, worktree: Worktree, prompt: str, before: bytes) -> tuple[Answer, bytes]:
+        """The answer is kept before anything else is made of it: it may have cost money."""
+        question = self.asking.question("coder", prompt, worktree.path)
+        answer = self.asking.asked(question, lambda: self._reset(worktree, before))
+        if answer.patch:  # of one that was recorded elsewhere
+            self._reset(worktree, answer.patch)
+        coder = self.asking.roles["coder"]
+        try:
+            change = self._change(worktree)
+            if answer.trouble and change == before and not diff_in_answer(answer.text):
+                lost = BackendUnavailable(
+                    f"coder: {cut_text(answer.trouble)}; build again", answer.usage, answer.seconds
+                )
+                raise self.asking.unanswered(question, lost)
+            self._check_keys(change)
+        except CandidateProblem as problem:
+            failure = CallFailed(str(problem), 1, answer.usage, answer.seconds)
+            self.asking.calls.keep(failed_call(coder, question, failure))
+            raise failure from problem
+        self.asking.calls.keep(answered_call(coder, question, answer, change))
+        return answer, change
+
+    def _change(self, worktree: Worktree) -> bytes:
+        if os.path.islink(worktree.path) or not os.path.isdir(worktree.path):
+            raise CandidateProblem("the folder that the coder worked in is gone")
+        restore_setup(self.bench.repo)
+        made = commit_of(worktree, self.parent, self._subject())
+        return b"" if made.empty else patch_between(self.bench.repo, self.parent, made.commit)
+
+    def _check_keys(self, change: bytes) -> None:
+        """A coder has keys in its environment; what it writes is recorded, committed and run."""
+        names = [
+            name
+            for name in self.asking.roles["coder"].get("pass", ())
+            if len(os.environ.get(name, "")) >= SHORTEST_SECRET
+        ]
+        if held := [name for name in names if os.environ[name].encode(errors="surrogateescape") in change]:
+            raise CandidateProblem(f"the change holds the value of {', '.join(held)}, which is not to be written down")
+
+    def _reset(self, worktree: Worktree, change: bytes) -> None:
+        self.bench.candidates.add(str(self.slot), self.parent)
+        if change:
+            apply_patch(worktree, change)
+
+
+def _from_file(work: _Work) -> bytes:
+    change = read_bytes(work.job.reads["patch"][0])
+    if not change.strip():
+        raise GivenUp(NO_CHANGE_WHY[work.roles["coder"]["backend"]])
+    return change
+
+
+def _dry_run_change(work: _Work) -> bytes:
+    return prompts.dry_patch(idea_identity(work.idea))
+
+
+CHANGE_SOURCES: Mapping[str, Callable[[_Work], bytes]] = {PATCHES: _from_file, MANUAL: _from_file, DRY: _dry_run_change}

@@ -1,0 +1,205 @@
+"""Nodes: the root and its checked baseline, and the records of the places that a depth promotes to.
+
+root_stage takes the user's commit, start_stage makes it a node (a search whose baseline is not complete could promote
+nothing), NextNodes writes code, origin, context and CSV of each promoted place, node_stage puts it into git.  Records
+hold positions and no paths: they may be recalled by another run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pipeline.git.objects import diff_stat
+from pipeline.git.refs import pin
+from pipeline.git.repository import root_of
+from pipeline.machine.job import Job, JobFiles
+from pipeline.tree.rules.beam import SAME_CODE, BeamPlace, Evaluation, Promotion
+from pipeline.tree.rules.budget import BUDGET_STOPS, BudgetLedger, BudgetLimits, Ceiling, shortages
+from pipeline.tree.rules.positions import NODES, ROOT, EvalSlot, NodePlace, RunLayout, position
+from pipeline.tree.rules.results import check_rows, defects_text
+from pipeline.tree.rules.scoring import Comparison
+from pipeline.tree.run.measure import baseline_failure
+from pipeline.tree.run.records import Record, load, read_bytes, save, write
+from pipeline.tree.run.run_repo import NodeCommits, RunRepo, chain_link
+from pipeline.tree.run.verdicts import expected_by_csv, sheet_of
+from pipeline.trust.evidence import STOPPED_EARLY
+
+STOPPED_PREFIX = "the search stopped: "
+
+
+class Depth(NamedTuple):
+    """All that is known when the last evaluation of a depth has ended."""
+
+    depth: int
+    assigned: Record
+    nodes: Sequence[Record]  # origins
+    contexts: Sequence[Record]
+    evaluations: Sequence[Evaluation]
+    ideas: Mapping[EvalSlot, str]
+    ledger: BudgetLedger
+
+    def parent(self, slot: EvalSlot) -> Record:
+        return self.nodes[slot.node]
+
+
+class NextNodes:
+    """Writes the records of the next depth's places."""
+
+    def __init__(
+        self, job: JobFiles, depth: Depth, promotion: Promotion, stop: str, opened: Callable[[str], NodeCommits]
+    ) -> None:
+        self.opened, self.job, self.depth, self.promotion, self.stop = opened, job, depth, promotion, stop
+        self.again = {decision.slot for decision in promotion.decisions if decision.failed == SAME_CODE}
+        self.by_slot = {evaluation.slot: n for n, evaluation in enumerate(depth.evaluations)}
+
+    def write(self) -> None:
+        closed = f"{STOPPED_PREFIX}{self.stop}" if self.stop else ""
+        for n, promoted in enumerate(self.promotion.slots):
+            made = self._of(promoted, closed) if promoted.source else _nothing(promoted.why, closed)
+            for name in ("code", "context", "origin"):
+                save(self.job.writes[name][n], made[name])
+            write(self.job.writes["csv"][n], made["csv"])
+
+    def _of(self, promoted: BeamPlace, closed: str) -> Record:
+        assert promoted.source is not None
+        slot, n = promoted.source, self.by_slot[promoted.source]
+        candidate = load(self.job.reads["candidate"][n])
+        code = {**self._code(slot, n), "commit": candidate["commit"], "tree": candidate["tree"]}
+        return {
+            "code": code,
+            "context": self._context(slot, code, candidate, closed),
+            "origin": self._origin(slot, closed),
+            "csv": read_bytes(self.job.reads["csv"][n]),
+        }
+
+    def _code(self, slot: EvalSlot, n: int) -> Record:
+        parent = load(self.job.reads["node_code"][slot.node])
+        made = chain_link(load(self.job.reads["candidate"][n]), read_bytes(self.job.reads["change"][n]))
+        return {"root": parent["root"], "chain": [*parent["chain"], made]}
+
+    def _origin(self, slot: EvalSlot, closed: str) -> Record:
+        """Positions, no paths: it may be recalled by another run."""
+        parent = self.depth.parent(slot)
+        return {
+            "empty": "",
+            "closed": closed,
+            "from_eval": str(slot),
+            "parent_node": str(slot.place),
+            "ancestors": [*parent["ancestors"], str(slot.place)],
+        }
+
+    def _context(self, slot: EvalSlot, code: Record, candidate: Mapping[str, Any], closed: str) -> Record:
+        """Of scores only what does not change with their weights: an edit of these must not cost new ideas."""
+        bench, root = self.opened(self.job.target.run), code["root"]
+        bench.chain(code)  # all of it may have been recalled from another run, and its commits not be here
+        before = self.depth.contexts[slot.node]
+        siblings = [e for e in self.depth.evaluations if e.slot.place == slot.place and self.depth.ideas[e.slot]]
+        changes = {
+            "the start": (root, candidate["commit"]),
+            "the last step": (candidate["parent"], candidate["commit"]),
+        }
+        if candidate["parent"] == root:
+            del changes["the last step"]
+        step = _step(next(e for e in siblings if e.slot == slot))
+        return {
+            "closed": closed,
+            "tree": candidate["tree"],
+            "changes": {name: _stat(bench.repo, *commits) for name, commits in changes.items()},
+            "step": step,
+            "tried": [*before["tried"], *(self._tried(e, e.slot == slot) for e in siblings)],
+        }
+
+    def _tried(self, evaluation: Evaluation, kept: bool) -> Record:
+        again = "the same code as another idea here" if evaluation.slot in self.again else ""
+        why = "; ".join(filter(None, [evaluation.why, *evaluation.defects[:1], _stopped(evaluation), again]))
+        return {"text": self.depth.ideas[evaluation.slot], "kept": kept, "why": why, "step": _step(evaluation)}
+
+
+def _step(evaluation: Evaluation) -> list[Record]:
+    comparison: Comparison | None = evaluation.score.parent if evaluation.score else None
+    names = ("name", "better", "baseline", "candidate", "delta")
+    return [{name: getattr(detail, name) for name in names} for detail in comparison.metrics] if comparison else []
+
+
+def _stopped(evaluation: Evaluation) -> str:
+    parent = evaluation.score.parent if evaluation.score else None
+    if parent is None or STOPPED_EARLY not in parent.reasons or parent.evidence is None:
+        return ""
+    return f"measured on the first {parent.evidence['blocks']} blocks only, where others were better"
+
+
+def _stat(repo: str, a: str, b: str) -> str:
+    changed = diff_stat(repo, a, b)
+    return "".join(_line(file.path, file.insertions, file.deletions) for file in changed.files)
+
+
+def _line(path: str, insertions: int, deletions: int) -> str:
+    return f"{ascii(path)[1:-1]} | +{insertions} -{deletions}\n"
+
+
+def _nothing(why: str, closed: str) -> Record:
+    return {
+        "code": {"empty": why},
+        "context": {"closed": closed or why, "tree": "", "changes": {}, "step": [], "tried": []},
+        "origin": {
+            **dict.fromkeys(("from_eval", "parent_node")),
+            "empty": why,
+            "closed": closed or why,
+            "ancestors": [],
+        },
+        "csv": b"",
+    }
+
+
+def root_stage(job: Job) -> None:
+    path = job.target.params["repo"]
+    found = root_of(path, job.target.run)
+    save(job.writes["root"][0], {"repo": path, "commit": found.commit, "tree": found.tree})
+    write(job.writes["tree"][0], f"{found.tree}\n")
+
+
+def start_stage(job: Job) -> None:
+    """The root as a node.  A search whose baseline is not complete could promote nothing."""
+    _check_baseline(job)
+    params, found = job.target.params, load(job.reads["root"][0])
+    lacking = shortages(BudgetLedger(BudgetLimits(**params["budget"])), Ceiling(**params["ceiling"]))
+    closed = f"{STOPPED_PREFIX}{BUDGET_STOPS[lacking[0]]}" if lacking else ""
+    save(job.writes["code"][0], {"root": found["commit"], **_state(found), "chain": []})
+    save(job.writes["context"][0], {"closed": closed, "tree": found["tree"], "changes": {}, "step": [], "tried": []})
+    save(job.writes["origin"][0], _first_origin(closed))
+    save(job.writes["node"][0], _placed(RunRepo(job.target.run), ROOT, _state(found)))
+
+
+def _first_origin(closed: str) -> Record:
+    return {"empty": "", "closed": closed, "from_eval": None, "parent_node": None, "ancestors": []}
+
+
+def _check_baseline(job: Job) -> None:
+    params, csv = job.target.params, read_bytes(job.reads["csv"][0])
+    found = check_rows(sheet_of(params, csv), expected_by_csv(params, csv))
+    if found.defects:
+        log = RunLayout(job.target.run).of_node(ROOT, "sweep.log")
+        raise baseline_failure(job.target.run, "sweep", f"is not complete: {defects_text(found.defects)} (log: {log})")
+
+
+def node_stage(job: Job) -> None:
+    place = position(job.target.name)
+    assert isinstance(place, NodePlace)
+    code = load(job.reads["code"][0])
+    if "empty" in code:
+        save(job.writes["node"][0], code)
+        return
+    bench = RunRepo(job.target.run)
+    bench.chain(code)
+    save(job.writes["node"][0], _placed(bench, place, _state(code)))
+
+
+def _state(record: Mapping[str, Any]) -> Record:
+    return {"commit": record["commit"], "tree": record["tree"]}
+
+
+def _placed(bench: RunRepo, place: NodePlace, state: Record) -> Record:
+    """With a ref that keeps its commit, and a worktree to look at."""
+    pin(bench.repo, bench.at.run, str(place), state["commit"])
+    bench.nodes.add(str(place), state["commit"])
+    return {**state, "worktree": f"{NODES}/{place}"}

@@ -1,0 +1,197 @@
+"""Noise of a search: differences that mean nothing, and targets that measure the root again with other seeds.
+
+What a search would promote of such differences is promoted by mistake.  Best is the same code measured again with other
+seeds.  Else what evaluations differ from their parents by, less the mean, which may be an effect.  Else how configs of
+the baseline differ from their mean: a stand-in.  The targets are like those of the baseline, apart from the seed and
+from where they write; no search is made from them, they are built for `coppice calibrate` alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from math import fsum
+from typing import Any, NamedTuple
+
+from pipeline.core.graph import Ports, Target
+from pipeline.errors import SpecError
+from pipeline.tree.rules.positions import CALIBRATION_FOLDER, CALIBRATION_PREFIX, ROOT, RunLayout, slots_of
+from pipeline.tree.rules.results import CheckedRows, ExpectedRows, check_rows, defects_text
+from pipeline.tree.rules.scoring import SIGN, block_means, config_rows
+from pipeline.tree.run.records import load_if_whole, read_bytes
+from pipeline.tree.run.verdicts import expected_by_sheet, sheet_of
+from pipeline.trust.series import differences, reduce_configs, steady
+
+SEEDS, EVALUATIONS, CONFIGS, BLOCKS = "seeds", "evaluations", "configs", "blocks"
+FEWEST_EVALUATIONS = 3
+FEWEST_CONFIGS = 3
+
+Rows = list[list[float]]  # a number a block
+
+
+class Nulls(NamedTuple):
+    """`rows` by metric, more is better; `states`: they are measurements, not differences.  `seeded`: how many seeds
+    were tried, be they of use or not."""
+
+    source: str
+    rows: Mapping[str, Rows]
+    blocks: tuple[str, ...]
+    configs: int
+    seeded: int
+
+    @property
+    def states(self) -> bool:
+        return self.source == SEEDS
+
+    def deltas(self, metric: str) -> Rows:
+        rows = self.rows[metric]
+        return [differences(row, rows[0]) for row in rows[1:]] if self.states else rows
+
+
+class Baseline(NamedTuple):
+    """The root's results, and those with other seeds."""
+
+    checked: CheckedRows
+    wanted: ExpectedRows
+    again: tuple[CheckedRows, ...]
+
+
+def find_nulls(run: str, config: Mapping[str, Any], again: Sequence[str]) -> Nulls:
+    """`again`: the results with other seeds."""
+    base = _baseline(run, config, again)
+    signs = {metric["name"]: SIGN[metric["better"]] for metric in config["metrics"]}
+    sources = {SEEDS: _seeds(base, signs), EVALUATIONS: _evaluations(run, config, base.wanted.blocks, signs)}
+    sources |= {CONFIGS: _configs(base, signs), BLOCKS: _blocks(base, signs)}
+    found = next((name for name, rows in sources.items() if _moves(rows[config["primary"]])), BLOCKS)
+    return Nulls(found, sources[found], base.wanted.blocks, len(base.wanted.ids), len(again))
+
+
+def _moves(rows: Rows) -> bool:
+    """Is there anything but zeros, or more than one and the same row?"""
+    return any(any(row) for row in rows) and (len(rows) == 1 or any(row != rows[0] for row in rows))
+
+
+def _baseline(run: str, config: Mapping[str, Any], again: Sequence[str]) -> Baseline:
+    path = RunLayout(run).csv(ROOT)
+    if not os.path.exists(path):
+        raise SpecError(f"{run}: there is no baseline yet; `coppice {run}:{ROOT}.sweep` measures it")
+    root = sheet_of(config, read_bytes(path))
+    wanted = expected_by_sheet(config, root)
+    sheets = {path: root, **{each: sheet_of(config, read_bytes(each)) for each in again}}
+    found = {path: check_rows(each, wanted) for path, each in sheets.items()}
+    for name, checked in found.items():
+        if checked.defects:
+            raise SpecError(f"{name} is not complete: {defects_text(checked.defects)}")
+    return Baseline(found[path], wanted, tuple(found[each] for each in again))
+
+
+def _seeds(base: Baseline, signs: Mapping[str, float]) -> dict[str, Rows]:
+    states = [base.checked, *base.again] if base.again else []
+    return {name: [_series(each, base.wanted, name, sign) for each in states] for name, sign in signs.items()}
+
+
+def _series(checked: CheckedRows, wanted: ExpectedRows, metric: str, sign: float) -> list[float]:
+    return [sign * value for value in block_means(checked.rows, wanted.blocks, metric)]
+
+
+def _evaluations(
+    run: str, config: Mapping[str, Any], blocks: Sequence[str], signs: Mapping[str, float]
+) -> dict[str, Rows]:
+    records = [*_measured(run, config, [*blocks])]
+    found: dict[str, Rows] = {}
+    for name, sign in signs.items():
+        every = [differences(each[name]["own"], each[name]["parent"], sign) for each in records]
+        found[name] = [_centred(row) for row in every]
+    return found if len(records) >= FEWEST_EVALUATIONS else {name: [] for name in signs}
+
+
+def _measured(run: str, config: Mapping[str, Any], blocks: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    """Series of evaluations that differ from their parent, and not alike in all blocks; the same code counts once."""
+    seen: list[Any] = []
+    for depth in range(config["max_depth"]):
+        for slot in slots_of(depth, config["beam_width"], config["ideas_per_node"]):
+            record = load_if_whole(RunLayout(run).of_eval(slot, "pairs.json"))
+            if record is None or record["blocks"] != blocks or not record["series"]:
+                continue
+            series = record["series"][config["primary"]]
+            if series not in seen and not steady(differences(series["own"], series["parent"])):
+                seen.append(series)
+                yield record["series"]
+
+
+def _configs(base: Baseline, signs: Mapping[str, float]) -> dict[str, Rows]:
+    if len(base.wanted.ids) < FEWEST_CONFIGS:
+        return {name: [] for name in signs}
+    rows, blocks = base.checked.rows, base.wanted.blocks
+    return {name: _off_the_mean(config_rows(rows, blocks, name), sign) for name, sign in signs.items()}
+
+
+def _off_the_mean(rows: Rows, sign: float) -> Rows:
+    """Block by block, so that what moves all configs is no difference."""
+    means = reduce_configs(rows)
+    return [_centred(differences(row, means, sign)) for row in rows]
+
+
+def _blocks(base: Baseline, signs: Mapping[str, float]) -> dict[str, Rows]:
+    return {name: [_centred(_series(base.checked, base.wanted, name, sign))] for name, sign in signs.items()}
+
+
+def _centred(row: Sequence[float]) -> list[float]:
+    mean = fsum(row) / len(row)
+    return differences(row, [mean] * len(row))
+
+
+BASELINE_TARGET = f"{ROOT}.sweep"
+# What is decided or prepared before the root is measured.
+PREPARING_STAGES = {"root", "test", "checks", "protected"}
+SEED_PARAM = "seed"
+
+
+def measuring_targets(run: str, targets: Sequence[Target]) -> list[Target]:
+    """The targets that make the root's baseline, in order."""
+    writer = {path: target for target in targets for path in target.outputs}
+    wanted = {f"{run}:{BASELINE_TARGET}"}
+    for target in reversed(targets):
+        if target.name in wanted:
+            above = (writer[path] for path in target.inputs if path in writer)
+            wanted |= {each.name for each in above if each.stage not in PREPARING_STAGES}
+    return [target for target in targets if target.name in wanted]
+
+
+def reseeded_targets(run: str, targets: Sequence[Target], count: int) -> list[Target]:
+    """Nothing when the sweep does not take a seed."""
+    known = measuring_targets(run, targets)
+    first = next((target.params[SEED_PARAM] for target in known if SEED_PARAM in target.params), None)
+    return [] if first is None else [each for n in range(1, count + 1) for each in _again(run, known, n, first + n)]
+
+
+def _again(run: str, known: Sequence[Target], number: int, seed: int) -> Iterator[Target]:
+    folder, at = f"{RunLayout(run).of_run(CALIBRATION_FOLDER)}/{number}", f"{run}:{CALIBRATION_PREFIX}.seed.{number}"
+    paths = {path: f"{folder}/{_within(run, path)}" for target in known for path in target.outputs}
+    for target in known:
+        own = target.name.removeprefix(f"{run}:{ROOT}.")
+        yield target._replace(
+            name=at if own == "sweep" else f"{at}.{own}",
+            reads=_moved(target.reads, paths),
+            writes=_moved(target.writes, paths),
+            params={**target.params, SEED_PARAM: seed} if SEED_PARAM in target.params else target.params,
+        )
+
+
+def _within(run: str, path: str) -> str:
+    folder = RunLayout(run).of_node(ROOT, "")
+    return path.removeprefix(folder) if path.startswith(folder) else os.path.basename(path)
+
+
+def _moved(ports: Ports, paths: dict[str, str]) -> Ports:
+    return tuple((port, tuple(paths.get(path, path) for path in group)) for port, group in ports)
+
+
+def seed_target_names(run: str, aside: Sequence[Target]) -> list[str]:
+    """Names of those that end a measurement."""
+    return [target.name for target in aside if target.name.removeprefix(f"{run}:{CALIBRATION_PREFIX}.seed.").isdigit()]
+
+
+def seed_results(run: str, aside: Sequence[Target]) -> list[str]:
+    """The CSV of each seed, in order."""
+    ends = {*seed_target_names(run, aside)}
+    return [dict(target.writes)["csv"][0] for target in aside if target.name in ends]

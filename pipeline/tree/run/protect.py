@@ -1,0 +1,296 @@
+"""Protected files: recorded before the search, checked in every candidate, watched around every command.
+
+protect_stage records the protected files and what they import.  Around a command: protected files are put back as in
+the root, the command is kept from writing outside its checkout where the kernel can, and afterwards everything must be
+as it was (ctime, which cannot be set, tells).  Where the command could not have done it, somebody else has, and the
+candidate is not to blame: the build stops with a message."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from pipeline.core.graph import covers_path
+from pipeline.git.folders import delete_tree
+from pipeline.git.objects import LINK, TreeEntry, object_name, read_blobs, tree_changes, tree_entries
+from pipeline.git.repository import borrowed_objects
+from pipeline.machine.confine import Confinement, shield_name
+from pipeline.machine.job import Job, StageFailed
+from pipeline.store.files import Files, files_behind
+from pipeline.store.state import signature
+from pipeline.tree.rules.positions import position
+from pipeline.tree.rules.protection import (
+    VOID,
+    GitEntry,
+    ProtectedFiles,
+    folders_above,
+    imported_modules,
+    printable_path,
+    void_reason,
+)
+from pipeline.tree.run.records import load, save
+from pipeline.tree.run.run_repo import RunRepo
+
+PROTECTED_PORT = "protected"  # of a target that runs a command: by it the command is watched
+_PYTHON = ".py"
+# Files of the project: each is read once as long as it stays the same, by whichever target asks.
+_PROJECT_FILES = Files()
+
+
+def protect_stage(job: Job) -> None:
+    params, root = job.target.params, load(job.reads["root"][0])
+    repo, files = (
+        RunRepo(job.target.run).repo,
+        ProtectedFiles(root["tree"], params["repo"], looked_in=params["looked_in"]),
+    )
+    found = {path: entry for path, entry in tree_entries(repo, root["tree"]).items() if files.covers(path)}
+    _check_found(params["repo"], found, root["commit"])
+    _check_links(repo, found)
+    made = files._replace(files=found, imports=_imports(repo, found), project=project_digests(params["project"]))
+    save(job.writes[PROTECTED_PORT][0], made._asdict())
+
+
+def _check_found(patterns: Iterable[str], found: Iterable[str], commit: str) -> None:
+    for pattern in patterns:
+        if not any(ProtectedFiles("", (pattern,)).covers(path) for path in found):
+            what = (
+                f"protect: {printable_path(pattern)} is nothing in commit {commit[:10]}, which the search starts from"
+            )
+            raise StageFailed(f"{what}; name a file, a folder or a pattern of `repo:`", 2)
+
+
+def _check_links(repo: str, found: dict[str, TreeEntry]) -> None:
+    """What a protected link leads to is what counts, as far as it is in the repo."""
+    links = {path: entry.blob for path, entry in found.items() if entry.mode == LINK}
+    leads_to = read_blobs(repo, links.values()) if links else {}
+    for path, blob in links.items():
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(path), os.fsdecode(leads_to[blob])))
+        inside = not target.startswith(("/", ".."))
+        if inside and not any(covers_path(target, other) for other in found):
+            what = f"protect: {printable_path(path)} is a symbolic link to {printable_path(target)}, which is not protected"
+            raise StageFailed(f"{what}; name that too", 2)
+
+
+def _imports(repo: str, found: dict[str, TreeEntry]) -> dict[str, list[str]]:
+    """Of every Python file, also one that imports nothing: what is beside it can still take a module's place."""
+    python = {path: entry.blob for path, entry in found.items() if path.endswith(_PYTHON)}
+    sources = read_blobs(repo, python.values())
+    return {path: imported_modules(sources[blob]) for path, blob in python.items()}
+
+
+def project_digests(patterns: Iterable[str]) -> dict[str, str]:
+    """What is there now, of paths of the project."""
+    found = {}
+    for pattern in patterns:
+        try:
+            content = _PROJECT_FILES.content(pattern)
+        except OSError as error:
+            raise StageFailed(f"protect: {{project}}/{pattern}: {error.strerror}: {error.filename}", 2) from error
+        if content is None:
+            raise StageFailed(f"protect: {{project}}/{pattern} is not there; create it, or correct the path", 2)
+        found[pattern] = content
+    return found
+
+
+def protected_of(job: Job) -> ProtectedFiles | None:
+    """What is protected from the commands of this target; None for a spec without `protect:`."""
+    if PROTECTED_PORT not in job.reads:
+        return None
+    record: dict[str, Any] = load(job.reads[PROTECTED_PORT][0])
+    files = {path: TreeEntry(*entry) for path, entry in record["files"].items()}
+    return ProtectedFiles(**{**record, "files": files})
+
+
+def job_void_reason(job: Job, tree: str) -> str:
+    """Why the candidate of this target, whose files are `tree`, is not to be run at all; empty when it may be.
+
+    To be asked by every stage that has the port."""
+    protected = protected_of(job)
+    if protected is None or not tree:
+        return ""
+    bench = RunRepo(job.target.run)
+    bench.commit(position(job.target.name))  # recalled from the store it may not be there yet
+    return void_reason(protected, tree_changes(bench.repo, protected.tree, tree))
+
+
+_RUNNABLE = "100755"
+# Of a file ctime, which cannot be set, and whatever else shows that it is another one; of a folder which one it is.
+_Look = tuple[int, ...]
+
+
+class Watch(NamedTuple):
+    """`looks`: at what is protected in `folder`, the checkout, and at the folders it is in.  `reads`: at what the
+    command is given to read.  `shield`: what keeps it from writing to the project, or empty.  `apart`: what it is kept
+    from besides: the store, which may be elsewhere, and the objects that the run's repository borrows."""
+
+    run: str
+    protected: ProtectedFiles
+    folder: str
+    looks: dict[str, _Look]
+    reads: dict[str, int]
+    shield: str
+    apart: tuple[str, ...]
+
+
+def start_watch(job: Job, repo: str, folder: str) -> Watch | None:
+    """None when nothing is protected."""
+    protected = protected_of(job)
+    if protected is None:
+        return None
+    _check_project(job.target.run, protected)
+    restore_protected(protected, repo, folder)
+    groups = (group for port, group in job.reads.items() if port.startswith("in."))
+    reads = {file: signature(file) for group in groups for path in group for file in files_behind(path)}
+    apart = tuple(filter(None, (job.store, borrowed_objects(repo))))
+    return Watch(job.target.run, protected, folder, dict(_looks(protected, folder)), reads, shield_name("."), apart)
+
+
+def _check_project(run: str, protected: ProtectedFiles) -> None:
+    for path in _changed_in_project(protected):
+        how = f"put it back; or `coppice forget {run}:protected` to go on with what is there now"
+        raise StageFailed(f"{{project}}/{path} is protected, and is not as it was when {run} began: {how}", 2)
+
+
+def _changed_in_project(protected: ProtectedFiles) -> list[str]:
+    if not protected.project:
+        return []
+    now = project_digests(protected.project)
+    return [path for path, was in protected.project.items() if now[path] != was]
+
+
+def restore_protected(protected: ProtectedFiles, repo: str, folder: str) -> None:
+    """What is protected is the root's, whatever else is in the checkout."""
+    wrong = {path: entry for path, entry in protected.files.items() if _entry(f"{folder}/{path}", entry) != entry}
+    contents = read_blobs(repo, (entry[1] for entry in wrong.values())) if wrong else {}
+    for path, (mode, blob) in wrong.items():
+        if object_name(b"blob", contents[blob]) != blob:
+            raise StageFailed(f"{repo}: the object {blob} of {printable_path(path)} is damaged; see `git fsck`", 1)
+        _make_way(folder, path)
+        if mode == LINK:
+            os.symlink(contents[blob], os.fsencode(f"{folder}/{path}"))
+        else:
+            with open(f"{folder}/{path}", "xb") as file:
+                file.write(contents[blob])
+            os.chmod(file.name, 0o755 if mode == _RUNNABLE else 0o644)
+
+
+def _entry(path: str, wanted: GitEntry) -> GitEntry | None:
+    """As git would have it; None where it would have nothing, or gets there by a link."""
+    try:
+        mode = os.lstat(path).st_mode
+        if os.path.realpath(os.path.dirname(path)) != os.path.dirname(path):
+            return None
+        if stat.S_ISLNK(mode):
+            return LINK, object_name(b"blob", os.readlink(os.fsencode(path)))
+        if not stat.S_ISREG(mode) or wanted[0] == LINK:
+            return None
+        with open(path, "rb") as file:
+            return _RUNNABLE if mode & 0o100 else "100644", object_name(b"blob", file.read())
+    except OSError:
+        return None
+
+
+def _make_way(folder: str, path: str) -> None:
+    for inner in sorted(folders_above(path), key=len):
+        on_the_way = f"{folder}/{inner}"
+        if inner and (os.path.islink(on_the_way) or not os.path.isdir(on_the_way)):
+            delete_tree(on_the_way)
+            os.mkdir(on_the_way)
+    delete_tree(f"{folder}/{path}")
+
+
+def _looks(protected: ProtectedFiles, folder: str) -> Iterator[tuple[str, _Look]]:
+    for path in protected.files:
+        yield path, _look(f"{folder}/{path}")
+    for inner in sorted({inner for path in protected.files for inner in folders_above(path)}):
+        yield f"{inner}/", _look(f"{folder}/{inner}")
+
+
+def _look(path: str) -> _Look:
+    try:
+        s = os.lstat(path)
+    except OSError:
+        return ()
+    which = (s.st_mode, s.st_dev, s.st_ino)
+    return which if stat.S_ISDIR(s.st_mode) else (*which, s.st_ctime_ns)
+
+
+@contextmanager
+def command_shield(watch: Watch | None, folder: str, output: str, env: dict[str, str]) -> Iterator[Confinement | None]:
+    """The command may write to its checkout and its output; of what is not in the project it sees no difference.
+
+    Only a temporary file cannot be made right in /tmp if one of them is below it: then there is another place."""
+    if watch is None or not watch.shield:
+        yield None
+        return
+    project, scratch = os.path.realpath("."), f"{output}.tmp"
+    if "TMPDIR" not in env and any(_is_below(path, "/tmp") for path in (project, *watch.apart)):
+        os.makedirs(scratch, exist_ok=True)
+        env["TMPDIR"] = scratch
+    try:
+        writable = (folder, output, *([scratch] if os.path.isdir(scratch) else ()))
+        yield Confinement(writable, project, apart=watch.apart)
+    finally:
+        delete_tree(scratch)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return os.path.realpath(path).startswith(f"{os.path.realpath(folder)}/")
+
+
+def tamper_reason(watch: Watch) -> str:
+    """`void: …` when the command has changed what is protected, or what it was given to read."""
+    found = _in_checkout(watch) or _elsewhere(watch)
+    return f"{VOID}{found}" if found else ""
+
+
+def _in_checkout(watch: Watch) -> str:
+    for path, was in watch.looks.items():
+        now = _look(f"{watch.folder}/{path.rstrip('/')}")
+        if now != was:
+            return f"{printable_path(path.rstrip('/') or 'the checkout')} is protected and {_how(now)} while the command ran"
+    added = next((path for path in _matching(watch) if path not in watch.protected.files), "")
+    return f"{printable_path(added)} was added while the command ran, where all is protected" if added else ""
+
+
+def _how(now: _Look) -> str:
+    if not now:
+        return "was removed"
+    return "was replaced by a symbolic link" if stat.S_ISLNK(now[0]) else "was written to"
+
+
+def _matching(watch: Watch) -> Iterator[str]:
+    """What is in the checkout now, except what Python compiles for itself."""
+    for pattern in watch.protected.patterns:
+        top = pattern if pattern not in watch.protected.files else os.path.dirname(pattern)
+        while top and not os.path.isdir(f"{watch.folder}/{top}"):
+            top = os.path.dirname(top)
+        yield from (path for path in _below(watch.folder, top) if ProtectedFiles("", (pattern,)).covers(path))
+
+
+def _below(folder: str, top: str) -> Iterator[str]:
+    for at, inner, names in os.walk(f"{folder}/{top}"):
+        inner[:] = [name for name in inner if name not in (".git", "__pycache__")]
+        here = os.path.relpath(at, folder)
+        for name in (*names, *(name for name in inner if os.path.islink(f"{at}/{name}"))):
+            yield name if here == "." else f"{here}/{name}"
+
+
+def _elsewhere(watch: Watch) -> str:
+    for path in _changed_in_project(watch.protected):
+        return _blamed(watch, path, f"{{project}}/{path} is protected and")
+    for path, was in watch.reads.items():
+        if signature(path) != was:
+            return _blamed(watch, path, f"{printable_path(path)}, which it was given to read,")
+    return ""
+
+
+def _blamed(watch: Watch, path: str, what: str) -> str:
+    """Where the command could not have done it, somebody else has, and the candidate is not to blame."""
+    if watch.shield and _is_below(path, "."):
+        raise StageFailed(f"{what} was changed by something else while a command of {watch.run} ran; build again", 1)
+    return f"{what} was changed while the command ran"

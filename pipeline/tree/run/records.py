@@ -1,0 +1,216 @@
+"""The records of a run: JSON files, evaluations as JSON, and the event log with the life of each evaluation.
+
+JSON is sorted and indented, so that equal records are equal files and people can read them.  An evaluation is recorded
+without its slot: the same work comes to the same summary wherever it is done.
+
+events.jsonl has a line an event, only ever appended to, by the one coordinator of a run; a torn line was never written.
+States of an evaluation: queued -> running -> completed | failed; failed or running -> queued again (`requeued`), when
+the build that was at it is gone."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from typing import IO, Any
+
+from pipeline.store.files import missing_newline
+from pipeline.tree.rules.beam import Evaluation
+from pipeline.tree.rules.positions import EvalSlot
+from pipeline.tree.rules.scoring import (
+    PAIRED,
+    Comparison,
+    Constants,
+    Detail,
+    Metric,
+    PairedConstants,
+    Score,
+    ScoringRules,
+)
+
+Record = dict[str, Any]
+
+
+def dump_record(record: Mapping[str, Any]) -> bytes:
+    """Text that is not Unicode (names of files) is kept as what Python makes of it."""
+    return (json.dumps(record, indent=1, sort_keys=True, ensure_ascii=True) + "\n").encode()
+
+
+def load(path: str) -> Record:
+    with open(path, "rb") as file:
+        record: Record = json.loads(file.read())
+    return record
+
+
+def load_if_whole(path: str) -> Record | None:
+    """Nothing when it is not there, or is damaged: its target makes it again as soon as it is its turn."""
+    try:
+        return load(path)
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def save(path: str, record: Mapping[str, Any]) -> None:
+    write(path, dump_record(record))
+
+
+def read_bytes(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def read_text(path: str) -> str:
+    return read_bytes(path).decode(errors="replace")
+
+
+def content_sha(content: bytes) -> str:
+    """What names a file of results; empty for one that does not exist."""
+    return sha256(content).hexdigest() if content else ""
+
+
+def write(path: str, content: bytes | str) -> None:
+    with open(path, "wb") as file:
+        file.write(content.encode(errors="replace") if isinstance(content, str) else content)
+
+
+# Of an evaluation, as they stand in its summary.
+SUMMARY_FIELDS = ("status", "why", "commit", "tree", "approved", "rows_used", "rows_expected")
+
+
+def rules_of(params: Mapping[str, Any]) -> ScoringRules:
+    metrics = tuple(Metric(**metric) for metric in params["metrics"])
+    if params["method"] == PAIRED:
+        return ScoringRules(params["primary"], metrics, paired=PairedConstants(**params["score"]))
+    return ScoringRules(params["primary"], metrics, Constants(**params["score"]))
+
+
+def recommendation(comparison: Comparison) -> Record:
+    return comparison._asdict() | {
+        "reasons": [*comparison.reasons],
+        "metrics": [detail._asdict() for detail in comparison.metrics],
+    }
+
+
+def comparison_of(record: Mapping[str, Any]) -> Comparison:
+    details = tuple(Detail(**detail) for detail in record["metrics"])
+    return Comparison(**{**record, "reasons": tuple(record["reasons"]), "metrics": details})
+
+
+def scoring_summary(score: Score | None) -> Record | None:
+    if score is None:
+        return None
+    return {"recommendation": recommendation(score.parent), "root_recommendation": recommendation(score.root)}
+
+
+def summary_of(evaluation: Evaluation) -> Record:
+    """Without its slot: the same work comes to the same summary wherever it is done."""
+    return {
+        **{name: getattr(evaluation, name) for name in SUMMARY_FIELDS},
+        "results_sha256": evaluation.results,
+        "baseline_sha256": evaluation.baseline,
+        "defects": [*evaluation.defects],
+        "scoring_summary": scoring_summary(evaluation.score),
+    }
+
+
+def evaluation_of(slot: EvalSlot, summary: Mapping[str, Any]) -> Evaluation:
+    scores = summary["scoring_summary"]
+    score = scores and Score(*(comparison_of(scores[name]) for name in ("recommendation", "root_recommendation")))
+    return Evaluation(
+        slot,
+        **{name: summary[name] for name in SUMMARY_FIELDS},
+        results=summary["results_sha256"],
+        baseline=summary["baseline_sha256"],
+        defects=tuple(summary["defects"]),
+        score=score,
+    )
+
+
+Event = dict[str, Any]
+
+
+class EventLog:
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._torn = True  # until somebody has looked: a line may have been cut short
+
+    def read(self) -> Iterator[Event]:
+        """A torn line was never written."""
+        if os.path.exists(self.path):
+            with open(self.path, "rb") as file:
+                yield from (event for line in file if (event := _parsed(line)) is not None)
+
+    def append(self, event: Mapping[str, Any], at: float | None = None) -> Event:
+        whole = {"at": round(time.time() if at is None else at, 3), **event}
+        line = json.dumps(whole, sort_keys=True).encode() + b"\n"
+        with open(self.path, "a+b") as file:
+            file.write(self._ended(file) + line)
+        return whole
+
+    def _ended(self, file: IO[bytes]) -> bytes:
+        torn, self._torn = self._torn, False
+        return missing_newline(file) if torn else b""
+
+
+def _parsed(line: bytes) -> Event | None:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and line.endswith(b"\n") else None
+
+
+EVENT_QUEUED, EVENT_STARTED, EVENT_COMPLETED, EVENT_FAILED, EVENT_REQUEUED = (
+    "queued",
+    "started",
+    "completed",
+    "failed",
+    "requeued",
+)
+TASK_STATES = {
+    EVENT_QUEUED: "queued",
+    EVENT_STARTED: "running",
+    EVENT_COMPLETED: "completed",
+    EVENT_FAILED: "failed",
+    EVENT_REQUEUED: "queued",
+}
+NEW_LIFE: dict[str, Any] = {
+    "queued_at": None,
+    "started_at": None,
+    "finished_at": None,
+    "worker_pid": None,
+    "attempt": 0,
+    "task_state": None,
+}
+
+EventRecord = dict[str, Any]
+Life = dict[str, Any]
+
+
+def lifecycles(events: Iterable[Mapping[str, Any]]) -> dict[str, Life]:
+    """By evaluation."""
+    found: dict[str, Life] = {}
+    for event in events:
+        if event["event"] in TASK_STATES and "eval_id" in event:
+            life = found.get(event["eval_id"], NEW_LIFE)
+            found[event["eval_id"]] = life | life_after(life, event)
+    return found
+
+
+def life_after(life: Mapping[str, Any], event: Mapping[str, Any]) -> Life:
+    what, at = event["event"], event["at"]
+    changes: Life = {"task_state": TASK_STATES[what]}
+    if what in (EVENT_QUEUED, EVENT_REQUEUED):
+        changes |= {"queued_at": at, "started_at": None, "finished_at": None, "worker_pid": None}
+    elif what == EVENT_STARTED:
+        changes |= {"started_at": at, "finished_at": None, "worker_pid": event["pid"], "attempt": life["attempt"] + 1}
+    else:
+        changes |= {"finished_at": at}
+    return changes
+
+
+def is_life_open(life: Mapping[str, Any] | None) -> bool:
+    """It was begun and nobody knows how it ended: whoever was at it is gone."""
+    return life is not None and life["task_state"] == TASK_STATES[EVENT_STARTED]

@@ -1,0 +1,112 @@
+"""The run's git repository: missing commits made again from their patches, clean checkouts of candidates.
+
+Records recalled from the store name commits that may not be here yet.  A node's record has the chain of patches from
+the root on, so that all of them can be restored.  ReadOnlyRepo is for replays: it makes nothing and writes nothing."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from pipeline.git.command import GitProblem
+from pipeline.git.commits import Candidate, restore_commit
+from pipeline.git.objects import has_commit
+from pipeline.git.repository import reopen_repository, restore_setup, run_repository
+from pipeline.git.worktrees import Worktree, Worktrees
+from pipeline.tree.rules.positions import BY_HAND, CANDIDATES, NODES, ROOT, EvalSlot, NodePlace, RunLayout
+from pipeline.tree.run.records import Record, load, read_bytes
+
+CANDIDATE_FIELDS = ("commit", "tree", "parent", "message", "files", "insertions", "deletions")
+
+
+class NodeCommits(Protocol):
+    """All that a decision asks of a run's repository: that the code of a node is there."""
+
+    @property
+    def repo(self) -> str: ...
+    def chain(self, code: Mapping[str, Any]) -> str: ...
+
+
+class ReadOnlyRepo:
+    """The run's repository as it is found: nothing is made again, nothing is written."""
+
+    def __init__(self, run: str) -> None:
+        self.run, self.repo = run, run_repository(run)
+
+    def chain(self, code: Mapping[str, Any]) -> str:
+        commit = str(code["commit"])
+        if not os.path.isdir(f"{self.repo}/objects"):
+            raise GitProblem(f"runs/{self.run}/repo.git is missing")
+        if not has_commit(self.repo, commit):
+            raise GitProblem(f"runs/{self.run}/repo.git has no commit {commit}")
+        return commit
+
+
+class RunRepo:
+    """Where the candidates of one run are made and measured."""
+
+    def __init__(self, run: str) -> None:
+        self.at = RunLayout(run)
+        root = load(self.at.of_run("root.json"))
+        self.repo = reopen_repository(root["repo"], run, root["commit"])
+
+    def chain(self, code: Mapping[str, Any]) -> str:
+        """The commit of a node, with all that led to it."""
+        for link in _missing_links(self.repo, code["chain"]):
+            self.restore(link, base64.b64decode(link["patch"]))
+        return str(code["commit"])
+
+    def restore(self, record: Mapping[str, Any], patch: bytes) -> str:
+        candidate = Candidate(**{name: record[name] for name in CANDIDATE_FIELDS})
+        if not has_commit(self.repo, candidate.commit):
+            restore_commit(self.repo, candidate.parent, patch, candidate)
+        return candidate.commit
+
+    def commit(self, where: EvalSlot | NodePlace) -> str:
+        """What the records say is there; they are beside what a stage reads, and say no more than where it is."""
+        if where == ROOT:
+            return str(load(self.at.of_run("root.json"))["commit"])
+        if isinstance(where, NodePlace):
+            return self.chain(load(self.at.of_node(where, "code.json")))
+        record = load(self.at.of_eval(where, "candidate.json"))
+        if not has_commit(self.repo, record["commit"]):
+            self.chain(load(self.at.of_node(where.place, "code.json")))
+            self.restore(record, read_bytes(self.at.of_eval(where, "change.patch")))
+        return str(record["commit"])
+
+    @property
+    def nodes(self) -> Worktrees:
+        return Worktrees(self.repo, self.at.of_run(NODES))
+
+    @property
+    def by_hand(self) -> Worktrees:
+        """Where people work, for as long as they like."""
+        return Worktrees(self.repo, self.at.of_run(BY_HAND))
+
+    @property
+    def candidates(self) -> Worktrees:
+        return Worktrees(self.repo, self.at.of_run(CANDIDATES))
+
+    @contextmanager
+    def checkout(self, name: str, commit: str, keep: bool = False) -> Iterator[Worktree]:
+        """A clean one, gone afterwards; what a kill leaves is cleaned when it is asked for again."""
+        restore_setup(self.repo)
+        try:
+            yield self.candidates.add(name, commit)
+        finally:
+            if not keep:
+                self.candidates.remove(name)
+
+
+def _missing_links(repo: str, chain: list[Record]) -> list[Record]:
+    """The links from the first one that is not there; usually none, and the last one tells."""
+    if not chain or has_commit(repo, chain[-1]["commit"]):
+        return []
+    return next((chain[i:] for i, link in enumerate(chain) if not has_commit(repo, link["commit"])), [])
+
+
+def chain_link(candidate: Mapping[str, Any], patch: bytes) -> Record:
+    return {name: candidate[name] for name in CANDIDATE_FIELDS} | {"patch": base64.b64encode(patch).decode()}

@@ -1,0 +1,401 @@
+"""Stages that turn results into verdicts: compare with parent and root, weigh a depth by blocks, cascade.
+
+By means, one stage: score.  By blocks: pair (the series of one candidate), weigh (all ideas of a depth at once: how
+much luck the best may have had depends on how many there are), settle (the summary of one).  With a cascade: pair on
+the first blocks, cascade (who goes on), join (both parts of a sweep as one)."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from math import copysign, inf
+from typing import Any, NamedTuple
+
+from pipeline.machine.job import JobFiles
+from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED, Evaluation, code_of, is_comparable
+from pipeline.tree.rules.positions import NO_SLOT
+from pipeline.tree.rules.protection import VOID
+from pipeline.tree.rules.results import (
+    CheckedRows,
+    ExpectedRows,
+    Sheet,
+    bounded_defects,
+    check_rows,
+    expected_rows,
+    read_sheet,
+)
+from pipeline.tree.rules.scoring import (
+    AGAINST_PARENT,
+    AGAINST_ROOT,
+    RUN,
+    Score,
+    apply_guards,
+    block_means,
+    metric_differences,
+    paired_comparison,
+    score_by_means,
+    seed_defects,
+)
+from pipeline.tree.run.measure import costs_of, sweep_record
+from pipeline.tree.run.records import (
+    Record,
+    content_sha,
+    evaluation_of,
+    load,
+    read_bytes,
+    read_text,
+    rules_of,
+    save,
+    summary_of,
+    write,
+)
+from pipeline.trust import evidence
+from pipeline.trust.evidence import DEGENERATE, PROMOTED, Evidence, JointTest, verdict
+from pipeline.trust.noninferiority import guard
+from pipeline.trust.rule import weigh as weigh_ideas
+
+
+class ComparisonSides(NamedTuple):
+    """All that a comparison is made from: the rows of three states of the code, each complete."""
+
+    own: CheckedRows
+    parent: CheckedRows
+    root: CheckedRows
+    wanted: ExpectedRows
+
+
+def score_stage(job: JobFiles) -> None:
+    """By the means of all rows."""
+    made, sides = evaluate_candidate(job)
+    if sides:
+        made = made._replace(score=score_by_means(rules_of(job.target.params), sides.own, sides.parent, sides.root))
+    save(job.writes["summary"][0], summary_of(made))
+
+
+def pair_stage(job: JobFiles) -> None:
+    """What a verdict by blocks is made from, once all of the depth is there."""
+    made, sides = evaluate_candidate(job, job.target.params.get("first", 0))
+    if sides and (seeds := tuple(map(str, seed_defects(sides.own, sides.parent)))):
+        made, sides = made._replace(defects=bounded_defects(seeds)), None
+    record = {**summary_of(made), "blocks": [], "series": {}}
+    if sides:
+        record["blocks"] = [*sides.wanted.blocks]
+        record["series"] = {
+            metric["name"]: block_series(sides, metric["name"]) for metric in job.target.params["metrics"]
+        }
+    save(job.writes["pairs"][0], record)
+
+
+def block_series(sides: ComparisonSides, metric: str) -> dict[str, list[float]]:
+    rows = {"own": sides.own, "parent": sides.parent, "root": sides.root}
+    return {name: block_means(checked.rows, sides.wanted.blocks, metric) for name, checked in rows.items()}
+
+
+def evaluate_candidate(job: JobFiles, first: int = 0) -> tuple[Evaluation, ComparisonSides | None]:
+    """How far the evaluation came; and what it is compared with, if that is complete.
+
+    `first`: on so many of the blocks only; so it is with one that was stopped after them."""
+    params, candidate = job.target.params, load(job.reads["candidate"][0])
+    first = first or stopped_after(load(job.reads["sweep"][0]))
+    status, why = _status(job, candidate)
+    own, parent, root = (read_bytes(job.reads[port][0]) for port in ("csv", "parent", "root"))
+    made = Evaluation(
+        NO_SLOT,
+        status,
+        why,
+        candidate["commit"],
+        candidate["tree"],
+        candidate["approved"],
+        content_sha(own),
+        content_sha(parent),
+    )
+    if status != COMPLETED or not own or not parent:
+        return made, None
+    baselines = [_baseline(text, *_columns(params)) for text in (parent, root)]
+    whole = expected_by_sheet(params, baselines[1])
+    wanted = whole.first(first)
+    old = [check_rows(each, whole) for each in baselines]  # these were measured on all blocks
+    sides = ComparisonSides(check_rows(sheet_of(params, own), wanted), old[0], old[1], wanted)
+    made = made._replace(
+        defects=bounded_defects(_defects(sides)), rows_used=sides.own.rows_used, rows_expected=wanted.rows
+    )
+    return made, None if made.defects else sides
+
+
+def stopped_after(sweep: Mapping[str, Any]) -> int:
+    """How many blocks a candidate was measured on, if it was stopped by the cascade."""
+    return int(sweep.get("stopped_after", 0))
+
+
+def _status(job: JobFiles, candidate: Mapping[str, Any]) -> tuple[str, str]:
+    """What it failed at first."""
+    steps = [("", candidate), *(("tests: ", load(path)) for path in job.reads["test"])]
+    steps += [("checks: ", load(path)) for path in job.reads["checks"]]
+    steps.append(("sweep: ", load(job.reads["sweep"][0])))
+    for what, record in steps:
+        if record["status"] != COMPLETED:
+            where = "" if record["why"].startswith(VOID) else what
+            return record["status"] if not what else FAILED, f"{where}{record['why']}"
+    return COMPLETED, ""
+
+
+def _defects(sides: ComparisonSides) -> Iterator[str]:
+    for whose, checked in (("", sides.own), ("the parent's ", sides.parent), ("the root's ", sides.root)):
+        yield from (f"{whose}{defect}" for defect in checked.defects)
+
+
+def sheet_of(params: Mapping[str, Any], csv: bytes) -> Sheet:
+    return _parse_sheet(csv, *_columns(params))
+
+
+def _parse_sheet(csv: bytes, metrics: tuple[str, ...], block: str) -> Sheet:
+    return read_sheet(csv.decode(errors="replace"), metrics, block)
+
+
+# Many candidates in a row are compared with the same few nodes.
+_baseline = lru_cache(maxsize=8)(_parse_sheet)
+
+
+def _columns(params: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
+    """Those that count, and the one that tells blocks apart."""
+    names = tuple(metric["name"] for metric in params["metrics"])
+    return names, params["blocks"]["column"] if params["blocks"] else ""
+
+
+def expected_by_csv(params: Mapping[str, Any], root: bytes) -> ExpectedRows:
+    return expected_by_sheet(params, sheet_of(params, root))
+
+
+def expected_by_sheet(params: Mapping[str, Any], root: Sheet) -> ExpectedRows:
+    blocks = params["blocks"]["ids"] if params["blocks"] else ()
+    found = expected_rows(params["sweep_config_limit"], params["grid"], root, blocks)
+    return found.of(params["config_ids"]) if "config_ids" in params else found
+
+
+def weigh_stage(job: JobFiles) -> None:
+    params = job.target.params
+    records = dict(zip(params["slots"], map(load, job.reads["pairs"]), strict=True))
+    before = next(map(load, job.reads["before"]), None)
+    save(job.writes["weighed"][0], weigh_depth(params, records, before))
+
+
+def settle_stage(job: JobFiles) -> None:
+    """The summary of one evaluation, with the verdict on it."""
+    pairs, found = load(job.reads["pairs"][0]), load(job.reads["weighed"][0])
+    save(job.writes["summary"][0], summary_of(settled_evaluation(job.target.params, pairs, found)))
+
+
+def weigh_depth(params: Mapping[str, Any], records: Mapping[str, Record], before: Record | None) -> Record:
+    """`records`: the pairs of all slots of a depth; `before`: what was weighed a depth earlier.
+
+    `freed`: of each depth so far whether its alpha is left for the next."""
+    freed = before["freed"] if before else []
+    alpha = alpha_for_depth(params, freed)
+    among = comparable_records(records)
+    sides = _sides(params, among, alpha) if among else {}
+    evidence = {slot: {side: found["ideas"][slot] for side, found in sides.items()} for slot in among}
+    return {
+        "alpha": alpha,
+        "freed": [*freed, not among or _fills(params["beam_width"], among, evidence)],
+        "tests": {side: sides[side]["test"] for side in sides},
+        "evidence": evidence,
+    }
+
+
+def _sides(params: Mapping[str, Any], among: Mapping[str, Record], alpha: float) -> dict[str, Record]:
+    """At the first depth the root is the parent of all."""
+    found = weigh_against(params, among, AGAINST_PARENT, alpha)
+    pairs = (series for record in among.values() for series in record["series"].values())
+    at_root = all(series[AGAINST_PARENT] == series[AGAINST_ROOT] for series in pairs)
+    return {
+        AGAINST_PARENT: found,
+        AGAINST_ROOT: found if at_root else weigh_against(params, among, AGAINST_ROOT, alpha),
+    }
+
+
+def _fills(places: int, records: Mapping[str, Record], evidence: Mapping[str, Record]) -> bool:
+    """The same code twice takes one place."""
+    won = {
+        code_of(evaluation_without_slot(records[slot]))
+        for slot, it in evidence.items()
+        if it[AGAINST_PARENT]["verdict"] == PROMOTED
+    }
+    return len(won) >= places
+
+
+def comparable_records(records: Mapping[str, Record]) -> dict[str, Record]:
+    """Those among which luck may choose."""
+    return {
+        slot: record
+        for slot, record in records.items()
+        if record["series"] and is_comparable(evaluation_without_slot(record))
+    }
+
+
+def alpha_for_depth(params: Mapping[str, Any], freed: Sequence[bool]) -> float:
+    score = params["score"]
+    return (
+        evidence.depth_alpha(score["alpha"], params["max_depth"], freed)
+        if score["alpha_over"] == RUN
+        else score["alpha"]
+    )
+
+
+def weigh_against(params: Mapping[str, Any], records: Mapping[str, Record], side: str, alpha: float) -> Record:
+    """All ideas against their parents, or against the root."""
+    rules = rules_of(params)
+    deltas = [metric_differences(rules, record["series"], rules.primary, side) for record in records.values()]
+    found = test_ideas(params, deltas, alpha, len(params["blocks"]["ids"] or ()) or None)
+    guards: dict[str, list[Record]] = {}
+    for count in {len(record["blocks"]) for record in records.values()}:  # what was stopped has seen fewer
+        guards |= _guards(params, {s: each for s, each in records.items() if len(each["blocks"]) == count}, side)
+    ideas = {
+        slot: _idea(params, evidence, found, guards[slot]) for slot, evidence in zip(records, found.ideas, strict=True)
+    }
+    return {"test": {**found._asdict(), "ideas": len(ideas)}, "ideas": ideas}
+
+
+def test_ideas(
+    params: Mapping[str, Any], deltas: Sequence[Sequence[float]], alpha: float, blocks: int | None
+) -> JointTest:
+    """`blocks`: how many there are; an idea with fewer was stopped."""
+    draws = params["score"]["draws"]
+    return weigh_ideas(deltas, alpha=alpha, seed=_seed(deltas), draws=draws, blocks=blocks, **_time(params))
+
+
+def _idea(params: Mapping[str, Any], evidence: Evidence, among: JointTest, guards: Sequence[Record]) -> Record:
+    decided = apply_guards(verdict(evidence, among.alpha, params["score"]["smallest_effect"]), guards)
+    return {
+        "verdict": decided.verdict,
+        "reasons": [*decided.reasons],
+        "alpha": among.alpha,
+        "rho": among.rho,
+        **evidence._asdict(),
+        "guards": guards,
+    }
+
+
+def _guards(params: Mapping[str, Any], records: Mapping[str, Record], side: str) -> dict[str, list[Record]]:
+    """Of each idea, metric by metric.  Those of a depth share their blocks, and are looked at together."""
+    found: dict[str, list[Record]] = {slot: [] for slot in records}
+    rules = rules_of(params)
+    for metric in rules.guards:
+        margin = metric.margin or 0.0
+        deltas = [metric_differences(rules, record["series"], metric.name, side) for record in records.values()]
+        for slot, each in zip(records, guard(deltas, margin, **_time(params)), strict=True):
+            found[slot].append({"name": metric.name, "margin": margin, **each._asdict()})
+    return found
+
+
+def _time(params: Mapping[str, Any]) -> dict[str, Any]:
+    return {"ordered": params["ordered"], "rho": params["rho"]}
+
+
+def _seed(deltas: Sequence[Sequence[float]]) -> int:
+    """By what is weighed, in whatever order: the same evidence gets the same verdict, wherever and whenever."""
+    return int.from_bytes(sha256(json.dumps(sorted(deltas)).encode()).digest()[:16], "big")
+
+
+def evaluation_without_slot(record: Record) -> Evaluation:
+    return evaluation_of(NO_SLOT, record)
+
+
+def settled_evaluation(params: Mapping[str, Any], pairs: Record, found: Record) -> Evaluation:
+    made, evidence = evaluation_without_slot(pairs), found["evidence"].get(params["slot"])
+    if evidence is None:
+        return made
+    rules = rules_of(params)
+    sides = [
+        paired_comparison(rules, pairs["series"], side, evidence[side], made.rows_used)
+        for side in (AGAINST_PARENT, AGAINST_ROOT)
+    ]
+    return made._replace(score=Score(*sides))
+
+
+def cascade_stage(job: JobFiles) -> None:
+    """`tree` of those that are measured further goes on to the rest of their sweep; of the others, nothing does."""
+    params = job.target.params
+    records = dict(zip(params["slots"], map(load, job.reads["pairs"]), strict=True))
+    found = pick_best(params, records)
+    save(job.writes["cascade"][0], found)
+    for slot, tree, rest in zip(params["slots"], job.reads["tree"], job.writes["tree"], strict=True):
+        goes_on = found["ideas"].get(slot, {"goes_on": False})["goes_on"]
+        write(rest, read_text(tree) if goes_on else "")
+
+
+def pick_best(params: Mapping[str, Any], records: Mapping[str, Record]) -> Record:
+    """By their t against their parents.  `records`: the pairs of all slots of a depth, on the first blocks."""
+    among, rules = comparable_records(records), rules_of(params)
+    deltas = [metric_differences(rules, record["series"], rules.primary, AGAINST_PARENT) for record in among.values()]
+    ideas = test_ideas(params, deltas, params["score"]["alpha"], None).ideas if among else ()
+    # ties go to the earlier slot: sorting is stable
+    order = sorted(zip(among, ideas, strict=True), key=lambda each: _lead(each[1]), reverse=True)
+    best = {*_best([slot for slot, _ in order], among, params["keep"])}
+    return {
+        "blocks": params["first"],
+        "keep": params["keep"],
+        "ideas": {slot: {**_seen(found), "place": n, "goes_on": slot in best} for n, (slot, found) in enumerate(order)},
+    }
+
+
+def _lead(evidence: Evidence) -> float:
+    """The same difference in every block has no noise to be measured by."""
+    return copysign(inf, evidence.mean) if evidence.standing == DEGENERATE else evidence.t
+
+
+def _best(order: Sequence[str], records: Mapping[str, Record], keep: int) -> Iterator[str]:
+    """Two ideas with the same files take one place: they are measured once."""
+    trees: set[str] = set()
+    for slot in order:
+        tree = records[slot]["tree"]
+        if tree in trees or len(trees) < keep:
+            trees.add(tree)
+            yield slot
+
+
+def _seen(evidence: Evidence) -> Record:
+    return {name: getattr(evidence, name) for name in ("standing", "mean", "se", "t")}
+
+
+def join_stage(job: JobFiles) -> None:
+    """Both parts of a sweep as one; of an idea that was stopped there is the first part alone."""
+    parts = [load(path) for path in job.reads["sweep"]]
+    stopped = parts[0]["status"] == COMPLETED and parts[1]["status"] == SKIPPED
+    results, why = _joined([read_bytes(path) for path in job.reads["csv"]])
+    bad = next((part for part in parts if part["status"] != COMPLETED), parts[0])
+    bad = parts[0] if stopped else bad
+    write(job.writes["csv"][0], results)
+    record = sweep_record(parts[0]["tree"], bad["why"] or why, results, bad["exit"])
+    save(job.writes["sweep"][0], {**record, "stopped_after": job.target.params["first"] if stopped else 0})
+    write(job.writes["log"][0], b"".join(map(read_bytes, job.reads["log"])))
+    save(job.writes["cost"][0], costs_of([load(path) for path in job.reads["cost"]]))
+
+
+def _joined(parts: Sequence[bytes]) -> tuple[bytes, str]:
+    """What is wrong with a part must stay to be seen: lines are taken as they are."""
+    there = [part for part in parts if part]
+    if len(there) < 2:
+        return b"".join(there), ""
+    texts = [part.decode(errors="surrogateescape").removeprefix("\ufeff") for part in there]
+    try:
+        (first, _), (second, rest) = map(_headed, texts)
+    except csv.Error as error:
+        return b"\n".join(there), f"its results are not CSV: {error}"
+    if first != second:
+        return b"\n".join(there), "its results have other columns for the first blocks than for the rest"
+    end = "" if texts[0].endswith("\n") else "\n"
+    return f"{texts[0]}{end}{rest}".encode(errors="surrogateescape"), ""
+
+
+def _headed(text: str) -> tuple[list[str], str]:
+    """The names of the columns, and the lines after those."""
+    lines = text.split("\n")
+    table = csv.reader((f"{line}\n" for line in lines), strict=True)
+    header: list[str] = next(filter(None, table), [])
+    at = table.line_num
+    for _ in table:
+        pass  # all of it must be readable by itself: an open quote would swallow the other part
+    return [name.strip() for name in header], "\n".join(lines[at:])

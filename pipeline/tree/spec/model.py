@@ -1,0 +1,185 @@
+"""The records of a `kind: tree` spec, read and checked: TreeSpec and its parts.
+
+Some go into the parameters of targets or into the manifest as they are (`_asdict`): SearchShape, BudgetLimits, Ceiling,
+Cascade, KeepKeys, Canary, metrics and score.  To rename their fields changes recipes and files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pipeline.tree.rules.budget import BudgetLimits, Ceiling
+from pipeline.tree.rules.scoring import ScoringRules
+
+WHOLE, PER_CONFIG = "whole", "per_config"
+ROLES = ("ideas", "planner", "coder", "reviewer")
+NONE, PATCHES, MANUAL = "none", "patches", "manual"
+DRY = "dry"  # no backend of a spec: what stands for all of them in a dry run
+# Backends by a folder that a person keeps.
+FOLDER_BACKENDS = (PATCHES, MANUAL)
+
+
+class SearchShape(NamedTuple):
+    """How far and how wide the search goes."""
+
+    ideas_per_node: int
+    beam_width: int
+    max_depth: int
+    dedupe_scope: str = "node_plus_ancestors"
+    stop_on_empty_frontier: bool = True
+    strict_fail: bool = False
+
+
+class CheckoutCommand(NamedTuple):
+    """A command that runs in a checkout.  `words`: {"argv": […]} or {"shell": …}, with names in braces.
+
+    `reads`: files of the project, or outputs of other runs, by port.  `uses`: all names that stand in braces."""
+
+    words: Mapping[str, Any]
+    reads: Mapping[str, tuple[str, ...]]
+    env: Mapping[str, str]
+    passed: tuple[str, ...]
+    timeout: float | None
+    uses: frozenset[str]
+    line: int
+
+
+class Blocks(NamedTuple):
+    """What repeats the measurement of a config: folds, seeds, periods.  `ids` None: the root's baseline has them.
+
+    `ordered`: they follow each other in time, so that neighbours may be alike; `rho`: by how much, if that is known."""
+
+    ids: tuple[str, ...] | None
+    column: str = "block"
+    ordered: bool = False
+    rho: float | None = None
+
+
+class Sweep(NamedTuple):
+    """`configs`: the values of each config by its id; None when only the command knows them.  `seed`: what {seed}
+    stands for; None when the command does not name it.  `held`: ids of configs that the search does not see."""
+
+    command: CheckoutCommand
+    mode: str
+    configs: tuple[Mapping[str, Any], ...] | None
+    limit: int | None
+    blocks: Blocks | None = None
+    seed: int | None = None
+    held: tuple[int, ...] = ()
+
+    @property
+    def grid(self) -> int | None:
+        return None if self.configs is None else len(self.configs)
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """Of the configs that are searched, where the spec says which there are."""
+        assert self.configs is not None
+        count = len(self.configs) if self.limit is None else min(self.limit, len(self.configs))
+        return tuple(n for n in range(count) if n not in self.held)
+
+
+class Canary(NamedTuple):
+    """Decisions must not change when the last part of the data is cut off.
+
+    `port`: which of the command's reads that is.  `column`: where the time stands, empty for the first column.
+    `start`: the earliest cut, as a part of the rows."""
+
+    port: str
+    column: str
+    cuts: int
+    tolerance: float
+    start: float
+
+
+class CheckCommand(NamedTuple):
+    """What must be right before the sweep."""
+
+    name: str
+    command: CheckoutCommand
+    canary: Canary | None
+
+    @property
+    def runs(self) -> int:
+        """How often its command runs."""
+        return 1 if self.canary is None else 1 + self.canary.cuts
+
+
+class Cascade(NamedTuple):
+    """All ideas of a depth are measured on the first `blocks`, the `keep` best of them on the others too."""
+
+    blocks: int
+    keep: int
+
+
+class HoldoutKeys(NamedTuple):
+    """What the search does not see: ids of blocks, or of configs.  `reads`: what takes the place of ports of the sweep
+    when these are measured."""
+
+    blocks: tuple[str, ...] = ()
+    configs: tuple[int, ...] = ()
+    reads: Mapping[str, tuple[str, ...]] = {}
+    line: int = 0
+
+
+class Loop(NamedTuple):
+    """Who has ideas and who makes them real.  A role is a backend and its keys, as plain data."""
+
+    roles: Mapping[str, Mapping[str, Any]]
+    max_review_rounds: int
+    proceed_on_max_review_rounds: bool
+    constraints: str
+
+
+class KeepKeys(NamedTuple):
+    """What is left lying about for people to look at."""
+
+    rejected_worktrees: bool = False
+    failed_artifacts: bool = False
+
+
+class ProtectKeys(NamedTuple):
+    """Paths and patterns that no candidate may touch: of `repo`, and of the project."""
+
+    repo: tuple[str, ...] = ()
+    project: tuple[str, ...] = ()
+    line: int = 0
+
+
+class TreeSpec(NamedTuple):
+    """`plain`: `repo` is no repository, its files are what the search starts from."""
+
+    name: str
+    line: int
+    repo: str
+    plain: bool
+    shape: SearchShape
+    loop: Loop
+    tests: CheckoutCommand | None
+    sweep: Sweep
+    rules: ScoringRules
+    budget: BudgetLimits
+    ceiling: Ceiling
+    per_node: int | None
+    parallel: int
+    retries: int
+    keep: KeepKeys
+    dry_run: bool
+    store: str | None
+    checks: tuple[CheckCommand, ...] = ()
+    protect: ProtectKeys = ProtectKeys()
+    cascade: Cascade | None = None
+    holdout: HoldoutKeys | None = None
+
+    @property
+    def rooms(self) -> dict[str, int]:
+        nodes = 0 if self.per_node is None else max(1, self.shape.beam_width)
+        return {"evals": self.parallel} | {f"node {n}": self.per_node or 0 for n in range(nodes)}
+
+    @property
+    def at_once(self) -> int:
+        return self.parallel
+
+    @property
+    def sources(self) -> Mapping[str, int]:
+        return {}

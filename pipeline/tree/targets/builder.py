@@ -1,0 +1,144 @@
+"""TargetBuilder: what the targets of a tree run have in common when they are planned.
+
+Ports, limits, and the groups of parameters on which verdicts depend.  A parameter under `limits` is not part of the
+recipe: it says how something is done, not what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pipeline.core.graph import Limits, Ports, Target
+from pipeline.tree.rules.positions import EvalSlot, NodePlace, RunLayout, places_of, slots_of
+from pipeline.tree.rules.scoring import PAIRED, WEIGHTED_MEANS
+from pipeline.tree.spec.model import DRY, NONE, ROLES, CheckoutCommand, TreeSpec
+
+NO_LIMITS = Limits()
+
+Params = Mapping[str, Any]
+Paths = str | Iterable[str]
+
+
+class TargetBuilder:
+    def __init__(self, spec: TreeSpec) -> None:
+        self.spec, self.at = spec, RunLayout(spec.name)
+        self.roles = dict(_roles(spec))
+        self.tests = None if spec.dry_run else spec.tests
+        self.checks = () if spec.dry_run else spec.checks
+        self.depths = range(spec.shape.max_depth)
+
+    @property
+    def guarded(self) -> dict[str, Paths]:
+        """What every target that runs a command of the spec reads, so that the command is watched."""
+        named = self.spec.protect.repo or self.spec.protect.project
+        return {"protected": self.at.of_run("protected.json")} if named and not self.spec.dry_run else {}
+
+    @property
+    def checking(self) -> bool:
+        """Is there a target between the tests and the sweep?"""
+        return bool(self.checks or self.guarded)
+
+    def target(
+        self,
+        name: str,
+        stage: str,
+        reads: Mapping[str, Paths],
+        writes: Mapping[str, Paths],
+        params: Params,
+        limits: Limits = NO_LIMITS,
+        line: int = 0,
+    ) -> Target:
+        return Target(
+            f"{self.spec.name}:{name}", stage, _ports(reads), _ports(writes), params, limits, line or self.spec.line
+        )
+
+    def limits(self, place: NodePlace, timeout: float | None = None) -> Limits:
+        """Of what an evaluation is made of: a place among all, and one among those of its node."""
+        own = () if self.spec.per_node is None else (f"node {place.node}",)
+        return Limits(timeout, self.spec.retries, ("evals", *own))
+
+    def places(self, depth: int) -> tuple[NodePlace, ...]:
+        return places_of(depth, self.spec.shape.beam_width)
+
+    def slots(self, depth: int) -> tuple[EvalSlot, ...]:
+        return slots_of(depth, self.spec.shape.beam_width, self.spec.shape.ideas_per_node)
+
+    @property
+    def sealed(self) -> dict[str, list[str]]:
+        """Among the limits of whatever runs while the search goes on: files that hold what is held out."""
+        reads = self.spec.holdout.reads if self.spec.holdout else {}
+        plain = [path for paths in reads.values() for path in paths if not path.startswith("runs/")]
+        return {"sealed": plain} if plain else {}
+
+    def money(self) -> dict[str, Any]:
+        return {"budget": self.spec.budget._asdict(), "ceiling": self.spec.ceiling._asdict()}
+
+    def complete(self) -> dict[str, Any]:
+        """What makes results complete, whatever is then thought of them."""
+        sweep, metrics = self.spec.sweep, [{"name": metric.name} for metric in self.spec.rules.metrics]
+        blocks = sweep.blocks and {"column": sweep.blocks.column, "ids": sweep.blocks.ids and [*sweep.blocks.ids]}
+        rows = {"metrics": metrics, "sweep_config_limit": sweep.limit, "grid": sweep.grid, "blocks": blocks}
+        return {**rows, "config_ids": [*sweep.ids]} if sweep.held else rows
+
+    def measure(self) -> dict[str, Any]:
+        rules = self.spec.rules
+        metrics = [metric._asdict() for metric in rules.metrics]
+        return {
+            **self.complete(),
+            "primary": rules.primary,
+            "metrics": metrics,
+            "score": (rules.paired or rules.constants)._asdict(),
+            "method": PAIRED if rules.paired else WEIGHTED_MEANS,
+        }
+
+    def weighing(self) -> dict[str, Any]:
+        """All that verdicts by blocks depend on."""
+        blocks = self.spec.sweep.blocks
+        assert blocks is not None
+        return {**self.measure(), "ordered": blocks.ordered, "rho": blocks.rho, "max_depth": self.spec.shape.max_depth}
+
+    def told(self) -> Params:
+        """The run's configuration, as the manifest has it."""
+        spec = self.spec
+        return {
+            "run": spec.name,
+            "repo": spec.repo,
+            **spec.shape._asdict(),
+            **self.money(),
+            **(self.weighing() if spec.rules.paired else self.measure()),
+            "max_review_rounds": spec.loop.max_review_rounds,
+            "proceed_on_max_review_rounds": spec.loop.proceed_on_max_review_rounds,
+            "backends": {name: role["backend"] for name, role in self.roles.items()},
+            "tests": self.tests is not None,
+            "checks": [check.name for check in self.checks],
+            "protect": [*spec.protect.repo, *(f"{{project}}/{path}" for path in spec.protect.project)]
+            if self.guarded
+            else [],
+            "sweep_mode": spec.sweep.mode,
+            "cascade": spec.cascade and spec.cascade._asdict(),
+            "holdout": spec.holdout and {"blocks": len(spec.holdout.blocks), "configs": len(spec.holdout.configs)},
+            "max_parallel_evals": spec.parallel,
+            "max_parallel_per_node": spec.per_node,
+            "eval_retries": spec.retries,
+            "keep": spec.keep._asdict(),
+            "dry_run": spec.dry_run,
+        }
+
+
+def _roles(spec: TreeSpec) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for name in ROLES:
+        dry = {"backend": DRY if name in ("ideas", "coder") else NONE}
+        yield name, dry if spec.dry_run else spec.loop.roles[name]
+
+
+def _ports(ports: Mapping[str, Paths]) -> Ports:
+    return tuple((name, (paths,) if isinstance(paths, str) else tuple(paths)) for name, paths in ports.items())
+
+
+def command_files(command: CheckoutCommand) -> dict[str, Paths]:
+    """The ports of a command apart from our own."""
+    return {f"in.{port}": paths for port, paths in command.reads.items()}
+
+
+def command_params(command: CheckoutCommand) -> dict[str, Any]:
+    return {**command.words, "env": dict(command.env), "pass": [*command.passed]}

@@ -1,0 +1,208 @@
+"""Targets of a run and its depths: root, protection, ideas, candidates, nodes, promotion, report, validation.
+
+Of a role, keys that decide on the answer go into parameters; how it may be asked (ASIDE_KEYS) goes into `limits`; files
+count by their contents, as inputs."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pipeline.core.graph import Target
+from pipeline.tree.rules.positions import ROOT, SUMMARY, VALIDATION, EvalSlot, NodePlace
+from pipeline.tree.spec.model import DRY, FOLDER_BACKENDS, MANUAL, NONE, PATCHES, ROLES, CheckoutCommand, TreeSpec
+from pipeline.tree.targets.builder import Params, Paths, TargetBuilder
+
+_TREE = "{tree}"
+
+
+def protect_target(draft: TargetBuilder) -> Target:
+    """As it is when a run begins.  Files of the project are no inputs: what is changed there is refused, not redone."""
+    spec = draft.spec
+    reads = {"root": draft.at.of_run("root.json")}
+    params: dict[str, Any] = {"repo": [*spec.protect.repo], "project": [*spec.protect.project]}
+    params["looked_in"] = sorted({folder for command in _commands(spec) for folder in _looked_in(command.env)})
+    if spec.protect.project:  # another run begins on another day
+        params["run"] = spec.name
+    return draft.target("protected", "protected", reads, draft.guarded, params, line=spec.protect.line)
+
+
+def _commands(spec: TreeSpec) -> Iterator[CheckoutCommand]:
+    yield spec.sweep.command
+    if spec.tests:
+        yield spec.tests
+    yield from (check.command for check in spec.checks)
+
+
+def _looked_in(env: Mapping[str, str]) -> Iterator[str]:
+    """Folders of the checkout, from its top on, in which Python is told to look for modules."""
+    for part in env.get("PYTHONPATH", "").split(":"):
+        path = posixpath.normpath(part.removeprefix(_TREE).lstrip("/") if part.startswith(_TREE) else part)
+        if part and not path.startswith(("/", "{", "..")):
+            yield "" if path == "." else path
+
+
+# Of a role: how it may be asked, not what comes of it.
+ASIDE_KEYS = ("timeout", "retries", "price", "key_env", "pass")
+# And what is read of files: it counts by contents.
+FILE_KEYS = ("prompt", "folder", "reads")
+
+
+def idea_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
+    role = draft.roles["ideas"]
+    asked = role["backend"] not in (*FOLDER_BACKENDS, DRY)
+    reads: dict[str, Paths] = {"context": draft.at.of_node(slot.place, "context.json")}
+    writes = {suffix: draft.at.idea(slot, suffix) for suffix in ("md", "json")}
+    if asked:
+        reads["before"] = [draft.at.idea(slot._replace(idea=i), "md") for i in range(slot.idea)]
+        writes["calls"] = draft.at.idea(slot, "calls.jsonl")
+    params: dict[str, Any] = {"role": _lasting(role), "limits": {"ideas": _aside(role), **draft.sealed}}
+    if asked:
+        params["constraints"] = draft.spec.loop.constraints
+    elif role["backend"] == MANUAL:
+        params["slot"] = str(slot)
+    else:
+        params["number"] = slot.depth * draft.spec.shape.ideas_per_node + slot.idea
+    reads |= _files_of({"ideas": role})
+    return draft.target(f"{slot}.idea", "idea", reads, writes, params, draft.limits(slot.place))
+
+
+def recorded_ideas_target(draft: TargetBuilder) -> Target:
+    """All ideas of a folder at once: it is looked at by one target, however many slots there are."""
+    slots = [slot for depth in draft.depths for slot in draft.slots(depth)]
+    writes = {suffix: [draft.at.idea(slot, suffix) for slot in slots] for suffix in ("md", "patch")}
+    numbers = [slot.depth * draft.spec.shape.ideas_per_node + slot.idea for slot in slots]
+    return draft.target("ideas", "recorded", _files_of({"ideas": draft.roles["ideas"]}), writes, {"numbers": numbers})
+
+
+def assign_target(draft: TargetBuilder, depth: int) -> Target:
+    at, slots = draft.at, draft.slots(depth)
+    reads: dict[str, Paths] = {
+        "origins": [at.of_node(place, "origin.json") for place in draft.places(depth)],
+        "ideas": [at.idea(slot, "md") for slot in slots],
+        "costs": [at.idea(slot, "json") for slot in slots] if draft.roles["ideas"]["backend"] != PATCHES else [],
+        "before": [at.of_depth(depth - 1, "promoted.json")] if depth else [],
+    }
+    writes = {
+        "tasks": [at.of_eval(slot, "task.json") for slot in slots],
+        "assigned": at.of_depth(depth, "assigned.json"),
+    }
+    shape = draft.spec.shape
+    params = {**draft.money(), "dedupe_scope": shape.dedupe_scope, "ideas_per_node": shape.ideas_per_node}
+    return draft.target(f"d{depth}.assign", "assign", reads, writes, params)
+
+
+def by_hand_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
+    """A person's change, looked at by itself: another one beside it must not cost a review of this one."""
+    at, coder = draft.at, draft.roles["coder"]
+    reads = {"task": at.of_eval(slot, "task.json"), "code": at.of_node(slot.place, "code.json")}
+    writes = {"patch": at.of_eval(slot, "by_hand.patch")}
+    return draft.target(f"{slot}.change", "by_hand", reads | _files_of({"coder": coder}), writes, {"slot": str(slot)})
+
+
+def implement_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
+    at, loop = draft.at, draft.spec.loop
+    asked = {name: draft.roles[name] for name in ROLES[1:]}
+    reads: dict[str, Paths] = {"task": at.of_eval(slot, "task.json"), "code": at.of_node(slot.place, "code.json")}
+    made = {PATCHES: at.idea(slot, "patch"), MANUAL: at.of_eval(slot, "by_hand.patch")}
+    if asked["coder"]["backend"] in made:
+        reads["patch"] = made[asked["coder"]["backend"]]
+    if asked["planner"]["backend"] != NONE:
+        reads["context"] = at.of_node(slot.place, "context.json")
+    writes: dict[str, Paths] = {
+        "candidate": at.of_eval(slot, "candidate.json"),
+        "patch": at.of_eval(slot, "change.patch"),
+        "tree": at.of_eval(slot, "tree.txt"),
+        "calls": at.of_eval(slot, "calls.jsonl"),
+    }
+    if asked["reviewer"]["backend"] != NONE:
+        rounds = range(1, loop.max_review_rounds + 2)
+        writes["reviews"] = [at.of_eval(slot, f"review_round_{n}.md") for n in rounds]
+    params: dict[str, Any] = {
+        "roles": {name: _lasting(role) for name, role in asked.items()},
+        "limits": {**{name: _aside(role) for name, role in asked.items()}, **draft.sealed},
+        "max_review_rounds": loop.max_review_rounds,
+        "proceed_on_max_review_rounds": loop.proceed_on_max_review_rounds,
+    }
+    reads |= {port: path for port, path in _files_of(asked).items() if port != "coder_folder" or "patch" not in reads}
+    return draft.target(f"{slot}.implement", "implement", reads, writes, params, draft.limits(slot.place))
+
+
+def _lasting(role: Params) -> dict[str, Any]:
+    """What decides on the answer.  Files count by their contents, as inputs."""
+    return {key: value for key, value in role.items() if key not in (*ASIDE_KEYS, *FILE_KEYS)}
+
+
+def _aside(role: Params) -> dict[str, Any]:
+    return {key: value for key, value in role.items() if key in ASIDE_KEYS}
+
+
+def _files_of(roles: Mapping[str, Params]) -> dict[str, Paths]:
+    """Prompts, programs, and folders that a person keeps."""
+    return {f"{name}_{key}": role[key] for name, role in roles.items() for key in FILE_KEYS if key in role}
+
+
+def root_target(draft: TargetBuilder) -> Target:
+    """Of a repository it is the commit of the day on which the run began: another run begins on another day."""
+    repo = draft.spec.repo
+    writes = {"root": draft.at.of_run("root.json"), "tree": draft.at.of_node(ROOT, "tree.txt")}
+    reads: dict[str, Paths] = {"repo": repo} if draft.spec.plain else {}
+    params = {"repo": repo} if draft.spec.plain else {"repo": repo, "run": draft.spec.name}
+    return draft.target("root", "root", reads, writes, params)
+
+
+def start_target(draft: TargetBuilder) -> Target:
+    """The node at the root: nothing is paid for before its baseline is complete."""
+    at = draft.at
+    reads = {"root": at.of_run("root.json"), "csv": at.csv(ROOT)}
+    writes = {name: at.of_node(ROOT, f"{name}.json") for name in ("code", "context", "origin", "node")}
+    params = {**draft.complete(), **draft.money()}
+    return draft.target("d0.n0.node", "start", reads, writes, params)
+
+
+def node_target(draft: TargetBuilder, place: NodePlace) -> Target:
+    reads = {"code": draft.at.of_node(place, "code.json")}
+    return draft.target(f"{place}.node", "node", reads, {"node": draft.at.of_node(place, "node.json")}, {})
+
+
+def weigh_target(draft: TargetBuilder, depth: int) -> Target:
+    """All ideas of a depth at once: how much luck the best of them may have had depends on how many there are."""
+    at = draft.at
+    reads: dict[str, Paths] = {
+        "pairs": [at.of_eval(slot, "pairs.json") for slot in draft.slots(depth)],
+        "before": [at.of_depth(depth - 1, "weighed.json")] if depth else [],
+    }
+    params = {**draft.weighing(), "depth": depth, "slots": [str(slot) for slot in draft.slots(depth)]}
+    params["beam_width"] = draft.spec.shape.beam_width  # what a depth that filled it need not spend goes to the next
+    return draft.target(f"d{depth}.weigh", "weigh", reads, {"weighed": at.of_depth(depth, "weighed.json")}, params)
+
+
+def promote_target(draft: TargetBuilder, depth: int) -> Target:
+    at, shape, slots = draft.at, draft.spec.shape, draft.slots(depth)
+    beside = ("task.json", "candidate.json", "change.patch", "calls.jsonl", "sweep.cost.json", "summary.json")
+    reads: dict[str, Paths] = {"assigned": at.of_depth(depth, "assigned.json")}
+    reads |= {name.partition(".")[0]: [at.of_eval(slot, name) for slot in slots] for name in beside}
+    reads["test"] = [at.of_eval(slot, "test.cost.json") for slot in slots] if draft.tests else []
+    reads["checks"] = [at.of_eval(slot, "checks.cost.json") for slot in slots] if draft.checking else []
+    reads["csv"] = [at.csv(slot) for slot in slots]
+    for name in ("code", "context", "origin"):
+        reads[f"node_{name}"] = [at.of_node(place, f"{name}.json") for place in draft.places(depth)]
+    after = draft.places(depth + 1)
+    writes: dict[str, Paths] = {"promoted": at.of_depth(depth, "promoted.json")}
+    writes |= {name: [at.of_node(place, f"{name}.json") for place in after] for name in ("code", "context", "origin")}
+    writes["csv"] = [at.csv(place) for place in after]
+    params = {**shape._asdict(), **draft.money(), "depth": depth}
+    return draft.target(f"d{depth}.promote", "promote", reads, writes, params)
+
+
+def report_target(draft: TargetBuilder) -> Target:
+    reads: dict[str, Paths] = {"promoted": [draft.at.of_depth(depth, "promoted.json") for depth in draft.depths]}
+    places = [place for depth in range(draft.depths.stop + 1) for place in draft.places(depth)]
+    reads["nodes"] = [draft.at.of_node(place, "node.json") for place in places]
+    return draft.target("report", "report", reads, {"summary": draft.at.of_run(SUMMARY)}, draft.told())
+
+
+def validate_target(draft: TargetBuilder) -> Target:
+    reads = {"summary": draft.at.of_run(SUMMARY)}
+    return draft.target("validate", "validate", reads, {"report": draft.at.of_run(VALIDATION)}, draft.told())

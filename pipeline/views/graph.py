@@ -1,0 +1,244 @@
+"""A graph as boxes and arrows, for the terminal and as one self-contained SVG.
+
+Boxes are whole steps or single targets, with how many are fresh, stale, failed.  In the terminal a line for each step,
+after the steps it reads from.  The picture is light or dark as the reader prefers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from typing import NamedTuple
+
+from pipeline.core.graph import Graph, Target, step_of
+from pipeline.core.outcome import FAILED, FRESH, IGNORED, STALE
+from pipeline.core.text import join_names, target_count
+from pipeline.views.layout import Layout, Point, Spacing, layout
+
+STATUSES = (FRESH, STALE, FAILED, IGNORED)
+
+
+class Box(NamedTuple):
+    """A step or a target.  `reads` are the places of other boxes in the chart; `facts`, what there is to say of it."""
+
+    name: str
+    statuses: Mapping[str, int]
+    reads: tuple[int, ...]
+    facts: tuple[str, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(self.statuses.values())
+
+    @property
+    def label(self) -> str:
+        return self.name if self.size == 1 else f"{self.name} x{self.size}"
+
+
+class Chart(NamedTuple):
+    title: str
+    boxes: Sequence[Box]
+
+    @property
+    def statuses(self) -> Counter[str]:
+        return sum((Counter(box.statuses) for box in self.boxes), Counter())
+
+
+def make_chart(title: str, graph: Graph, shown: Iterable[int], status: Mapping[int, str], full: bool = False) -> Chart:
+    """`shown` are targets in graph order.  Names go without their run as long as there is only one."""
+    groups: dict[str, list[int]] = {}
+    for i in shown:
+        name = graph.targets[i].name
+        groups.setdefault(name if full else step_of(name), []).append(i)
+    place = {i: n for n, group in enumerate(groups.values()) for i in group}
+    one_run = len({graph.targets[i].run for i in place}) == 1
+    names = [name.partition(":")[2] if one_run else name for name in groups]
+    pairs = zip(names, groups.values(), strict=True)
+    return Chart(title, [_make_box(graph, name, group, place, status) for name, group in pairs])
+
+
+def _make_box(
+    graph: Graph, name: str, group: Sequence[int], place: Mapping[int, int], status: Mapping[int, str]
+) -> Box:
+    here = place[group[0]]
+    reads = {place[j] for i in group for j in graph.above(i) if j in place} - {here}
+    numbers = Counter(status[i] for i in group)
+    counted = {s: numbers[s] for s in STATUSES if numbers[s]}
+    return Box(name, counted, tuple(sorted(reads)), _facts(graph, group, status))
+
+
+def _facts(graph: Graph, group: Sequence[int], status: Mapping[int, str]) -> tuple[str, ...]:
+    targets = [graph.targets[i] for i in group]
+    files = dict.fromkeys(path for t in targets for path in t.inputs)
+    outputs = [path for t in targets for path in t.outputs]
+    reads = [f"reads {join_names(list(files))}"] if files else []
+    return (*_status_facts(targets, [status[i] for i in group]), *reads, f"writes {join_names(outputs)}")
+
+
+def _status_facts(targets: Sequence[Target], statuses: Sequence[str]) -> Iterator[str]:
+    """Of many, those are named that are not fresh."""
+    if len(targets) == 1:
+        yield f"{targets[0].name}: {statuses[0]}"
+        return
+    yield target_count(len(targets))
+    for wrong in (FAILED, STALE, IGNORED):
+        if names := [t.name for t, status in zip(targets, statuses, strict=True) if status == wrong]:
+            yield f"{wrong}: {join_names(names)}"
+
+
+def counts_text(statuses: Mapping[str, int]) -> str:
+    """`23 fresh, 1 stale`; only the word when it is about a single target."""
+    if sum(statuses.values()) == 1:
+        return next(iter(statuses))
+    return ", ".join(f"{n} {status}" for status, n in statuses.items())
+
+
+def chart_text(chart: Chart) -> str:
+    total = chart.statuses
+    head = f"{chart.title}: {target_count(total.total())}, {', '.join(f'{total[s]} {s}' for s in STATUSES if total[s])}"
+    reads = [f"<- {join_names([chart.boxes[i].name for i in box.reads])}" if box.reads else "" for box in chart.boxes]
+    names, arrows = (max(map(len, texts), default=0) for texts in ([box.label for box in chart.boxes], reads))
+    rows = zip(chart.boxes, reads, strict=True)
+    return "\n".join(
+        [
+            head,
+            "",
+            *(f"  {box.label:{names}}  {above:{arrows}}  {counts_text(box.statuses)}" for box, above in rows),
+        ]
+    )
+
+
+MARGIN = 28
+HEAD = 64  # title and legend
+LETTER = 7.9  # of the monospace names, at 13 px
+SMALL_LETTER = 6.4  # of the line below them, at 11.5 px
+TALL, FLAT = 50, 26  # a step; a single target in a large picture
+STACK = 4  # how far the sheets behind a step of many targets stick out
+TIP = (
+    '<defs><marker id="tip" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="7" markerHeight="7"'
+    ' orient="auto-start-reverse"><path class="tip" d="M0.5 0.8 7.5 4 0.5 7.2z"/></marker></defs>'
+)
+LIGHT = {
+    "paper": "#ffffff", "ink": "#1f2328", "faint": "#59636e", "card": "#ffffff", "edge": "#c6ccd3", "line": "#9aa4af",
+    FRESH: "#2da44e", STALE: "#d4a72c", FAILED: "#cf222e", IGNORED: "#9aa4af",
+}  # fmt: skip
+DARK = {
+    "paper": "#0d1117", "ink": "#e6edf3", "faint": "#9198a1", "card": "#161b22", "edge": "#3d444d", "line": "#6e7681",
+    FRESH: "#3fb950", STALE: "#d29922", FAILED: "#f85149", IGNORED: "#6e7681",
+}  # fmt: skip
+
+
+def chart_svg(chart: Chart) -> str:
+    flat = all(box.size == 1 for box in chart.boxes) and len(chart.boxes) > 20
+    sizes = [(_width(box, flat), FLAT if flat else TALL) for box in chart.boxes]
+    edges = sorted({(min(a, b), max(a, b)) for b, box in enumerate(chart.boxes) for a in box.reads})
+    placed = layout(sizes, edges, Spacing(110, 8, 8, centred=True) if flat else Spacing(64, 18, 10))
+    width = max(placed.width, _head_width(chart)) + 2 * MARGIN + STACK
+    height = placed.height + HEAD + 2 * MARGIN + STACK
+    size = f'width="{width:.0f}" height="{height:.0f}"'
+    view = f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-labelledby="title"'
+    return "\n".join([
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {view}>',
+        f'<title id="title">{escape(_headline(chart))}</title>',
+        f"<style>{_style_rules(LIGHT)} @media (prefers-color-scheme: dark) {{ {_style_rules(DARK)} }}</style>",
+        TIP,
+        f'<rect class="paper" {size}/>',
+        *_head(chart),
+        f'<g transform="translate({MARGIN} {MARGIN + HEAD})">',
+        *_arrows(chart, placed),
+        *(line for v, box in enumerate(chart.boxes) for line in _box_svg(box, placed.boxes[v], sizes[v][1], flat)),
+        "</g>",
+        "</svg>",
+        "",
+    ])  # fmt: skip
+
+
+def _style_rules(colours: Mapping[str, str]) -> str:
+    """Plain rules rather than variables: more programs can draw them."""
+    return " ".join([
+        f".paper {{ fill: {colours['paper']} }}",
+        f"text {{ fill: {colours['ink']}; font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace }}",
+        f"text.small {{ fill: {colours['faint']}; font: 11.5px system-ui, -apple-system, 'Segoe UI', sans-serif }}",
+        "text.title { font: 600 17px system-ui, -apple-system, 'Segoe UI', sans-serif }",
+        f".card {{ fill: {colours['card']}; stroke: {colours['edge']} }}",
+        f".arrow {{ fill: none; stroke: {colours['line']}; stroke-width: 1.3 }} .tip {{ fill: {colours['line']} }}",
+        *(f".{status} {{ fill: {colours[status]} }}" for status in STATUSES),
+    ])  # fmt: skip
+
+
+def _headline(chart: Chart) -> str:
+    return f"{chart.title}: {target_count(chart.statuses.total())}"
+
+
+def _head_width(chart: Chart) -> float:
+    legend = sum(26 + SMALL_LETTER * len(text) for _, text in _legend(chart))
+    return max(legend, 10 * len(_headline(chart)))
+
+
+def _legend(chart: Chart) -> list[tuple[str, str]]:
+    total = chart.statuses
+    return [(status, f"{total[status]} {status}") for status in STATUSES if total[status]]
+
+
+def _head(chart: Chart) -> Iterator[str]:
+    yield f'<text class="title" x="{MARGIN}" y="{MARGIN + 12}">{escape(_headline(chart))}</text>'
+    x = float(MARGIN)
+    for status, text in _legend(chart):
+        yield f'<circle class="{status}" cx="{x + 5:.1f}" cy="{MARGIN + 32}" r="4.5"/>'
+        yield f'<text class="small" x="{x + 15:.1f}" y="{MARGIN + 36}">{text}</text>'
+        x += 26 + SMALL_LETTER * len(text)
+
+
+def _width(box: Box, flat: bool) -> float:
+    name = LETTER * len(box.label)
+    return name + 34 if flat else max(name, SMALL_LETTER * len(counts_text(box.statuses))) + 28
+
+
+def _box_svg(box: Box, place: tuple[float, float, float], height: float, flat: bool) -> Iterator[str]:
+    left, top, width = place
+    yield f'<g transform="translate({left:.1f} {top:.1f})">'
+    yield f"<title>{escape(chr(10).join((box.label, *box.facts)))}</title>"
+    for sheet in (2, 1) if box.size > 1 else ():
+        by = sheet * STACK / 2
+        yield f'<rect class="card" x="{by}" y="{by}" width="{width:.1f}" height="{height}" rx="7"/>'
+    yield f'<rect class="card" width="{width:.1f}" height="{height}" rx="7"/>'
+    yield from _flat_box(box, height) if flat else _tall_box(box, width, height)
+    yield "</g>"
+
+
+def _flat_box(box: Box, height: float) -> Iterator[str]:
+    yield f'<circle class="{next(iter(box.statuses))}" cx="13" cy="{height / 2}" r="4.5"/>'
+    yield f'<text x="24" y="{height / 2 + 4.5}">{escape(box.label)}</text>'
+
+
+def _tall_box(box: Box, width: float, height: float) -> Iterator[str]:
+    """Name, counts, and a bar with the share of each status."""
+    yield f'<text x="14" y="20">{escape(box.label)}</text>'
+    yield f'<text class="small" x="14" y="35">{counts_text(box.statuses)}</text>'
+    x, whole = 14.0, width - 28
+    for status, n in box.statuses.items():
+        share = whole * n / box.size
+        yield f'<rect class="{status}" x="{x:.1f}" y="{height - 9}" width="{share:.1f}" height="3" rx="1.5"/>'
+        x += share
+
+
+def _arrows(chart: Chart, placed: Layout) -> Iterator[str]:
+    for b, box in enumerate(chart.boxes):
+        for a in box.reads:
+            if a < b:
+                yield f'<path class="arrow" d="{_curve(placed.routes[a, b])}" marker-end="url(#tip)"/>'
+            else:  # steps that take turns: this arrow leads back
+                yield f'<path class="arrow" d="{_curve(placed.routes[b, a])}" marker-start="url(#tip)"/>'
+
+
+def _curve(route: list[Point]) -> str:
+    """Bends between columns, straight lines through them."""
+    x, y = route[0]
+    steps = [f"M{x:.1f} {y:.1f}"]
+    for i, (to_x, to_y) in enumerate(route[1:]):
+        half = (x + to_x) / 2
+        straight = i % 2 == 1 or abs(to_y - y) < 0.5
+        bend = "L" if straight else f"C{half:.1f} {y:.1f} {half:.1f} {to_y:.1f} "
+        steps.append(f"{bend}{to_x:.1f} {to_y:.1f}")
+        x, y = to_x, to_y
+    return " ".join(steps)

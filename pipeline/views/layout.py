@@ -1,0 +1,172 @@
+"""Layout of a graph: boxes in columns as they read from each other, with few and short crossings.
+
+Pure.  Layers by longest path, order by barycentre, heights by least squares: Sugiyama's method in its plainest form."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+Edge = tuple[int, int]
+Point = tuple[float, float]
+SWEEPS = 12
+CENTRING = 6
+PULL_OF_LINES = 4.0  # how much more a line that only passes through wants to be straight
+
+
+class Spacing(NamedTuple):
+    """`centred` puts boxes in the middle of all their neighbours; else arrows are straight where they can be."""
+
+    column: float
+    row: float
+    line: float  # between arrows that pass side by side
+    centred: bool = False
+
+
+class Layout(NamedTuple):
+    """`boxes` are (left, top, width); `routes` are for each arrow the points it goes through, always rightwards."""
+
+    boxes: list[tuple[float, float, float]]
+    routes: dict[Edge, list[Point]]
+    width: float
+    height: float
+
+
+def layout(sizes: Sequence[tuple[float, float]], edges: Iterable[Edge], spacing: Spacing) -> Layout:
+    """Box `a` of an edge (a, b) must come before `b` in `sizes`."""
+    edges = list(edges)
+    grid = _Grid(layers(len(sizes), edges), edges)
+    grid.sort()
+    middles = _middles(grid, [size[1] for size in sizes], spacing)
+    widths = [max((sizes[v][0] for v in column if v < len(sizes)), default=0.0) for column in grid.columns]
+    lefts = [sum(widths[:i]) + spacing.column * i for i in range(len(widths))]
+    boxes = [
+        (lefts[grid.layer[v]], middles[v] - height / 2, widths[grid.layer[v]]) for v, (_, height) in enumerate(sizes)
+    ]
+    spans = [(lefts[layer], lefts[layer] + widths[layer]) for layer in grid.layer]
+    routes = {edge: _route(way, spans, middles) for edge, way in grid.ways.items()}
+    bottom = max((top + size[1] for (_, top, _), size in zip(boxes, sizes, strict=True)), default=0.0)
+    lowest = max((y for route in routes.values() for _, y in route), default=0.0)
+    return Layout(boxes, routes, lefts[-1] + widths[-1] if widths else 0.0, max(bottom, lowest))
+
+
+def layers(count: int, edges: Sequence[Edge]) -> list[int]:
+    """One more than the last of what is read; what reads nothing goes right before its first reader."""
+    above: list[list[int]] = [[] for _ in range(count)]
+    below: list[list[int]] = [[] for _ in range(count)]
+    for a, b in edges:
+        above[b].append(a)
+        below[a].append(b)
+    layer = [0] * count
+    for b in range(count):
+        layer[b] = max((layer[a] + 1 for a in above[b]), default=0)
+    for a in range(count):
+        if not above[a] and below[a]:
+            layer[a] = min(layer[b] for b in below[a]) - 1
+    return layer
+
+
+class _Grid:
+    """Columns of vertices: the boxes, and a bend for each column that an arrow passes through."""
+
+    def __init__(self, layer: Sequence[int], edges: Sequence[Edge]) -> None:
+        self.layer = list(layer)
+        self.boxes = len(layer)
+        self.ways: dict[Edge, list[int]] = {edge: self._way(*edge) for edge in edges}
+        self.columns: list[list[int]] = [[] for _ in range(max(layer, default=-1) + 1)]
+        for v, place in enumerate(self.layer):
+            self.columns[place].append(v)
+        self.before: list[list[int]] = [[] for _ in self.layer]
+        self.after: list[list[int]] = [[] for _ in self.layer]
+        for way in self.ways.values():
+            for a, b in pairwise(way):
+                self.after[a].append(b)
+                self.before[b].append(a)
+
+    def _way(self, a: int, b: int) -> list[int]:
+        between = range(self.layer[a] + 1, self.layer[b])
+        bends = [len(self.layer) + i for i in range(len(between))]
+        self.layer.extend(between)
+        return [a, *bends, b]
+
+    def sort(self) -> None:
+        """Each vertex to the mean place of its neighbours, rightwards and leftwards in turn; the best order stays."""
+        best = [list(column) for column in self.columns]
+        fewest = self._crossings()
+        for sweep in range(SWEEPS):
+            rightwards = sweep % 2 == 0
+            near = self.before if rightwards else self.after
+            for column in self.columns if rightwards else reversed(self.columns):
+                self._sort_column(column, near)
+            if (crossings := self._crossings()) < fewest:
+                fewest, best = crossings, [list(column) for column in self.columns]
+        self.columns = best
+
+    def _sort_column(self, column: list[int], near: Sequence[Sequence[int]]) -> None:
+        place = self._places()
+        here = {v: float(place[v]) for v in column}
+        mean = {v: sum(place[u] for u in near[v]) / len(near[v]) if near[v] else here[v] for v in column}
+        column.sort(key=lambda v: (mean[v], here[v]))
+
+    def _places(self) -> dict[int, int]:
+        return {v: i for column in self.columns for i, v in enumerate(column)}
+
+    def _crossings(self) -> int:
+        place = self._places()
+        total = 0
+        for column in self.columns:
+            seen: list[int] = []
+            for b in (place[b] for a in column for b in sorted(self.after[a], key=place.__getitem__)):
+                total += len(seen) - bisect_right(seen, b)
+                insort(seen, b)
+        return total
+
+
+def _middles(grid: _Grid, heights: Sequence[float], spacing: Spacing) -> list[float]:
+    """The height of each vertex: as near to its neighbours as their order and their distances allow."""
+    tall = [*heights, *[0.0] * (len(grid.layer) - len(heights))]
+    pull = [1.0] * len(heights) + [PULL_OF_LINES] * (len(tall) - len(heights))
+    middles = [0.0] * len(tall)
+    gaps = [[_gap(a, b, tall, grid.boxes, spacing) for a, b in pairwise(column)] for column in grid.columns]
+    both = [before + after for before, after in zip(grid.before, grid.after, strict=True)]
+    for sweep in range(SWEEPS + (CENTRING if spacing.centred else 1)):
+        rightwards = sweep % 2 == 0
+        near = both if spacing.centred and sweep >= SWEEPS else grid.before if rightwards else grid.after
+        for i in range(len(grid.columns)) if rightwards else reversed(range(len(grid.columns))):
+            column = grid.columns[i]
+            wanted = [sum(middles[u] for u in near[v]) / len(near[v]) if near[v] else middles[v] for v in column]
+            for v, middle in zip(column, space_out(wanted, gaps[i], [pull[v] for v in column]), strict=True):
+                middles[v] = middle
+    top = min((m - t / 2 for m, t in zip(middles, tall, strict=True)), default=0.0)
+    return [middle - top for middle in middles]
+
+
+def _gap(a: int, b: int, tall: Sequence[float], boxes: int, spacing: Spacing) -> float:
+    return (tall[a] + tall[b]) / 2 + (spacing.row if a < boxes or b < boxes else spacing.line)
+
+
+def space_out(wanted: Sequence[float], gaps: Sequence[float], pull: Sequence[float]) -> list[float]:
+    """The places nearest to `wanted` (least squares, weighted) that are at least `gaps` apart, in the given order."""
+    shift = [0.0]
+    for gap in gaps:
+        shift.append(shift[-1] + gap)
+    blocks: list[tuple[float, float, int]] = []  # mean, weight, members: places that push each other move together
+    for want, by, weight in zip(wanted, shift, pull, strict=False):
+        block = (want - by, weight, 1)
+        while blocks and blocks[-1][0] >= block[0]:
+            mean, more, members = blocks.pop()
+            total = more + block[1]
+            block = ((mean * more + block[0] * block[1]) / total, total, members + block[2])
+        blocks.append(block)
+    flat = [mean for mean, _, members in blocks for _ in range(members)]
+    return [mean + by for mean, by in zip(flat, shift, strict=False)]
+
+
+def _route(way: Sequence[int], spans: Sequence[tuple[float, float]], middles: Sequence[float]) -> list[Point]:
+    """From the right of the first box, straight through the columns between, to the left of the last."""
+    points = [(spans[way[0]][1], middles[way[0]])]
+    for bend in way[1:-1]:
+        points += [(spans[bend][0], middles[bend]), (spans[bend][1], middles[bend])]
+    return [*points, (spans[way[-1]][0], middles[way[-1]])]

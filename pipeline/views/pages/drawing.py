@@ -1,0 +1,186 @@
+"""Pieces of pages and charts: the frame of a page, tables, scales, colours, dashes, marks and bars.
+
+A page needs nothing beside it, and has its looks in the light and in the dark.  Lines differ in colour, dashes and
+marks, so that none of these is needed to tell them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from html import escape
+from math import ceil, floor, log10
+from typing import NamedTuple
+
+PAGE_STYLE = """
+:root { color-scheme: light dark; --line: #8884; --done: #2a7f4f; --left: #b0552a; }
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; width: 100%; }
+th, td { text-align: left; vertical-align: top; padding: .25rem .6rem; border-bottom: 1px solid var(--line); }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
+pre, code { font: 13px/1.4 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }
+svg { width: 100%; height: auto; } svg text { fill: currentColor; font: 12px system-ui, sans-serif; }
+""".strip()
+
+
+def html_page(title: str, parts: Iterable[str], style: str = "") -> str:
+    """The title is what it begins with."""
+    return "\n".join([
+        '<!doctype html>\n<html lang="en"><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{escape(title)}</title><style>\n{PAGE_STYLE}\n{style.strip()}\n</style>",
+        f"<h1>{escape(title)}</h1>",
+        *parts,
+        "</html>\n",
+    ])  # fmt: skip
+
+
+def html_table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Collection[int] = ()) -> str:
+    """Cells are HTML already.  `numbers`: the columns that have numbers."""
+    top = f"<tr>{_table_cells(head, 'th', numbers)}</tr>" if head else ""
+    body = "\n".join(f"<tr>{_table_cells(row, 'td', numbers)}</tr>" for row in rows)
+    return f"<table>\n{top}\n{body}\n</table>"
+
+
+def _table_cells(cells: Sequence[str], tag: str, numbers: Collection[int]) -> str:
+    numeric = ' class="number"'
+    return "".join(f"<{tag}{numeric if at in numbers else ''}>{cell}</{tag}>" for at, cell in enumerate(cells))
+
+
+MOST_PARTS = 8  # a scale has at most so many parts, or one more
+STEP_SIZES = (1, 2, 5, 10)
+
+
+class Scale(NamedTuple):
+    title: str
+    low: float
+    high: float
+    ticks: Sequence[float]
+    logarithmic: bool = False
+    percent: bool = False
+    unit: str = ""
+
+    def part(self, value: float) -> float:
+        """How far along it is, from 0 to 1."""
+        if self.logarithmic:
+            return log10(max(value, self.low) / self.low) / log10(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+    def told(self, tick: float) -> str:
+        number = f"{100 * tick:g} %" if self.percent else f"{tick:,.0f}" if tick >= 1e4 else f"{tick:g}"
+        return f"{number}{self.unit}"
+
+
+def amount_scale(title: str, high: float) -> Scale:
+    """Of what is counted: from 0 to a round number that is not below `high`."""
+    step = max(1.0, _step_size(max(1.0, high)))
+    marked = max(1, ceil(round(high / step, 9)))
+    return Scale(title, 0.0, marked * step, _ticks(step, 0, marked))
+
+
+def share_scale(title: str) -> Scale:
+    return Scale(title, 0.0, 1.0, (0.0, 0.25, 0.5, 0.75, 1.0), percent=True)
+
+
+def difference_scale(title: str, low: float, high: float) -> Scale:
+    """Of shares, or of differences of them, as far as there are some."""
+    step = _step_size(high - low)
+    first, last = floor(round(low / step, 9)), ceil(round(high / step, 9))
+    return Scale(title, first * step, last * step, _ticks(step, first, last), percent=True)
+
+
+def decades(low: float, high: float) -> Iterator[float]:
+    """`low` and ten times as much, as often as that is not above `high`."""
+    tick = low
+    while tick <= high:
+        yield tick
+        tick = round(tick * 10, 9)
+
+
+def _step_size(whole: float) -> float:
+    rough = whole / MOST_PARTS
+    power: float = 10.0 ** floor(log10(rough))
+    return next(step * power for step in STEP_SIZES if step * power >= rough * (1 - 1e-9))
+
+
+def _ticks(step: float, first: int, last: int) -> tuple[float, ...]:
+    return tuple(round(at * step, 9) for at in range(first, last + 1))
+
+
+WIDTH, RIGHT, FOOT = 860, 24, 44  # the scale below takes the foot
+LETTER = 6.6  # about as wide, at 12 px
+CAP = 4  # half as long, at the ends of a bar
+LIGHT = ("#0b62b5", "#c2410c", "#0f7b55", "#8b3fa8", "#7a5c00", "#0e7490", "#c02671", "#57606a")
+DARK = ("#6cb6ff", "#ff9b6a", "#56d39b", "#d2a8ff", "#e3b341", "#56d4dd", "#ff8cc6", "#a5adb7")
+# How many there are of each has no common factor: there are many combinations.
+SHAPES = (
+    "M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z",
+    "M-4-4h8v8h-8z",
+    "M0-5.5 5 4h-10z",
+    "M0-6 6 0 0 6-6 0z",
+    "M0 5.5 5-4h-10z",
+    "M-1.7-6h3.4v4.3h4.3v3.4h-4.3v4.3h-3.4v-4.3h-4.3v-3.4h4.3z",
+    "M-2-6h4v12h-4z",
+)
+DASHES = ("", "7 4", "2 3", "11 3 2 3", "14 5")
+
+
+def chart_style() -> str:
+    return (
+        "svg .mark { fill: currentColor; stroke: Canvas; } svg .one { fill: none; stroke: currentColor; }\n"
+        "svg .line { fill: none; stroke: currentColor; stroke-width: 2; } svg .bar { stroke: currentColor; }\n"
+        "svg .faint { stroke: #8884; } svg .axis { stroke: #888; }\n"
+        f"{_colour_rules(LIGHT)}\n@media (prefers-color-scheme: dark) {{ {_colour_rules(DARK)} }}"
+    )
+
+
+def _colour_rules(colours: Sequence[str]) -> str:
+    return " ".join(f"svg .look{number} {{ color: {colour}; }}" for number, colour in enumerate(colours))
+
+
+def svg_picture(title: str, height: float, parts: Iterable[str]) -> str:
+    inside = "\n".join(parts)
+    view = f'viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title)}"'
+    return f"<svg {view}>\n{inside}\n</svg>"
+
+
+def svg_group(look: int, parts: Iterable[str], told: str = "") -> str:
+    """`told` is read where the pointer rests on it."""
+    title = f"<title>{escape(told)}</title>" if told else ""
+    return f'<g class="look{look % len(LIGHT)}">{title}{"".join(parts)}</g>'
+
+
+def svg_mark(look: int, x: float, y: float) -> str:
+    return f'<path class="mark" transform="translate({x:.1f} {y:.1f})" d="{SHAPES[look % len(SHAPES)]}"/>'
+
+
+def svg_polyline(look: int, points: Iterable[tuple[float, float]]) -> str:
+    dashes = DASHES[look % len(DASHES)]
+    dashed = f' stroke-dasharray="{dashes}"' if dashes else ""
+    drawn = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    return f'<polyline class="line"{dashed} points="{drawn}"/>'
+
+
+def svg_line(kind: str, x: float, y: float, to_x: float, to_y: float) -> str:
+    return f'<line class="{kind}" x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}"/>'
+
+
+def upright_bar(x: float, low: float, high: float) -> Iterator[str]:
+    yield svg_line("bar", x, low, x, high)
+    yield from (svg_line("bar", x - CAP, y, x + CAP, y) for y in (low, high))
+
+
+def flat_bar(y: float, low: float, high: float) -> Iterator[str]:
+    yield svg_line("bar", low, y, high, y)
+    yield from (svg_line("bar", x, y - CAP, x, y + CAP) for x in (low, high))
+
+
+def svg_text(x: float, y: float, words: str, anchor: str = "middle", turned: bool = False) -> str:
+    turn = f' transform="rotate(-90 {x:.1f} {y:.1f})"' if turned else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{turn}>{escape(words)}</text>'
+
+
+def bottom_scale(scale: Scale, x: Callable[[float], float], top: float, bottom: float) -> Iterator[str]:
+    """The scale below, with a line up from each of its ticks."""
+    for tick in scale.ticks:
+        yield svg_line("axis" if not tick else "faint", x(tick), top, x(tick), bottom)
+        yield svg_text(x(tick), bottom + 17, scale.told(tick))
+    yield svg_text((x(scale.low) + x(scale.high)) / 2, bottom + 36, scale.title)
