@@ -44,7 +44,7 @@ class Follower(Protocol):
     def begin(self) -> None: ...
     def started(self, target: Target, new: bool) -> None: ...
     def ended(self, target: Target, outcome: Outcome) -> None: ...
-    def over(self, stopped: bool) -> str: ...
+    def finish(self, stopped: bool) -> str: ...
 
 
 class FollowModule(Protocol):
@@ -59,10 +59,10 @@ class AdvanceModule(Protocol):
     def rounds(self, targets: Sequence[Target]) -> Sequence[Sequence[str]]:
         """The targets that end each."""
 
-    def standing(self, run: str, targets: Sequence[Target], done: int) -> Mapping[str, Any]:
+    def progress_record(self, run: str, targets: Sequence[Target], done: int) -> Mapping[str, Any]:
         """As it is printed; there is no round left to be started when it has stopped."""
 
-    def stopped(self, run: str, done: int) -> bool:
+    def has_stopped(self, run: str, done: int) -> bool:
         """Is that so?"""
 
     def summarize(self, run: str, targets: Sequence[Target], done: int) -> None:
@@ -97,10 +97,10 @@ class AccountsModule(Protocol):
 class CalibrateModule(Protocol):
     """`again`: targets that no plan has, which measure once more what a search starts from."""
 
-    def seeds(self, run: str, targets: Sequence[Target], count: int) -> list[Target]:
+    def seed_targets(self, run: str, targets: Sequence[Target], count: int) -> list[Target]:
         """Those, so many times over; none where the measurement takes no seed.  SpecError if it is of no use anyway."""
 
-    def needed(self, run: str, again: Sequence[Target]) -> list[str]:
+    def needed_targets(self, run: str, again: Sequence[Target]) -> list[str]:
         """The targets that must be there."""
 
     def calibrate(
@@ -108,14 +108,14 @@ class CalibrateModule(Protocol):
     ) -> Mapping[str, Any]:
         """By so many made-up depths, or 0 for as many as are reasonable; as it is printed for tools."""
 
-    def lines(self, record: Mapping[str, Any]) -> Sequence[str]:
+    def calibration_lines(self, record: Mapping[str, Any]) -> Sequence[str]:
         """For people."""
 
 
 class HoldoutModule(Protocol):
     """What is measured once, after the end."""
 
-    RETOLD: Sequence[str]  # targets that have to tell of it too
+    REPORT_TARGETS: Sequence[str]  # targets that have to tell of it too
 
     def sources(self, spec: Any) -> Sequence[str]:
         """Runs whose outputs it reads."""
@@ -129,20 +129,20 @@ class HoldoutModule(Protocol):
     def targets(self, spec: Any, asked: Mapping[str, Any]) -> Sequence[Target]:
         """What measures; the last is `holdout`."""
 
-    def told(self, run: str) -> Mapping[str, Any]:
+    def seal_record(self, run: str) -> Mapping[str, Any]:
         """What is recorded of it, for tools."""
 
-    def lines(self, told: Mapping[str, Any]) -> Iterable[str]:
+    def holdout_lines(self, told: Mapping[str, Any]) -> Iterable[str]:
         """For people."""
 
 
 class ProveModule(Protocol):
     """Its specs have a `ledger`; its FLAGS say what a spec says."""
 
-    def alone(self, bank: str) -> Any:
+    def spec_for_bank(self, bank: str) -> Any:
         """The spec of a bank that has none."""
 
-    def overridden(self, spec: Any, values: Mapping[str, Any]) -> Any:
+    def with_overrides(self, spec: Any, values: Mapping[str, Any]) -> Any:
         """With what options and variables say, by the keys of FLAGS and VARIABLES, in place of what the spec does."""
 
 

@@ -81,7 +81,7 @@ class Item:
     def pairs(self, what: str) -> Iterator[tuple[str, Item]]:
         """The entries of a mapping, in order; a key given twice is an error."""
         if not self.is_map:
-            self.wrong(f"{what}: expected a mapping (name: value), found {self.found()}")
+            self.wrong(f"{what}: expected a mapping (name: value), found {self.summary()}")
         seen: set[str] = set()
         for key, value in self.node.value:
             if not isinstance(key, yaml.ScalarNode):
@@ -109,7 +109,7 @@ class Item:
 
     def items(self, what: str) -> list[Item]:
         if not self.is_list:
-            self.wrong(f"{what}: expected a list, found {self.found()}")
+            self.wrong(f"{what}: expected a list, found {self.summary()}")
         return [Item(self.file, node) for node in self.node.value]
 
     def entry(self, i: int) -> Item:
@@ -134,7 +134,7 @@ class Item:
     def text(self, what: str) -> str:
         """A scalar as it is written: `0.10` stays `0.10`."""
         if not isinstance(self.node, yaml.ScalarNode) or self.is_null:
-            self.wrong(f"{what}: expected text, found {self.found()}{self._as_text()}")
+            self.wrong(f"{what}: expected text, found {self.summary()}{self._as_text()}")
         if "\0" in self.node.value:
             self.wrong(f"{what}: a NUL character cannot be passed on")
         return str(self.node.value)
@@ -153,16 +153,16 @@ class Item:
         value = self.plain() if self.node.tag == _INT else None
         if not isinstance(value, int) or value < least or (most is not None and value > most):
             range_ = f"{least} or more" if most is None else f"from {least} to {most}"
-            self.wrong(f"{what}: expected a whole number, {range_}, found {self.found()}")
+            self.wrong(f"{what}: expected a whole number, {range_}, found {self.summary()}")
         return value
 
     def seconds(self, what: str) -> float:
         match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([smhd]?)", str(self.node.value))
         if not isinstance(self.node, yaml.ScalarNode) or not match or not float(match[1]):
-            self.wrong(f"{what}: expected a time such as 90, 90s, 10m or 2h, found {self.found()}")
+            self.wrong(f"{what}: expected a time such as 90, 90s, 10m or 2h, found {self.summary()}")
         seconds = float(match[1]) * _SECONDS[match[2]]
         if seconds > YEAR:
-            self.wrong(f"{what}: {self.found()} is longer than a year; leave it out for no limit")
+            self.wrong(f"{what}: {self.summary()} is longer than a year; leave it out for no limit")
         return seconds
 
     def plain(self) -> Any:
@@ -187,7 +187,7 @@ class Item:
             self.wrong(f"'{node.value}' reads as a {type(value).__name__}; put it in quotes if it is text")
         return value
 
-    def found(self) -> str:
+    def summary(self) -> str:
         if self.is_map:
             return "a mapping"
         if self.is_list:

@@ -47,7 +47,7 @@ def checked_variable(name: str, item: Item, what: str) -> str:
 def boolean(item: Item, what: str) -> bool:
     value = item.plain()
     if not isinstance(value, bool):
-        item.wrong(f"{what}: expected true or false, found {item.found()}")
+        item.wrong(f"{what}: expected true or false, found {item.summary()}")
     return value
 
 
@@ -55,7 +55,7 @@ def number(item: Item, what: str, least: float | None = None) -> float:
     value: Any = item.plain()
     if isinstance(value, bool) or not isinstance(value, int | float) or (least is not None and value < least):
         range_ = "" if least is None else f", {least:g} or more"
-        item.wrong(f"{what}: expected a number{range_}, found {item.found()}")
+        item.wrong(f"{what}: expected a number{range_}, found {item.summary()}")
     return float(value)
 
 

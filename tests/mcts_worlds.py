@@ -165,7 +165,7 @@ def carry_on(
             asked.append(expand)
             if rng.random() < 0.3:
                 break
-        if not asked and journalled.policy.finished:
+        if not asked and journalled.policy.is_finished:
             return
         if asked:
             expand = asked.pop(rng.randrange(len(asked)))

@@ -89,7 +89,7 @@ def played(case: Case, check: Check = lambda *_: None) -> Played:
     played = begun(case)
     running: dict[int, Trial] = {}
     unwanted: set[int] = set()
-    while not played.journalled.schedule.over:
+    while not played.journalled.schedule.is_over:
         rng = Random(f"{case.seed} {len(played.ended)}")
         if case.stop_after is not None and len(played.ended) >= case.stop_after:
             unwanted |= {*played.journalled.stop("enough")} if not played.journalled.schedule.stopped else set()

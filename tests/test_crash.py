@@ -335,10 +335,10 @@ def test_an_undone_edit_of_a_file_that_was_saved_only_just_is_noticed(tmp_path: 
     source.write_text("old")
     files = Files()
     marks = files.marks({str(source): files.content(str(source))})
-    assert not files.touched(str(source), marks[str(source)])
+    assert not files.was_touched(str(source), marks[str(source)])
     source.rename(tmp_path / "kept")  # so that its number is not used again
     source.write_text("old")
-    assert files.touched(str(source), marks[str(source)])
+    assert files.was_touched(str(source), marks[str(source)])
 
 
 # -- retries and failures

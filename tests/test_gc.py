@@ -254,10 +254,10 @@ def test_a_build_that_takes_long_does_not_keep_others_from_collecting(tmp_path: 
 
 
 def test_a_result_dropped_between_being_found_and_being_taken_is_not_taken(demo: Project, in_demo: Store) -> None:
-    key = next(name for name in in_demo.stored("results") if not in_demo.look(name).objects)  # type: ignore[union-attr]
+    key = next(name for name in in_demo.entry_names("results") if not in_demo.peek(name).objects)  # type: ignore[union-attr]
     found = in_demo.get(key)
     assert found is not None
-    with in_demo.alone():
+    with in_demo.lock_alone():
         sweep(in_demo, (), dry=False)
     assert not in_demo.take(key, found, [str(demo.root / "taken")])
 
@@ -309,7 +309,7 @@ def test_what_was_put_or_taken_stays_while_another_checkout_collects(
                 found = read_output(file.fileno())
             store.put(key, [str(output)], [found], 0.1, "demo:a")
             unrefer(store, key)
-            store.rest()
+            store.release()
             result = store.get(key)
             if result and store.take(key, result, [str(here / "again")]):
                 taken += 1
@@ -317,10 +317,10 @@ def test_what_was_put_or_taken_stays_while_another_checkout_collects(
             else:
                 lost += 1
                 store.put(key, [str(output)], [found], 0.1, "demo:a")
-            store.rest()
-            assert store.look(key), f"round {n}"
+            store.release()
+            assert store.peek(key), f"round {n}"
     assert sweeper.returncode == 0
-    assert all(store.look(f"{i:064x}") for i in range(1, n + 1))
+    assert all(store.peek(f"{i:064x}") for i in range(1, n + 1))
 
 
 def unrefer(store: Store, key: str) -> None:

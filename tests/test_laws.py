@@ -108,7 +108,7 @@ def test_an_order_that_is_good_already_stays(listed: list[Target]) -> None:
 def test_a_cycle_is_found_and_shown_whole(listed: list[Target], data: st.DataObject) -> None:
     graph = Graph(listed)
     first = data.draw(st.integers(0, len(listed) - 1))
-    last = data.draw(st.sampled_from(sorted(graph.touched([first]))))
+    last = data.draw(st.sampled_from(sorted(graph.downstream([first]))))
     start, end = graph.targets[first], graph.targets[last]
     closing = start._replace(reads=(("in", (*start.inputs, *end.outputs)),))
     closed = [closing if each is start else each for each in listed]
@@ -124,7 +124,7 @@ def test_a_cycle_is_found_and_shown_whole(listed: list[Target], data: st.DataObj
 def test_what_is_needed_and_what_is_touched_mirror_each_other(listed: list[Target], data: st.DataObject) -> None:
     graph = Graph(listed)
     i, j = (data.draw(st.integers(0, len(listed) - 1)) for _ in "ij")
-    assert (i in graph.needed([j])) == (j in graph.touched([i]))
+    assert (i in graph.upstream([j])) == (j in graph.downstream([i]))
 
 
 def names(inputs: Sequence[str]) -> set[str]:

@@ -251,7 +251,7 @@ def test_turns_are_taken_in_the_order_of_asking() -> None:
     def take(name: int) -> None:
         together.wait()
         for _ in range(100):
-            with turns.turn():
+            with turns.hold():
                 log.append(name)
                 time.sleep(0.0005)  # as one waits for an answer
 

@@ -45,8 +45,8 @@ def test_an_attempt_comes_back_as_it_was_recorded(ledger: Ledger) -> None:
     made = attempt(success=True, error="", subgoals=("p", "q"), metadata={"nodes": 3}, run="lean-bank")
     ledger.record(made).result()
     assert ledger.recall(made.key) == made
-    assert ledger.recalled("lean") == {made.key: made}
-    assert ledger.of_goal("g") == [made]
+    assert ledger.attempts_by_key("lean") == {made.key: made}
+    assert ledger.attempts_on_goal("g") == [made]
 
 
 def test_another_strategy_budget_config_or_toolchain_is_another_attempt(ledger: Ledger) -> None:
@@ -217,7 +217,8 @@ def test_two_processes_may_write_to_one_ledger(ledger: Ledger, path: str) -> Non
             ledger.record(attempt(f"ours {time.time_ns()}")).result()
         assert other.returncode == 0
     assert (
-        len([key for key in ledger.recalled("lean") if key.goal_hash[0] == "o" and key.goal_hash[1].isdigit()]) == 300
+        len([key for key in ledger.attempts_by_key("lean") if key.goal_hash[0] == "o" and key.goal_hash[1].isdigit()])
+        == 300
     )
 
 

@@ -37,7 +37,7 @@ def test_a_kill_at_any_moment_loses_nothing_acknowledged_and_repeats_nothing(tmp
     for _ in range(5):
         acknowledged = killed(path, first, rng.randrange(1, 60))
         with Ledger(path) as ledger:  # it opens, and passes its own check
-            kept = {int(key.goal_hash[1:]) for key in ledger.recalled("lean")}
+            kept = {int(key.goal_hash[1:]) for key in ledger.attempts_by_key("lean")}
             assert kept == {*range(len(kept))}  # in the order they were handed in, none missing in between
             assert len(kept) > acknowledged
             stats = ledger.stats()

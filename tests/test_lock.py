@@ -350,7 +350,7 @@ def by_the_store(folder: Path) -> None:
 
 
 def by_gc(folder: Path) -> None:
-    with Store(str(folder), patience=0.2).alone():
+    with Store(str(folder), patience=0.2).lock_alone():
         pass
 
 

@@ -28,7 +28,7 @@ def recorded(project: Project, run: str) -> None:
     played_ = played(WORLD, search_rules_from_json(target.params["rules"]["rules"]))
     tally = TraceTally()
     for told in played_.trace:
-        tally.hear(told)
+        tally.add_iteration(told)
     paths = {port: path for port, (path,) in target.writes}
     project.write(paths["journal.jsonl"], text(played_.lines))
     project.write(paths["mcts_trace.jsonl"], text([trace_line(told) for told in played_.trace]))

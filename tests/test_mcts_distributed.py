@@ -283,7 +283,7 @@ def test_a_search_by_four_takes_fewer_units_of_time() -> None:
         notes: list[object] = []
         clock = VirtualClock(DistributedSearch(team(rules(80), agents), world.root, notes.append))
         latest = 0.0
-        while not clock.finished:
+        while not clock.is_finished:
             for expand in list(iter(clock.ask, None)):
                 clock.tell(world.answer(clock.tree, expand))
             latest = max([latest, *(event[0] for event in clock.events)])

@@ -33,7 +33,7 @@ def said(place: Path, rows: str, goals: str, lines: dict[str, int], found: dict[
     follower.ended(ROWS, Outcome(rows))
     for target in targets:
         follower.ended(target, Outcome(goals))
-    return follower.over(False).splitlines()
+    return follower.finish(False).splitlines()
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ def gate(**how: Any) -> Gate:
 
 
 def blocked(at: Gate, iterations: range, number: int = 0) -> list[int]:
-    return [each for each in iterations if at.blocked(node(number), each)]
+    return [each for each in iterations if at.block_record(node(number), each)]
 
 
 def test_draws_are_even_and_repeat() -> None:
@@ -42,7 +42,7 @@ def test_a_block_holds_for_its_duration_and_is_decided_once() -> None:
 
 def test_about_the_fraction_is_blocked() -> None:
     at = gate(fraction=0.3, seed=5)
-    assert 250 < sum(at.blocked(node(number), 1) is not None for number in range(1000)) < 350
+    assert 250 < sum(at.block_record(node(number), 1) is not None for number in range(1000)) < 350
 
 
 def test_the_nth_hit_thaws_for_those_that_come_later() -> None:
@@ -57,13 +57,13 @@ def test_no_hit_thaws_what_is_immovable_but_time_does() -> None:
     ]
     assert blocked(gate(fraction=1.0, immovable=1.0, duration=2), range(1, 9)) == [1, 2, 3]
     at = gate(fraction=1.0, immovable=0.5, unfreeze_after=1)
-    thawed = [at.blocked(node(number), 1) for number in range(400)]
+    thawed = [at.block_record(node(number), 1) for number in range(400)]
     assert 150 < sum(bool(each and each["thawed"]) for each in thawed) < 250
 
 
 def delayed(prob: float, duration: int, iterations: range) -> list[int]:
     at = Gate(Interventions(delay=Delay(prob, duration, seed=3)))
-    return [each for each in iterations if at.delayed(node(0), each)]
+    return [each for each in iterations if at.delay_record(node(0), each)]
 
 
 def test_a_delay_holds_for_its_duration_and_is_drawn_again_meanwhile() -> None:
@@ -83,24 +83,24 @@ def test_no_draw_moves_another(order: list[int], seed: int, fraction: float, mor
     other = Gate(between if more else Interventions(Block(fraction, seed=seed)))
     found = {}
     for number in order:
-        other.delayed(node(number), number)
-        found[number] = other.blocked(node(number), number) is not None
-    assert found == {number: plain.blocked(node(number), 50 + number) is not None for number in range(12)}
+        other.delay_record(node(number), number)
+        found[number] = other.block_record(node(number), number) is not None
+    assert found == {number: plain.block_record(node(number), 50 + number) is not None for number in range(12)}
 
 
 @given(st.sets(st.integers(0, 40)), st.booleans())
 def test_a_delay_is_drawn_for_a_goal_and_an_iteration(iterations: set[int], more: bool) -> None:
     alone = Gate(Interventions(delay=Delay(0.5, 0, 9)))
     other = Gate(Interventions(Block(0.5, seed=9) if more else Block(), Delay(0.5, 0, 9)))
-    expected = {each: alone.delayed(node(each % 4), each) is not None for each in range(41)}
+    expected = {each: alone.delay_record(node(each % 4), each) is not None for each in range(41)}
     for each in sorted(iterations):
-        other.blocked(node(each % 4), each)
-        assert (other.delayed(node(each % 4), each) is not None) == expected[each]
+        other.block_record(node(each % 4), each)
+        assert (other.delay_record(node(each % 4), each) is not None) == expected[each]
 
 
 def test_goals_of_one_key_that_call_things_differently_have_chances_of_their_own() -> None:
     at = gate(fraction=0.5)
-    found = {at.blocked(GoalNode(number, "k", f"{number}", 0.5, 0), 1) is None for number in range(50)}
+    found = {at.block_record(GoalNode(number, "k", f"{number}", 0.5, 0), 1) is None for number in range(50)}
     assert found == {True, False}
 
 

@@ -127,7 +127,7 @@ def test_proofs_land_in_the_ledger(built: Project) -> None:
     assert proved == {"swap", "double"}
     toolchain = json.loads(built.read("runs/x/toolchain.json"))["version"]
     with closing(LedgerReader(str(built.root / LEDGER))) as reader:
-        attempts = reader.recalled(toolchain).values()
+        attempts = reader.attempts_by_key(toolchain).values()
         assert {each.goal.name for each in reader.frontier()} == {"fermat"}
     kept = {each.key.goal_hash for each in attempts if each.verified}
     assert kept == {json.loads(built.read(f"runs/x/goals/{goal}.json"))["key"] for goal in proved}

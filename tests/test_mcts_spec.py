@@ -144,7 +144,7 @@ def flagged(place: Project, *flags: str) -> dict[str, object]:
     values, _ = CmdParse([CmdOption(each) for each in flag_options(FLAGS)]).parse(flags)
     read = {each.flag.key: each.value for each in flag_values("mcts", FLAGS, values)}
     asked = spec(place.read("specs/x.yaml"))
-    staged = kinds.ability_module("mcts", kinds.PROVE).overridden(asked, read)
+    staged = kinds.ability_module("mcts", kinds.PROVE).with_overrides(asked, read)
     return dict(next(target.params for target in plan(staged) if target.stage == "search"))
 
 

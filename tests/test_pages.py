@@ -34,10 +34,10 @@ def test_decades_go_from_the_least_to_the_most() -> None:
 
 
 def test_ticks_are_written_as_one_would() -> None:
-    assert [Scale("", 0, 1, (), percent=True).told(tick) for tick in (-0.5, 0.0, 0.07, 0.125)] == [
+    assert [Scale("", 0, 1, (), percent=True).tick_text(tick) for tick in (-0.5, 0.0, 0.07, 0.125)] == [
         "-50 %", "0 %", "7 %", "12.5 %",
     ]  # fmt: skip
-    assert [Scale("", 0, 1, (), unit=" s").told(tick) for tick in (0.01, 500.0, 120_000)] == [
+    assert [Scale("", 0, 1, (), unit=" s").tick_text(tick) for tick in (0.01, 500.0, 120_000)] == [
         "0.01 s",
         "500 s",
         "120,000 s",

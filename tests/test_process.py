@@ -94,12 +94,12 @@ def test_a_command_may_have_a_folder_an_input_and_an_output_of_its_own(processes
 
 def test_stop_wakes_who_waits_for_something_else_and_nobody_begins_to(processes: Processes) -> None:
     woken: list[str] = []
-    with processes.waking(lambda: woken.append("before")):
+    with processes.wake_on_stop(lambda: woken.append("before")):
         pass
-    with processes.waking(lambda: woken.append("meanwhile")):
+    with processes.wake_on_stop(lambda: woken.append("meanwhile")):
         processes.stop()
     assert woken == ["meanwhile"]
-    with pytest.raises(BuildStopping), processes.waking(lambda: woken.append("after")):
+    with pytest.raises(BuildStopping), processes.wake_on_stop(lambda: woken.append("after")):
         woken.append("not to be waited for")
     assert woken == ["meanwhile"]
 

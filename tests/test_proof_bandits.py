@@ -30,7 +30,7 @@ from pipeline.proof.schedule.journal import replay_schedule
 
 ARMS = ("a", "b", "c")
 LIST, NAT = GoalShape("List =", ("about List", "has ++")), GoalShape("Nat ≤", ("about Nat", "has <"))
-SHAPES = (LIST, NAT, NAT.after("a", 0), GoalShape("Nat ≤"))
+SHAPES = (LIST, NAT, NAT.after_failure("a", 0), GoalShape("Nat ≤"))
 
 attempts = st.lists(
     st.tuples(st.sampled_from(ARMS), st.sampled_from(SHAPES), st.booleans(), st.sampled_from([0.0, 0.25, 1.0, 8.0])),
@@ -69,12 +69,12 @@ def test_of_arms_that_nothing_is_known_of_the_one_listed_first_is_chosen(name: s
 @given(history=attempts, later=attempts)
 def test_what_it_knows_can_be_kept_as_json_and_it_goes_on_alike(name: str, history: list, later: list) -> None:
     bandit, again = taught(name, history), BANDITS[name]()
-    again.restore(json.loads(json.dumps(bandit.learned())))
+    again.restore(json.loads(json.dumps(bandit.as_json())))
     for arm, looks, success, seconds in later:
         assert again.choose(ARMS, looks, 3) == bandit.choose(ARMS, looks, 3)
         bandit.learn(arm, looks, success, seconds)
         again.learn(arm, looks, success, seconds)
-    assert again.learned() == bandit.learned()
+    assert again.as_json() == bandit.as_json()
 
 
 @named
@@ -159,7 +159,7 @@ def test_contextual_judges_a_class_that_it_never_saw_by_its_traits() -> None:
 
 
 def test_contextual_learns_what_to_try_after_which_failure() -> None:
-    failed = LIST.after("a", 0)
+    failed = LIST.after_failure("a", 0)
     history = [("b", failed, True, 1.0), ("c", failed, False, 1.0), ("c", LIST, True, 1.0), ("b", LIST, False, 1.0)]
     bandit = taught("contextual", history * 15)
     assert [bandit.choose(("b", "c"), looks, 1) for looks in (LIST, failed)] == [["c"], ["b"]]
@@ -171,7 +171,7 @@ def test_one_attempt_is_not_believed_as_often_as_a_goal_has_traits(traits: int) 
     looks = GoalShape("k", tuple(f"has {n}" for n in range(traits)))
     bandit = ContextualBandit()
     bandit.learn("a", looks, True, 1.0)
-    weights = {(arm, trait): mean for arm, trait, mean, _ in bandit.learned()["weights"]}
+    weights = {(arm, trait): mean for arm, trait, mean, _ in bandit.as_json()["weights"]}
     assert 0.5 < logistic(sum(weights.values())) < 0.85
     assert (SHARED_ARM, "") not in weights
 
@@ -188,4 +188,4 @@ def test_a_goal_is_classed_by_what_it_is_about_and_what_it_shows() -> None:
     assert looks.kind == "List ="
     assert {"about List", "about Nat", "has ++", "shows +", "has ≤"} <= {*looks.traits}
     assert "shows ≤" not in looks.traits
-    assert looks.after("a", 1).traits == (*looks.traits, "failed a 1")
+    assert looks.after_failure("a", 1).traits == (*looks.traits, "failed a 1")

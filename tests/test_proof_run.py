@@ -74,7 +74,7 @@ def test_a_row_whose_context_gives_a_sign_another_meaning_is_warned_of(project: 
 def attempts(project: Project) -> list[Attempt]:
     toolchain = json.loads(project.read("runs/x/toolchain.json"))["version"]
     with closing(LedgerReader(str(project.root / LEDGER))) as reader:
-        return sorted(reader.recalled(toolchain).values(), key=lambda each: each.key)
+        return sorted(reader.attempts_by_key(toolchain).values(), key=lambda each: each.key)
 
 
 def results(project: Project, run: str = "x") -> dict[str, object]:

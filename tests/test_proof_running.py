@@ -143,7 +143,7 @@ def test_the_first_verified_success_wins_although_a_failure_and_a_false_proof_en
     assert standing.by
     assert standing.by.strategy == "c"
     assert {name: result.error for _, name, _, result in kept.all}["b"] == "not verified: it has a sorry in it"
-    assert journalled.schedule.bandit.learned()["tallies"]
+    assert journalled.schedule.bandit.as_json()["tallies"]
 
 
 def test_the_others_are_cancelled_with_their_processes_and_are_no_failures() -> None:
@@ -160,7 +160,7 @@ def test_the_others_are_cancelled_with_their_processes_and_are_no_failures() -> 
     assert standing.status == SOLVED
     assert log == [f"g0 ended by {signal.SIGKILL}"]
     assert kept.names == [("g0", "b")]
-    assert journalled.schedule.bandit.learned()["trials"] == {"b": 1}
+    assert journalled.schedule.bandit.as_json()["trials"] == {"b": 1}
     assert f'"status":"{CANCELLED}"' in lines[-1]
 
 

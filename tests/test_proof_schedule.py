@@ -129,14 +129,14 @@ def test_a_bandit_sees_what_a_goal_withstood() -> None:
     some = schedule(1, "a", "b", speculate=1)
     end(some, asked(some))
     second = asked(some)
-    assert "failed a 0" in some.flying[second.number].flying[second.number].looked.traits
+    assert "failed a 0" in some.flying[second.number].flying[second.number].shape.traits
 
 
 def test_a_goal_without_a_place_waits_and_is_tried_when_there_is_one() -> None:
     some = schedule(3, "a", light=1, levels=1)
     first = asked(some, 4)
     assert some.ask(3) is None
-    assert not some.over
+    assert not some.is_over
     end(some, first)
     assert asked(some, 4).goal == "g1"
 
@@ -185,7 +185,7 @@ def test_the_first_verified_success_wins_and_a_second_one_changes_nothing() -> N
     assert end(some, second, PROVED) == (first.number,)
     assert end(some, first, PROVED) == ()
     assert some.standings()[0].by == second
-    assert some.over
+    assert some.is_over
 
 
 @given(cases(), st.sampled_from([*BANDITS]))
@@ -195,9 +195,9 @@ def test_what_is_cancelled_is_no_failure(case: Case, name: str) -> None:
     after = ProofSchedule(run.journalled.schedule.rules)
     after.bandit = run.journalled.schedule.bandit
     after.add(goal(0))
-    before, arms = dict(after.bandit.learned()), strategies(after)
+    before, arms = dict(after.bandit.as_json()), strategies(after)
     assert {end(after, flight.trial, CANCELLED) for flight in [*after.flying[1].flying.values()]} == {()}
-    assert after.bandit.learned() == before
+    assert after.bandit.as_json() == before
     assert (after.standings()[0].status, after.standings()[0].attempts) == (FRONTIER, 0)
     assert strategies(after) == arms
 
@@ -220,7 +220,7 @@ def test_a_goal_on_which_all_failed_gets_more_time_and_becomes_heavy() -> None:
         seen.append((trial.level, trial.budget, trial.room))
         end(some, trial)
     assert seen == [(0, 8.0, LIGHT), (1, 32.0, HEAVY), (2, 128.0, HEAVY)]
-    assert some.over
+    assert some.is_over
     assert some.standings()[0].status == EXHAUSTED
 
 
@@ -240,7 +240,7 @@ def test_what_proved_a_goal_before_is_tried_first_and_alone() -> None:
     assert (second.goal, second.strategy) == ("g1", "a")
     end(some, first)
     assert asked(some, 9)[1:3] == ("g0", "a")
-    assert CACHE not in str(some.bandit.learned())
+    assert CACHE not in str(some.bandit.as_json())
 
 
 def test_in_rounds_no_goal_has_more_time_before_all_had_as_much() -> None:
@@ -249,7 +249,7 @@ def test_in_rounds_no_goal_has_more_time_before_all_had_as_much() -> None:
     for number, (priority, difficulty) in enumerate(priorities):
         some.add(goal(number, priority, difficulty))
     order = []
-    while not some.over:
+    while not some.is_over:
         trial = asked(some)
         order.append((trial.level, trial.goal))
         end(some, trial)
@@ -263,7 +263,7 @@ def test_what_is_recalled_is_asked_for_first_and_as_it_was_made() -> None:
     some = ProofSchedule(rules("a", "b", "c", speculate=1, levels=2))
     some.add(goal(0), known=[("c", 0), ("b", 0), ("c", 1)])
     order = []
-    while not some.over:
+    while not some.is_over:
         trial = asked(some)
         order.append((trial.strategy, trial.level))
         end(some, trial)
@@ -306,7 +306,7 @@ def test_a_cancelled_strategy_is_left_for_another_time() -> None:
 def test_strategies_are_all_tried_in_the_end() -> None:
     some = schedule(1, levels=1, speculate=1)
     tried = []
-    while not some.over:
+    while not some.is_over:
         trial = asked(some)
         tried.append(trial.strategy)
         end(some, trial)

@@ -83,7 +83,7 @@ def searched(tmp_path: Path, processes: Processes) -> Search:
 
 def ended(found: SearchResult) -> list[tuple[str, str, float]]:
     """By whom each goal was proved, and the seconds that were spent on it."""
-    spent = {name: sum(each.result.time_seconds for each in tried) for name, tried in found.tried.items()}
+    spent = {name: sum(each.result.time_seconds for each in tried) for name, tried in found.attempts.items()}
     return [(one.goal.id, one.by.strategy if one.by else "", spent[one.goal.id]) for one in found.standings]
 
 
@@ -121,8 +121,8 @@ def test_a_cached_proof_that_does_not_hold_any_more_makes_place_for_another_sear
     found = searched(again, asked, GOALS[0], code="2", lean=Checker("omega"))
     assert again.made == [("g0", "all")]
     assert [one.status for one in found.standings] == [EXHAUSTED]
-    assert [each.trial.strategy for each in found.tried["g0"]] == ["cache", "all"]
-    assert all(each.result.error.startswith("not verified: tactic") for each in found.tried["g0"])
+    assert [each.trial.strategy for each in found.attempts["g0"]] == ["cache", "all"]
+    assert all(each.result.error.startswith("not verified: tactic") for each in found.attempts["g0"])
 
 
 def test_goals_that_nobody_tried_are_in_the_ledger_before_anything_starts(

@@ -54,15 +54,15 @@ def test_one_worker_may_be_several_strategies() -> None:
         "  induct: {worker: micro, families: [induction, finishers]}\n  twin: {worker: micro}\n  micro:\n"
     )
     assert found.search.strategies == {"quick": 2.0, "induct": 8.0, "twin": 8.0, "micro": 8.0}
-    assert found.way("quick") == StrategyWorker("micro", ("finishers",))
-    assert found.way("induct") == StrategyWorker("micro", ("finishers", "induction"))
-    assert found.way("twin") == found.way("micro") == StrategyWorker("micro")
-    assert "micro" not in found.ways
+    assert found.worker_for("quick") == StrategyWorker("micro", ("finishers",))
+    assert found.worker_for("induct") == StrategyWorker("micro", ("finishers", "induction"))
+    assert found.worker_for("twin") == found.worker_for("micro") == StrategyWorker("micro")
+    assert "micro" not in found.strategy_workers
 
 
 def test_all_families_are_as_good_as_none() -> None:
     found = spec(f"kind: proof\nbank: b\nstrategies: {{micro: {{families: [{', '.join(FAMILIES)}]}}}}\n")
-    assert found.way("micro") == StrategyWorker("micro")
+    assert found.worker_for("micro") == StrategyWorker("micro")
 
 
 def test_no_throttle_unless_it_is_asked_for() -> None:

@@ -92,12 +92,12 @@ def test_nonsense_in_the_file_is_nothing_recorded(content: bytes) -> None:
 def test_a_forgotten_result_stays_forgotten_until_it_is_made_anew() -> None:
     written(done_entry("a:one", receipt("k")), receipt_entry("a:one", FORGOTTEN, {}))
     assert keys()[0] is None
-    assert Receipts("a").forgotten("a:one")
-    assert not Receipts("a").forgotten("a:two")
+    assert Receipts("a").is_forgotten("a:one")
+    assert not Receipts("a").is_forgotten("a:two")
     written(receipt_entry("a:one", FAILED, {"why": "exit status 3"}))
-    assert Receipts("a").forgotten("a:one")
+    assert Receipts("a").is_forgotten("a:one")
     written(done_entry("a:one", receipt("k")))
-    assert not Receipts("a").forgotten("a:one")
+    assert not Receipts("a").is_forgotten("a:one")
 
 
 def test_a_failure_is_known_until_the_target_succeeds_and_hides_no_receipt() -> None:
@@ -120,7 +120,7 @@ def lines() -> st.SearchStrategy[ReceiptEntry]:
 
 def known() -> list[object]:
     found = Receipts("a")
-    return [(found.receipt(n), found.failure(n), found.ignored(n), found.forgotten(n)) for n in NAMES]
+    return [(found.receipt(n), found.failure(n), found.is_ignored(n), found.is_forgotten(n)) for n in NAMES]
 
 
 @settings(deadline=None, max_examples=40)

@@ -69,9 +69,9 @@ def test_a_record_says_who_was_asked_what_and_what_that_cost() -> None:
 def test_what_is_kept_is_found_by_whoever_comes_next(calls: list[Call]) -> None:
     with TemporaryDirectory() as folder:
         for call in calls:
-            Calls(f"{folder}/slot").keep(call)
+            Calls(f"{folder}/slot").append(call)
         kept = Calls(f"{folder}/slot")
-        assert kept.every() == calls
+        assert kept.read_all() == calls
         for key in {call_key(role, prompt) for role in ("coder", "ideas") for prompt in ("x", "y")}:
             assert kept.find(key) == next((call for call in reversed(calls) if call.key == key), None)
 
@@ -81,13 +81,13 @@ def test_a_torn_last_line_was_not_written_and_is_in_nobodys_way(calls: list[Call
     with TemporaryDirectory() as folder:
         kept = Calls(folder)
         for call in calls:
-            kept.keep(call)
+            kept.append(call)
         whole = Path(kept.path).read_bytes()
         last = len(call_line(calls[-1]))
         os.truncate(kept.path, len(whole) - 1 - torn % last)
-        assert Calls(folder).every() == calls[:-1]
-        Calls(folder).keep(later)
-        assert Calls(folder).every() == [*calls[:-1], later]
+        assert Calls(folder).read_all() == calls[:-1]
+        Calls(folder).append(later)
+        assert Calls(folder).read_all() == [*calls[:-1], later]
 
 
 @given(CALLS)
@@ -116,25 +116,25 @@ def replayed(desk: CallContext, question: Question = QUESTION) -> Answer:
 
 
 def test_the_calls_of_one_search_are_the_answers_of_another(desk: CallContext) -> None:
-    Calls("recorded/run-1").keep(CALL)
+    Calls("recorded/run-1").append(CALL)
     assert replayed(desk) == Answer("done", Usage(0.5, 3, 4), 2.5, "m", b"diff\0")
     assert replayed(desk, QUESTION._replace(name="d7.n1.i0", folder="elsewhere")).text == "done"
 
 
 def test_a_recorded_failure_fails_again_unless_there_is_an_answer_too(desk: CallContext) -> None:
-    Calls("recorded/run-2").keep(failed_call(BACKEND, QUESTION, CallFailed("timed out", 124, Usage(0.1), 9.0)))
+    Calls("recorded/run-2").append(failed_call(BACKEND, QUESTION, CallFailed("timed out", 124, Usage(0.1), 9.0)))
     with pytest.raises(CallFailed, match="timed out") as failure:
         replayed(desk)
     assert (failure.value.exit, failure.value.usage, failure.value.seconds) == (124, Usage(0.1), 9.0)
-    Calls("recorded/run-1").keep(CALL)
+    Calls("recorded/run-1").append(CALL)
     assert replayed(desk).text == "done"
 
 
 def test_an_outage_is_no_recorded_answer(desk: CallContext) -> None:
-    Calls("recorded/run-1").keep(failed_call(BACKEND, QUESTION, BackendUnavailable("no credit", Usage(0.1), 9.0)))
+    Calls("recorded/run-1").append(failed_call(BACKEND, QUESTION, BackendUnavailable("no credit", Usage(0.1), 9.0)))
     with pytest.raises(BackendUnavailable, match="no answer is recorded"):
         replayed(desk)
-    Calls("recorded/run-2").keep(failed_call(BACKEND, QUESTION, CallFailed("out of turns", 1)))
+    Calls("recorded/run-2").append(failed_call(BACKEND, QUESTION, CallFailed("out of turns", 1)))
     with pytest.raises(CallFailed, match="out of turns"):
         replayed(desk)
 
@@ -144,7 +144,7 @@ def test_an_outage_is_no_recorded_answer(desk: CallContext) -> None:
 )
 def test_a_miss_says_what_is_missing_where_and_how_to_record_it(desk: CallContext, question: Question) -> None:
     if question != QUESTION:
-        Calls("recorded/run-1").keep(CALL)
+        Calls("recorded/run-1").append(CALL)
     with pytest.raises(BackendUnavailable) as miss:
         replayed(desk, question)
     for word in (question.role, "d0.n0.i2", "recorded", call_key(question.role, question.prompt), "calls.jsonl"):

@@ -54,9 +54,9 @@ def played(case: Case, check: Check = lambda *_: None, at_once: int = 99) -> Run
         if not running:
             return run
         i = running.pop(rng.randrange(len(running)))
-        schedule.leave(i)
+        schedule.release(i)
         run.ended.append(i)
-        run.blocked.update({each.target: each.by for each in schedule.ended(i, i not in case.bad)})
+        run.blocked.update({each.target: each.by for each in schedule.finish(i, i not in case.bad)})
 
 
 def below(case: Case, bad: set[int]) -> set[int]:

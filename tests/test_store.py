@@ -164,7 +164,7 @@ FOREIGN: list[Any] = [
 @pytest.mark.parametrize("fields", FOREIGN, ids=map(str, range(len(FOREIGN))))
 def test_an_entry_that_says_something_else_under_a_right_hash_is_set_aside(store: Store, fields: Any) -> None:
     signed(store, json.dumps(fields).encode())
-    assert store.look("aa11") is None
+    assert store.peek("aa11") is None
     assert store.get("aa11") is None
     assert Path("store/damaged/aa11").exists()
     put(store, "aa11", b"small")

@@ -149,7 +149,7 @@ def test_a_room_never_seems_fuller_than_it_is() -> None:
     progress = Progress(build([target(f"s.{n}", "gpu") for n in range(3)]), 0.0)
     for n in range(3):
         progress.started(target(f"s.{n}", "gpu"), 0.0)
-    assert progress.taken() == {"demo:gpu": 1}
+    assert progress.places_taken() == {"demo:gpu": 1}
 
 
 EVENTS = st.lists(st.sampled_from([BUILT, FAILED, RECALLED, FRESH, SKIPPED, IGNORED]), max_size=12)

@@ -451,7 +451,7 @@ def test_every_chain_goes_from_reader_to_writer_up_to_a_target_that_is_stale_by_
     graph = Graph(targets, in_order=True)
     broken = {i for i, (_, stale) in enumerate(drawn) if stale}
     causes = Causes(graph, {i: [Reason("output missing", f"{i}")] if i in broken else [] for i in range(len(drawn))})
-    assert {*causes.own} == graph.touched(broken)
+    assert {*causes.own} == graph.downstream(broken)
     for i in causes.own:
         chains = causes.chains(i)
         assert chains

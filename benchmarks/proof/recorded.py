@@ -76,7 +76,7 @@ def played(item: Item, bandit: Bandit) -> Ended:
         left.remove(arm)
         success, took = item.tried[arm]
         bandit.learn(arm, looks, success, took)
-        looks, seconds = looks.after(arm, 0), seconds + took
+        looks, seconds = looks.after_failure(arm, 0), seconds + took
         if success:
             return Ended(True, seconds)
     return Ended(False, seconds)

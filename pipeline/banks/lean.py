@@ -48,7 +48,7 @@ def core() -> Iterator[Lean]:
 def shared_lean(job: Job) -> Lean:
     """One for all targets of a build that ask for the same; it ends with the build."""
     keys = job.target.params["limits"]["lean"]
-    return job.kept.get(("lean", job.target.run, *keys.values()), lambda: open_lean(job))
+    return job.shared.get(("lean", job.target.run, *keys.values()), lambda: open_lean(job))
 
 
 def imported(keys: Mapping[str, Any]) -> list[str]:

@@ -59,7 +59,7 @@ def read_share(item: Item, what: str) -> float:
 def read_between(item: Item, what: str, least: float, most: float) -> float:
     value = item.plain()
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        item.wrong(f"{what}: expected a number from {least:g} to {most:g}, found {item.found()}")
+        item.wrong(f"{what}: expected a number from {least:g} to {most:g}, found {item.summary()}")
     return float(value)
 
 

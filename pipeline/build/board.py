@@ -26,9 +26,9 @@ class Board:
 
     def __init__(self, session: BuildSession, todo: set[int], go_on: bool) -> None:
         self.stopping = False  # may be set in a signal handler: no lock is taken for it
-        self.ended: dict[int, str] = {}  # how, in a word: all that is left of an outcome once it was told
-        self.told = Event()  # there are news
-        self.over = Event()  # all threads have left
+        self.statuses: dict[int, str] = {}  # how, in a word: all that is left of an outcome once it was told
+        self.has_news = Event()  # there are news
+        self.all_left = Event()  # all threads have left
         self._session, self._go_on = session, go_on
         self._schedule = _schedule_of(session, todo)
         self._changed = Condition()
@@ -47,8 +47,8 @@ class Board:
             self._threads -= threads
             self._changed.notify_all()  # what it ran, if it broke off, is not waited for
             if not self._threads:
-                self.over.set()
-                self.told.set()
+                self.all_left.set()
+                self.has_news.set()
 
     def take(self) -> int | None:
         """The next target to make, waited for; None when there will be none."""
@@ -72,9 +72,9 @@ class Board:
         entries = list(_receipt_entries(target.name, outcome))
         with self._changed:
             self._session.maker.receipts[target.run].append(entries)
-            self.ended[i] = outcome.status
+            self.statuses[i] = outcome.status
             self._tell([(target, outcome)])
-            self._tell(self._left_out(self._schedule.ended(i, outcome.status != FAILED)))
+            self._tell(self._left_out(self._schedule.finish(i, outcome.status != FAILED)))
             if outcome.status == FAILED and not self._go_on:
                 self.stopping = True
             self._freed(i)
@@ -98,26 +98,26 @@ class Board:
     def news(self) -> list[News]:
         """All since the last time, in order."""
         with self._changed:
-            self.told.clear()
+            self.has_news.clear()
             found, self._news = self._news, []
             return found
 
     def _freed(self, i: int) -> None:
         self._running -= 1
-        self._schedule.leave(i)
+        self._schedule.release(i)
         for key in [key for key in self._aside if key not in self._session.maker.making]:
             for j in self._aside.pop(key):
-                self._schedule.again(j)
-        self._changed.notify(max(0, self._schedule.waiting() - 1))  # this thread takes one itself
+                self._schedule.requeue(j)
+        self._changed.notify(max(0, self._schedule.ready_count() - 1))  # this thread takes one itself
 
     def _next(self) -> int | None:
         """What may start now; those that the user told us to leave alone are ended on the way."""
         while (i := self._schedule.start()) is not None:
             target = self._session.graph.targets[i]
-            if not self._session.maker.receipts[target.run].ignored(target.name):
+            if not self._session.maker.receipts[target.run].is_ignored(target.name):
                 return i
-            self._schedule.leave(i)
-            self._tell(self._left_out([BlockedTarget(i, ()), *self._schedule.ended(i, ok=False)]))
+            self._schedule.release(i)
+            self._tell(self._left_out([BlockedTarget(i, ()), *self._schedule.finish(i, ok=False)]))
         return None
 
     def _left_out(self, blocked: Iterable[BlockedTarget]) -> list[News]:
@@ -134,7 +134,7 @@ class Board:
 
     def _tell(self, news: Iterable[News]) -> None:
         if not self._news:
-            self.told.set()
+            self.has_news.set()
         self._news.extend(news)
 
 

@@ -57,7 +57,7 @@ def _output_remark(session: BuildSession, target: Target, reason: Reason) -> str
 
 def _open_stored(store: Store, session: BuildSession, target: Target, path: str) -> IO[bytes] | None:
     receipt = session.maker.receipts[target.run].receipt(target.name)
-    stored = store.look(receipt.key) if receipt else None
+    stored = store.peek(receipt.key) if receipt else None
     if stored is None or len(stored.result.contents) != len(target.outputs):
         return None
     place = target.outputs.index(path)
@@ -126,15 +126,15 @@ class Inquiry:
         """A single target, or the targets that the word stands for."""
         own = self.session.select([word])
         alone = len(own) == 1 and word not in self.session.plans
-        return self.told(*own) if alone else self.told_together(word, own)
+        return self.explain_target(*own) if alone else self.explain_together(word, own)
 
-    def told(self, i: int) -> str:
+    def explain_target(self, i: int) -> str:
         name = self.graph.targets[i].name
         forecast = self.forecasts.get(i, Forecast(FRESH))
         causes = map(self._cause, self.causes.chains(i)) if i in self.causes.own else ()
         return why.answer_text(why.TargetAnswer(name, forecast, tuple(causes), self._failures([i])))
 
-    def told_together(self, title: str, own: Collection[int]) -> str:
+    def explain_together(self, title: str, own: Collection[int]) -> str:
         """Of many: those that are stale by themselves, those with the same reasons together."""
         left_out = Counter(self.forecasts[i].held_by for i in sorted(own) if self._is_left_out(i))
         alike: dict[tuple[Reason, ...], list[int]] = {}
@@ -150,7 +150,7 @@ class Inquiry:
         numbers = why.StaleCounts(len(own), len(stale), below, [*left_out.items()])
         return why.summary_text(title, numbers, groups, self._failures(own))
 
-    def settled(self, i: int) -> bool:
+    def is_fresh(self, i: int) -> bool:
         """Is there nothing to be said of it, but that it is fresh?"""
         return i not in self.causes.own and not self._is_left_out(i)
 
@@ -169,7 +169,7 @@ class Inquiry:
 
     def _failures(self, wanted: Collection[int]) -> why.Failures:
         """Of stale targets that these are made from, themselves included: those that failed when they ran last."""
-        targets = [self.graph.targets[i] for i in sorted(self.graph.needed(wanted) & self.causes.own.keys())]
+        targets = [self.graph.targets[i] for i in sorted(self.graph.upstream(wanted) & self.causes.own.keys())]
         recorded = [(t.name, self.session.maker.receipts[t.run].failure(t.name)) for t in targets]
         return [(name, failure) for name, failure in recorded if failure]
 

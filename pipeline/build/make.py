@@ -90,11 +90,11 @@ class Maker:
     def make(self, target: Target) -> Outcome:
         """Raises Busy when another thread makes the very same."""
         try:
-            return self._made(target)
+            return self._make_or_recall(target)
         except StageFailed as error:  # outside of any attempt: a folder in the way of an output
             return Outcome(FAILED, why=str(error), exit=error.status)
 
-    def _made(self, target: Target) -> Outcome:
+    def _make_or_recall(self, target: Target) -> Outcome:
         inputs: dict[str, str] = {}
         before = self.receipts[target.run].receipt(target.name)
         seen = before.inputs if before else {}
@@ -110,7 +110,7 @@ class Maker:
             if self.is_fresh(target, key):
                 return Outcome(FRESH)
             work = Work(target, recipe, inputs, key, time.time())
-            return self._recalled(work) or self._run(work)
+            return self._recall(work) or self._run(work)
 
     def is_fresh(self, target: Target, key: str) -> bool:
         receipt = self.receipts[target.run].receipt(target.name)
@@ -118,9 +118,9 @@ class Maker:
             return False
         return outputs_intact(receipt, {path: self.files.content(path) for path in target.outputs})
 
-    def _recalled(self, work: Work) -> Outcome | None:
+    def _recall(self, work: Work) -> Outcome | None:
         target = work.target
-        if self.receipts[target.run].forgotten(target.name):
+        if self.receipts[target.run].is_forgotten(target.name):
             return None
         store = self.stores[target.run]
         result = store.get(work.key)
@@ -160,7 +160,7 @@ class Maker:
             if self.processes.stopping:
                 raise BuildStopping  # it may have answered our signal by ending well, half done
             outputs = [sync_output(path, final) for path, final in zip(staged.paths, target.outputs, strict=True)]
-            unsettled = tuple(path for path, mark in marks.items() if self.files.touched(path, mark))
+            unsettled = tuple(path for path, mark in marks.items() if self.files.was_touched(path, mark))
             fault = None if unsettled else self._keep(work, staged.paths, outputs)
             contents = [output.content for output in outputs]
             self._publish(target, staged.paths, contents, [output.version for output in outputs])
@@ -205,8 +205,8 @@ class Maker:
     ) -> None:
         for path, final, content, version in zip_longest(staged, target.outputs, contents, versions):
             put_in_place(path, final)
-            self.files.wrote(final, content, version)
-            self.inputs.made[final] = content
+            self.files.note_written(final, content, version)
+            self.inputs.contents[final] = content
 
 
 class Work(NamedTuple):

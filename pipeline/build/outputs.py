@@ -135,14 +135,14 @@ class Inputs:
         self, graph: Graph, files: Files, receipts: Mapping[str, Receipts], stores: Mapping[str, Store]
     ) -> None:
         self._graph, self._files, self._receipts, self._stores = graph, files, receipts, stores
-        self.made: dict[str, str | None] = {}
+        self.contents: dict[str, str | None] = {}
         self._mending = Lock()
 
     def content(self, path: str, seen: str | None) -> str | None:
         """sha256 of an input that may be used, None when there is nothing.  `seen`: what it was when it was last used;
         that it was made so was looked at then."""
         found = self._files.content(path)
-        if found == seen and path not in self.made:
+        if found == seen and path not in self.contents:
             return found
         recorded = self._recorded(path)
         if recorded is None or found == recorded:
@@ -154,12 +154,12 @@ class Inputs:
 
     def _recorded(self, path: str) -> str | None:
         """None for what no target makes."""
-        if path not in self.made:
+        if path not in self.contents:
             maker = self._maker(path)
             receipt = maker and self._receipts[maker.run].receipt(maker.name)
-            self.made |= receipt.outputs if receipt else {}
-            self.made.setdefault(path)
-        return self.made[path]
+            self.contents |= receipt.outputs if receipt else {}
+            self.contents.setdefault(path)
+        return self.contents[path]
 
     def _maker(self, path: str) -> Target | None:
         i = self._graph.writer.get(path)
@@ -171,15 +171,15 @@ class Inputs:
         assert maker is not None
         with Staging(maker, own_folder=False) as staged:
             at = maker.outputs.index(path)
-            if not self._recalled(maker, at, recorded, staged.paths):
+            if not self._recall_into(maker, at, recorded, staged.paths):
                 staged.drop()
                 raise StageFailed(f"{path} was changed by something else after {maker.name} made it; build again", 1)
             put_in_place(staged.paths[at], path)
             staged.drop()
-        self._files.wrote(path, recorded)
+        self._files.note_written(path, recorded)
         append_note(log_path(maker), f"{path} was changed by something else; what was made is in its place again")
 
-    def _recalled(self, maker: Target, at: int, recorded: str, paths: Sequence[str]) -> bool:
+    def _recall_into(self, maker: Target, at: int, recorded: str, paths: Sequence[str]) -> bool:
         receipt, store = self._receipts[maker.run].receipt(maker.name), self._stores[maker.run]
         if receipt is None or (result := store.get(receipt.key)) is None:
             return False

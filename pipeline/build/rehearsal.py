@@ -30,7 +30,7 @@ def rehearse(session: BuildSession, todo: Iterable[int]) -> dict[int, Forecast]:
     rehearsal = _Rehearsal(session)
     for i in sorted(todo):  # the graph's order: each after all it reads from
         rehearsal.target(i)
-    return rehearsal.seen
+    return rehearsal.forecasts
 
 
 class _Rehearsal:
@@ -39,13 +39,13 @@ class _Rehearsal:
     def __init__(self, session: BuildSession) -> None:
         self.session, self.maker = session, session.maker
         self.after: dict[str, str | None] = {}
-        self.seen: dict[int, Forecast] = {}
+        self.forecasts: dict[int, Forecast] = {}
 
     def target(self, i: int) -> None:
-        above = [self.seen[j] for j in self.session.graph.above(i) if j in self.seen]
-        self.seen[i] = self._foreseen(self.session.graph.targets[i], i in self.session.suspects, above)
+        above = [self.forecasts[j] for j in self.session.graph.above(i) if j in self.forecasts]
+        self.forecasts[i] = self._forecast(self.session.graph.targets[i], i in self.session.suspects, above)
 
-    def _foreseen(self, target: Target, in_doubt: bool, above: Sequence[Forecast]) -> Forecast:
+    def _forecast(self, target: Target, in_doubt: bool, above: Sequence[Forecast]) -> Forecast:
         ignored_by = self._ignored_by(target, above)
         held_by = next((seen.held_by for seen in above if seen.held_by), "")
         if not in_doubt and not held_by and not ignored_by and self.after.keys().isdisjoint(target.inputs):
@@ -71,11 +71,11 @@ class _Rehearsal:
         receipts = self.maker.receipts[target.run]
         if receipts.failure(target.name):
             return FAILED_BEFORE
-        return FORGOTTEN if receipts.forgotten(target.name) else NEVER_BUILT
+        return FORGOTTEN if receipts.is_forgotten(target.name) else NEVER_BUILT
 
     def _ignored_by(self, target: Target, above: Iterable[Forecast]) -> str:
         """The target because of which this one is left out, if it is: itself or one above."""
-        if self.maker.receipts[target.run].ignored(target.name):
+        if self.maker.receipts[target.run].is_ignored(target.name):
             return target.name
         return next((seen.held_by for seen in above if seen.action == IGNORED), "")
 
@@ -101,8 +101,8 @@ class _Rehearsal:
         key = recipes.result_key(recipe, inputs.values())  # type: ignore[arg-type]
         if self.maker.is_fresh(target, key):
             return FRESH
-        stored = self.maker.stores[target.run].look(key)
-        forgot = self.maker.receipts[target.run].forgotten(target.name)
+        stored = self.maker.stores[target.run].peek(key)
+        forgot = self.maker.receipts[target.run].is_forgotten(target.name)
         if stored and not forgot and len(stored.result.contents) == len(target.outputs):
             self.after |= dict(zip(target.outputs, stored.result.contents, strict=True))
             return RECALLED
@@ -132,7 +132,7 @@ def target_statuses(session: BuildSession, wanted: Iterable[int]) -> dict[int, T
     """Of `wanted` and all it is made from, in graph order."""
     wanted = {*wanted}
     forecasts = rehearse(session, session.stale(wanted))
-    seen = {i: forecasts.get(i, Forecast(FRESH)) for i in sorted(session.graph.needed(wanted))}
+    seen = {i: forecasts.get(i, Forecast(FRESH)) for i in sorted(session.graph.upstream(wanted))}
     return {i: TargetStatus(_status_of(session, session.graph.targets[i], each), each) for i, each in seen.items()}
 
 
@@ -153,7 +153,7 @@ def last_seconds(session: BuildSession, target: Target) -> float | None:
         return None
     if receipt.how == BUILT:
         return receipt.end - receipt.start
-    stored = session.maker.stores[target.run].look(receipt.key)
+    stored = session.maker.stores[target.run].peek(receipt.key)
     return stored.seconds if stored else None
 
 
@@ -190,7 +190,7 @@ def plan_build(session: BuildSession, wanted: Iterable[int], todo: Iterable[int]
     own = {i: rooms_of(graph.targets[i]) for i in seconds}
     at_once = wall_time(seconds, {i: graph.above(i) for i in seconds}, own, room_places(session.plans.values()), jobs)
     return BuildPlan(
-        items, len(graph.needed(wanted)), sum(seconds.values()), at_once, jobs, [*_outlook_lines(session, wanted)]
+        items, len(graph.upstream(wanted)), sum(seconds.values()), at_once, jobs, [*_outlook_lines(session, wanted)]
     )
 
 

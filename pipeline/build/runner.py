@@ -148,8 +148,8 @@ class RoomRunner(Runner):  # type: ignore[misc]
         self._fault: BaseException | None = None
 
     @property
-    def ended(self) -> dict[int, str]:
-        return self._board.ended
+    def statuses(self) -> dict[int, str]:
+        return self._board.statuses
 
     def run_tasks(self, _dispatcher: TaskSelection) -> None:
         with self._signals():
@@ -162,7 +162,7 @@ class RoomRunner(Runner):  # type: ignore[misc]
         for thread in filter(Thread.is_alive, self._threads):
             thread.join()
         self._sync()
-        if FAILED in self.ended.values():
+        if FAILED in self.statuses.values():
             self.final_result = FAILURE
         if self._fault is not None:
             raise self._fault
@@ -177,14 +177,14 @@ class RoomRunner(Runner):  # type: ignore[misc]
                 raise
 
     def _follow(self) -> None:
-        while not self._board.over.is_set():
-            self._board.told.wait(WAKE_SECONDS)
-            self._board.over.wait(SYNC_SECONDS)
+        while not self._board.all_left.is_set():
+            self._board.has_news.wait(WAKE_SECONDS)
+            self._board.all_left.wait(SYNC_SECONDS)
             self._catch_up()
         self._catch_up()
 
     def _wait(self) -> None:
-        while not self._board.over.wait(WAKE_SECONDS):
+        while not self._board.all_left.wait(WAKE_SECONDS):
             pass
 
     def _catch_up(self) -> None:
@@ -193,7 +193,7 @@ class RoomRunner(Runner):  # type: ignore[misc]
         if news:
             self._sync()
         for store in self._session.maker.stores.values():
-            store.rest()
+            store.release()
         for target, outcome in news:
             if outcome is None:
                 self.reporter.started(target)
@@ -210,13 +210,13 @@ class RoomRunner(Runner):  # type: ignore[misc]
         """What each thread does."""
         try:
             while (i := self._board.take()) is not None:
-                self._made(i)
+                self._make(i)
         except BaseException as error:  # noqa: BLE001 - raised by the main thread
             self._stop(error)
         finally:
             self._board.leave()
 
-    def _made(self, i: int) -> None:
+    def _make(self, i: int) -> None:
         try:
             outcome = self._session.maker.make(self._session.graph.targets[i])
             self._board.hand_in(i, outcome)

@@ -36,7 +36,7 @@ class BuildSession:
         self.graph: Graph = project.graph(self.plans, aside)
         self.suspects: set[int] = set()
         self.watched: dict[str, list[str]] = {}
-        self.listed: dict[str, list[str]] = {}  # files of a run's state that are still the right ones
+        self.listed_files: dict[str, list[str]] = {}  # files of a run's state that are still the right ones
         self.maker = Maker(self.graph, self._files(), self._receipts(), self._stores(), self._stages(), locks, always)
         self.aside = {self.graph.index[target.name] for target in aside}
         self.suspects |= self.aside  # no state tells of them
@@ -69,9 +69,9 @@ class BuildSession:
             between |= {path for path in known.keys() & fresh.keys() if known[path][0] != fresh[path][0]}
             known |= fresh
             self.watched |= more.watched
-            if self._decided_alike(plan, seen):
+            if self._same_deciding_files(plan, seen):
                 self._doubt(changed, more)
-                self.listed[run] = seen.files[len(plan.sources) + 1 :]
+                self.listed_files[run] = seen.files[len(plan.sources) + 1 :]
             else:
                 self._doubt_run(run)
         for path in with_patterns_behind(between, self.watched):
@@ -83,7 +83,7 @@ class BuildSession:
         """Files that decide on every target of a run: what makes its plan, and what is recorded."""
         return [*plan.sources, Receipts.path_of(plan.run)]
 
-    def _decided_alike(self, plan: project.RunPlan, seen: state.StateHead) -> bool:
+    def _same_deciding_files(self, plan: project.RunPlan, seen: state.StateHead) -> bool:
         """Compared anew: the look that led here may be older than the plan, and than our lock."""
         deciding = self._deciding(plan)
         now = [*plan.signatures, state.signature(deciding[-1])]
@@ -104,10 +104,10 @@ class BuildSession:
         wanted: set[int] = set()
         words = list(words)
         for word in words:
-            wanted |= self._selected(word)
+            wanted |= self._select_word(word)
         return wanted if words else set(range(len(self.graph.targets)))
 
-    def _selected(self, word: str) -> set[int]:
+    def _select_word(self, word: str) -> set[int]:
         if word in self.graph.index:
             return {self.graph.index[word]}
         if word in self.plans:
@@ -125,10 +125,10 @@ class BuildSession:
 
     def stale(self, wanted: Iterable[int]) -> set[int]:
         """Of what `wanted` needs, the targets that are in doubt or made from such."""
-        needed = self.graph.needed(wanted)
+        needed = self.graph.upstream(wanted)
         if not self.suspects & needed:
             return set()
-        return self.graph.touched(self.suspects & needed) & needed
+        return self.graph.downstream(self.suspects & needed) & needed
 
     def check_sources(self, todo: Collection[int]) -> None:
         """Every file that no target makes must be there before anything runs."""
@@ -173,25 +173,25 @@ class BuildSession:
         """Remember signatures and contents, so that the next look costs a stat a file."""
         ok = {i for i, status in ended.items() if status != FAILED}
         files = self.maker.files
-        moved = with_patterns_behind(files.moved, {**self.watched, **files.watched})
+        moved = with_patterns_behind(files.unstable, {**self.watched, **files.watched})
         self.suspects = (self.suspects_below() - ok) | {i for path in moved for i in self.graph.touching(path)}
         for run, plan in self.plans.items():
             self.maker.receipts[run].compact(len(plan.targets))
             self._save_run(run, plan)
 
     def suspects_below(self) -> set[int]:
-        return self.graph.touched(self.suspects) if self.suspects else set()
+        return self.graph.downstream(self.suspects) if self.suspects else set()
 
     def _save_run(self, run: str, plan: project.RunPlan) -> None:
         watched = {**self.watched, **self.maker.files.watched}
-        if run in self.listed and not self.maker.files.watched:
-            listed = self.listed[run]
+        if run in self.listed_files and not self.maker.files.watched:
+            listed = self.listed_files[run]
         else:
             paths = dict.fromkeys(path for t in plan.targets for path in (*t.inputs, *t.outputs))
             watched = {path: behind for path, behind in watched.items() if path in paths}
             plain = [path for path in paths if path not in watched]
             listed = [*dict.fromkeys([*plain, *(w for behind in watched.values() for w in behind)])]
-        signatures, contents = self.maker.files.remembered(listed)
+        signatures, contents = self.maker.files.signatures(listed)
         doubted = [self.graph.targets[i] for i in sorted(self.suspects - self.aside)]
         suspects = [target.name for target in doubted if target.run == run]
         deciding = self._deciding(plan)

@@ -117,10 +117,10 @@ class Search:
         return self._over()
 
     def standing(self) -> Mapping[str, Any]:
-        return self._kind.standing(self._plan.run, self._plan.targets, self.done)
+        return self._kind.progress_record(self._plan.run, self._plan.targets, self.done)
 
     def _over(self) -> bool:
-        return self.done == len(self.rounds) or self._kind.stopped(self._plan.run, self.done)
+        return self.done == len(self.rounds) or self._kind.has_stopped(self._plan.run, self.done)
 
     def _fresh(self, first: int) -> int:
         """Up to which round all is fresh with what it is made from; `first` are known to be."""

@@ -57,7 +57,7 @@ class FollowerReporter(Reporter):
             self._follower.ended(target, outcome)
 
     def complete_run(self) -> None:
-        if self._follower and (said := self._follower.over(self._stopped)):
+        if self._follower and (said := self._follower.finish(self._stopped)):
             sys.stderr.write(f"{self._run}: {said}\n")
 
 
@@ -177,5 +177,5 @@ def _report_stream(named: Any) -> AbstractContextManager[Any]:
 
 def _announcement(session: BuildSession, wanted: set[int], todo: set[int], at_once: int) -> Build:
     graph, receipts = session.graph, session.maker.receipts
-    needed, places = graph.needed(wanted), room_places(session.plans.values())
+    needed, places = graph.upstream(wanted), room_places(session.plans.values())
     return Build(graph.targets, graph.above, needed, todo, at_once, places, lambda t: receipts[t.run].receipt(t.name))

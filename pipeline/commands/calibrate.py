@@ -70,11 +70,11 @@ def calibrate(run: str, params: Any) -> int:
     if not kinds.has_ability(plan.kind, kinds.CALIBRATE):
         raise SpecError(f"{plan.spec}:1: kind: {plan.kind} promotes nothing that could be promoted by chance")
     kind = kinds.ability_module(plan.kind, kinds.CALIBRATE)
-    again = kind.seeds(run, plan.targets, params["seeds"])
-    if code := _measure(plans, kind.needed(run, again), again, params["num_process"]):
+    again = kind.seed_targets(run, plan.targets, params["seeds"])
+    if code := _measure(plans, kind.needed_targets(run, again), again, params["num_process"]):
         return code
     found = kind.calibrate(run, plan.targets, again, params["depths"], params["seed"])
-    print_result(found, kind.lines(found), params["json"])
+    print_result(found, kind.calibration_lines(found), params["json"])
     return 0
 
 

@@ -108,7 +108,7 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
         except BrokenPipeError:
             return discard_output()
         except CmdParseError as error:
-            return refuse(self.mistaken(error), BAD_INPUT)
+            return refuse(self.mistake_line(error), BAD_INPUT)
         return code
 
     def execute(self, params: Any, args: list[str]) -> int:
@@ -117,25 +117,25 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
         if not config.get("coppice"):
             # doit lets no task have the name of a command, and we brought some that doit has not
             self.loader.cmd_names = [name for name in self.loader.cmd_names if name not in NEW_NAMES]
-            return self.stock(params, args)
+            return self.run_stock(params, args)
         if others := foreign_tasks(getattr(self.loader, "namespace", {})):
             sys.stderr.write(f"coppice: dodo.py: {', '.join(others)} not seen; {OTHER_FILE}\n")
-        return self.guarded(config)
+        return self.run_guarded(config)
 
-    def guarded(self, config: dict[str, Any]) -> int:
+    def run_guarded(self, config: dict[str, Any]) -> int:
         """Do it, and say in one line what is wrong."""
 
         def answer() -> int:
-            params, args = self.parsed()
+            params, args = self.parse_words()
             params.update_defaults(config)
             return self.on_specs(params, args)
 
         return exit_code_of(answer, (SpecError, InvalidCommand))
 
-    def mistaken(self, error: CmdParseError) -> str:
+    def mistake_line(self, error: CmdParseError) -> str:
         return f"{self.name}: {mistake_text(error)}; see `{self.bin_name} help {self.name}`"
 
-    def parsed(self) -> tuple[Any, list[str]]:
+    def parse_words(self) -> tuple[Any, list[str]]:
         """Options may stand anywhere; doit stops at the first word, since there a task may have options of its own."""
         parser = CmdParse(
             [CmdOption(option) for option in self.cmd_options if option["name"] not in MEANINGLESS_OPTIONS]
@@ -145,7 +145,7 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
             self.check_whole(parser)
             options, words = gnu_getopt(self.words, parser.get_short(), parser.get_long())
         except CmdParseError as error:
-            raise InvalidCommand(self.mistaken(error)) from error
+            raise InvalidCommand(self.mistake_line(error)) from error
         except GetoptError as error:
             raise InvalidCommand(f"{self.name}: {error}; see `{self.bin_name} help {self.name}`") from error
         try:
@@ -154,7 +154,7 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
             parts = [part for name, value in options for part in ([name, value] if name in valued else [name])]
             params, words = parser.parse(parts + words)
         except CmdParseError as error:
-            raise InvalidCommand(self.mistaken(error)) from error
+            raise InvalidCommand(self.mistake_line(error)) from error
         every = DefaultUpdate({option["name"]: option["default"] for option in self.cmd_options})
         every.update(params)
         return every, words
@@ -164,7 +164,7 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
         if short := abbreviated(self.words, parser.get_short(), parser.get_long()):
             raise CmdParseError(f"--{short[0]} is no option; write it in full: {' or '.join(short[1])}")
 
-    def stock(self, params: Any, args: list[str]) -> int:
+    def run_stock(self, params: Any, args: list[str]) -> int:
         """doit's own command of the name."""
         return int(super().execute(params, args) or 0)
 
@@ -185,7 +185,7 @@ class NewCommand(SpecCommand):
 
     base_options = ()
 
-    def stock(self, params: Any, args: list[str]) -> int:
+    def run_stock(self, params: Any, args: list[str]) -> int:
         """In a project of somebody else's its word may be the name of a task."""
         run = StockRun(task_loader=self.loader, config=self.config, bin_name=self.bin_name, opt_vals=self.opt_vals)
         return int(run.parse_execute([self.name, *self.words]) or 0)

@@ -100,7 +100,7 @@ class CleanCommand(TaskCommand, StockClean):  # type: ignore[misc]
         every = params["cleanall"] or not args
         wanted = session.select([] if every else args)
         if params["cleandep"]:
-            wanted = session.graph.needed(wanted)
+            wanted = session.graph.upstream(wanted)
         records = ReceiptDatabase(session)
         for i in sorted(wanted, reverse=True):
             target = session.graph.targets[i]
@@ -151,7 +151,7 @@ class DumpDBCommand(MeaninglessCommand, StockDumpDB):  # type: ignore[misc]
 
     def execute(self, params: Any, args: list[str]) -> int:
         """doit's own needs no dodo.py."""
-        return super().execute(params, args) if os.path.exists(params["dodoFile"]) else self.stock(params, args)
+        return super().execute(params, args) if os.path.exists(params["dodoFile"]) else self.run_stock(params, args)
 
-    def stock(self, params: Any, args: list[str]) -> int:
+    def run_stock(self, params: Any, args: list[str]) -> int:
         return int(StockDumpDB.execute(self, params, args) or 0)

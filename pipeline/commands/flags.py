@@ -103,7 +103,7 @@ def _difference(what: str, ours: Item, theirs: Item) -> tuple[str, Item, Item]:
 
 
 def item_text(item: Item) -> str:
-    return item.found().strip("'")
+    return item.summary().strip("'")
 
 
 def yaml_text(value: Any) -> str:

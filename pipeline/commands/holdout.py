@@ -46,8 +46,8 @@ class HoldoutCommand(NewCommand):
         code = _open(plan, params["num_process"], params["reopen"])
         if code == 0:
             kind = kinds.ability_module(plan.kind, kinds.HOLDOUT)
-            told = kind.told(plan.run)
-            print_result(told, [*kind.lines(told)], params["json"])
+            told = kind.seal_record(plan.run)
+            print_result(told, [*kind.holdout_lines(told)], params["json"])
         return code
 
 
@@ -66,7 +66,7 @@ def _open(plan: project.RunPlan, jobs: int, reopen: bool) -> int:
 
     try:
         with redirect_stdout(sys.stderr):
-            return _Opening(plan, jobs, reopen).made()
+            return _Opening(plan, jobs, reopen).run()
     except BuildInterrupted as error:
         return refuse(f"{error}; what was finished is kept, the seal is open", 128 + error.number)
 
@@ -78,7 +78,7 @@ class _Opening:
         self.kind = kinds.ability_module(plan.kind, kinds.HOLDOUT)
         self.spec = project.read_spec(plan.run, plan.spec)
 
-    def made(self) -> int:
+    def run(self) -> int:
         from pipeline.commands.build import build_locked
 
         run = self.plan.run
@@ -89,7 +89,7 @@ class _Opening:
             self.kind.open_seal(run, asked, self.reopen)
             if code := build_locked({**plans, run: self._planned(asked)}, locks, [f"{run}:holdout"], self.how, {}):
                 return code
-            _forget(run, self.kind.RETOLD)
+            _forget(run, self.kind.REPORT_TARGETS)
             return build_locked(plans, locks, [run], self.how, {})
 
     def _check_stopped(self, plans: Mapping[str, project.RunPlan]) -> None:

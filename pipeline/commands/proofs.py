@@ -42,7 +42,7 @@ def spec_with_options(
     """Options go before the environment, that before the spec."""
     environment = {flag.key: _variable_value(flag) for flag in variables if os.environ.get(flag.variable, "")}
     typed = {each.flag.key: each.value for each in flag_values(command, PROOF_FLAGS, params)}
-    return PROVING.overridden(spec, {**environment, **typed})
+    return PROVING.with_overrides(spec, {**environment, **typed})
 
 
 def _variable_value(flag: Flag) -> Any:
@@ -81,7 +81,7 @@ def _ledger_path(words: list[str]) -> str:
         project.load(words)  # says what is wrong with the name, unless it is another kind of run
         raise SpecError(f"stats: '{words[0]}' keeps no ledger; that is for kinds: {', '.join(LEDGER_KINDS)}")
     asked = words[:1] or [*runs]
-    ledgers = sorted({project.read_spec(run, runs[run]).ledger for run in asked}) or [PROVING.alone("").ledger]
+    ledgers = sorted({project.read_spec(run, runs[run]).ledger for run in asked}) or [PROVING.spec_for_bank("").ledger]
     if len(ledgers) > 1:
         raise SpecError(f"stats: name a run, or one of the ledgers: {', '.join(ledgers)}")
     only: str = ledgers[0]
@@ -173,7 +173,7 @@ class BgCommand(NewCommand):
             raise InvalidCommand(f"bg: name one run, not {len(args)}")
         seconds = _seconds(params["duration"]) if params["duration"] else None
         one = args or len([*runs_of_kind(PROOF)]) == 1
-        asked = choose_run(self.name, args, PROOF) if one else ChosenRun("", "specs", PROVING.alone(""))
+        asked = choose_run(self.name, args, PROOF) if one else ChosenRun("", "specs", PROVING.spec_for_bank(""))
         spec = spec_with_options(self.name, asked.spec, {"profile": None, "timeout": None})._replace(name=BG_RUN)
         code = _pursue(asked, spec, seconds, whole=not args)
         print("\n".join(stats_lines(spec.ledger, stats_of(spec.ledger))))
@@ -233,7 +233,7 @@ class MctsCommand(NewCommand):
 def _build_scenario(asked: ChosenRun, values: Mapping[str, Any]) -> int:
     from pipeline.commands.build import build_locked
 
-    spec = kinds.ability_module(MCTS, kinds.PROVE).overridden(asked.spec, values)._replace(name=MCTS_RUN)
+    spec = kinds.ability_module(MCTS, kinds.PROVE).with_overrides(asked.spec, values)._replace(name=MCTS_RUN)
     plans = plans_around(MCTS_RUN, MCTS, asked, spec, [*kinds.plan(MCTS, spec)])
     with lock_runs([*plans]) as locks:
         return build_locked(plans, locks, [MCTS_RUN], MCTS_OPTIONS, {})

@@ -41,7 +41,7 @@ class WhyCommand(NewCommand):
         words = args or list(session.plans)
         for word in words:
             print(inquiry.answer(word))
-        return 0 if all(map(inquiry.settled, session.select(words))) else FAILED
+        return 0 if all(map(inquiry.is_fresh, session.select(words))) else FAILED
 
 
 class PlanCommand(NewCommand):

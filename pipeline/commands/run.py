@@ -24,7 +24,7 @@ class RunCommand(SpecCommand, StockRun):  # type: ignore[misc]
     cmd_options = (*(opt for opt in StockRun.cmd_options if opt["name"] != "num_process"), opt_jobs, opt_junit)
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        if self.plainly(params) and noop(args):
+        if self.is_plain(params) and noop(args):
             return 0
         from pipeline.build.runner import BuildInterrupted
         from pipeline.commands.build import build
@@ -34,7 +34,7 @@ class RunCommand(SpecCommand, StockRun):  # type: ignore[misc]
         except BuildInterrupted as error:
             return refuse(f"{error}; what was finished is kept", 128 + error.number)
 
-    def plainly(self, params: Any) -> bool:
+    def is_plain(self, params: Any) -> bool:
         """May this be answered with "up to date", and has nobody looked yet?"""
         unusual = params["always"] or params["junit"] or params["reporter"] != "console"
         return not unusual and params["outfile"] is sys.stdout and not getattr(self.loader, "looked", False)

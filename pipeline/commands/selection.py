@@ -96,7 +96,7 @@ def choose_run(command: str, words: Sequence[str], kind: str) -> ChosenRun:
     """The run that the one word names, the bank if it is a file; without a word the one that is called like the
     command, or the only one there is."""
     if words and words[0].endswith(".jsonl"):
-        return ChosenRun("", words[0], kinds.ability_module(kind, kinds.PROVE).alone(words[0]))
+        return ChosenRun("", words[0], kinds.ability_module(kind, kinds.PROVE).spec_for_bank(words[0]))
     if not words and not os.path.isdir("specs"):
         project.spec_paths()  # says where there is one
     runs = dict(runs_of_kind(kind, words))

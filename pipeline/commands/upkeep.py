@@ -174,7 +174,7 @@ class GcCommand(NewCommand):
         stores = [Store(folder) for _, folder in sorted(folders.items()) if os.path.isdir(folder)]
         with ExitStack() as stack:
             for store in stores:
-                stack.enter_context(store.alone())
+                stack.enter_context(store.lock_alone())
             runs = started_runs()
             stack.enter_context(lock_runs(runs))
             own = references(runs)

@@ -166,7 +166,7 @@ class Causes:
 
     def above(self, wanted: Iterable[int]) -> list[int]:
         """Of all that `wanted` needs, the targets that are stale by themselves."""
-        needed = self.graph.needed(wanted)
+        needed = self.graph.upstream(wanted)
         return [i for i, own in self.own.items() if own and i in needed]
 
     def chains(self, i: int) -> list[Chain]:

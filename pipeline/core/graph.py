@@ -136,12 +136,12 @@ class Graph:
         """The targets that read or write `path`."""
         return [*self.readers.get(path, ()), *([self.writer[path]] if path in self.writer else ())]
 
-    def needed(self, wanted: Iterable[int]) -> set[int]:
+    def upstream(self, wanted: Iterable[int]) -> set[int]:
         """`wanted` and all they are made from."""
         wanted = set(wanted)
         return wanted if len(wanted) == len(self.targets) else _closure(wanted, self.above)
 
-    def touched(self, changed: Iterable[int]) -> set[int]:
+    def downstream(self, changed: Iterable[int]) -> set[int]:
         """`changed` and all that is made from them."""
         return _closure(changed, self.below)
 

@@ -74,8 +74,8 @@ def wall_time(
         if not running:
             return now
         now, ended = heappop(running)
-        schedule.leave(ended)
-        schedule.ended(ended, ok=True)
+        schedule.release(ended)
+        schedule.finish(ended, ok=True)
 
 
 class Tally(NamedTuple):

@@ -57,19 +57,19 @@ class Schedule:
             if room in self.free:
                 self.free[room] += by
 
-    def again(self, index: int) -> None:
+    def requeue(self, index: int) -> None:
         """It was started, has left, and may start anew."""
         self._make_ready(index)
 
-    def waiting(self) -> int:
+    def ready_count(self) -> int:
         """How many could start if there were threads and places enough."""
         return sum(map(len, self.ready.values()))
 
-    def leave(self, index: int) -> None:
+    def release(self, index: int) -> None:
         """The target no longer needs its places."""
         self._change(self.rooms_of.get(index, ()), 1)
 
-    def ended(self, index: int, ok: bool) -> list[BlockedTarget]:
+    def finish(self, index: int, ok: bool) -> list[BlockedTarget]:
         """Free those that waited for this one; the ones that can never run are returned, nearest first."""
         blocked: list[BlockedTarget] = []
         front = deque([(index, ok)])

@@ -164,7 +164,7 @@ class Job(NamedTuple):
     log: str
     processes: Processes
     workers: Workers
-    kept: SharedResources
+    shared: SharedResources
     store: str = ""
     say: Callable[[str], None] = lambda _: None
 

@@ -264,7 +264,7 @@ class Processes:
                 self._tell_guard(b"-%d\n" % child.pid)
 
     @contextmanager
-    def waking(self, wake: Callable[[], object]) -> Iterator[None]:
+    def wake_on_stop(self, wake: Callable[[], object]) -> Iterator[None]:
         """For what waits, but not for a command: `wake` is called when the build stops, maybe in a signal handler."""
         self._wakes.append(wake)
         try:

@@ -23,7 +23,7 @@ class ReplayedJournal(NamedTuple):
     """Gone through once: where it is decided otherwise, and the trace up to there."""
 
     lines: Sequence[str]
-    found: list[Difference]
+    differences: list[Difference]
     trace: Sequence[str]
 
 
@@ -64,7 +64,7 @@ def _differences(target: Target, journal: ReplayedJournal) -> list[Record]:
 def _check_decisions(target: Target, _path: str, journal: ReplayedJournal) -> list[Difference]:
     """Of a goal that was refused there is nothing to be decided."""
     refused = _load_record(path_of_port(target, "summary.json")).get("status") == REFUSED
-    return journal.found if journal.lines or not refused else []
+    return journal.differences if journal.lines or not refused else []
 
 
 def _check_config(_target: Target, path: str, journal: ReplayedJournal) -> list[Difference]:

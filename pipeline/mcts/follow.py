@@ -42,7 +42,7 @@ class MctsFollower:
         elif target.stage == GOAL:
             self._looked.add(goal_of_target(target))
 
-    def over(self, stopped: bool) -> str:
+    def finish(self, stopped: bool) -> str:
         return "".join([*refused_rows([*self._refused()]), *doubted([*self._doubts()]), *self._results()])
 
     def _refused(self) -> Iterator[str]:

@@ -133,7 +133,7 @@ def scenario_settings(scenario: Scenario) -> dict[str, Any]:
 
 def _intervention_settings(scenario: Scenario, group: str, rule: Block | Delay) -> dict[str, Any]:
     said = rule._asdict()
-    return said if f"{group}.seed" in scenario.given else {key: said[key] for key in said if key != "seed"}
+    return said if f"{group}.seed" in scenario.explicit_keys else {key: said[key] for key in said if key != "seed"}
 
 
 def _target(

@@ -134,7 +134,7 @@ def _not_negative(item: Item, what: str) -> float:
 
 
 def _positive(item: Item, what: str) -> float:
-    return number(item, what, 0) or item.wrong(f"{what}: expected a number above 0, found {item.found()}")
+    return number(item, what, 0) or item.wrong(f"{what}: expected a number above 0, found {item.summary()}")
 
 
 def _guides(top: Keys) -> Guides:

@@ -154,7 +154,7 @@ def _run_search(job: Job, wanted: TheoremTask, draft: JournalFile) -> tuple[Theo
 
         def note(told: Mapping[str, Any]) -> None:
             print(trace_line(told), file=trace)
-            tally.hear(told)
+            tally.add_iteration(told)
             if told["iteration"] % SAY_EVERY == 0:
                 job.say(f"{plural(tally.calls, 'call')}, {plural(tally.tree['nodes'], 'goal')}")
 

@@ -53,7 +53,7 @@ def check_goal(job: Job) -> None:
 def snapshot_shares(job: Job) -> None:
     toolchain = load(input_path(job, "toolchain.json"))["version"]
     with closing(LedgerReader(job.target.params["ledger"])) as ledger:
-        save(output_path(job, "shares.json"), {"shares": shares_of(ledger.recalled(toolchain).values())})
+        save(output_path(job, "shares.json"), {"shares": shares_of(ledger.attempts_by_key(toolchain).values())})
 
 
 def write_comparison(job: JobFiles) -> None:

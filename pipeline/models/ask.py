@@ -62,7 +62,7 @@ class BackendAnswer(NamedTuple):
 
     text: str | None
     usage: Usage
-    lacking: list[str]
+    missing_paths: list[str]
 
 
 def ask_command(backend: Mapping[str, Any], question: Question, desk: CallContext) -> Answer:
@@ -71,9 +71,9 @@ def ask_command(backend: Mapping[str, Any], question: Question, desk: CallContex
     if desk.processes.stopping:
         raise BuildStopping  # it may have answered our signal by ending well, half done
     said = _read_answer(backend, ended, secrets)
-    if said.lacking:
+    if said.missing_paths:
         with open(question.log, "ab") as log:
-            log.write(f"no number at {', '.join(said.lacking)} in what it printed: counted as 0\n".encode())
+            log.write(f"no number at {', '.join(said.missing_paths)} in what it printed: counted as 0\n".encode())
     _check(backend, ended, said, secrets)
     what = redact_text(trouble(ended.printed), secrets)
     return Answer(said.text or "", said.usage, ended.seconds, backend.get("model", ""), trouble=what)

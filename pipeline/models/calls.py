@@ -121,14 +121,14 @@ class Calls:
         """The last one of this key."""
         return next(reversed([*self._of(key)]), None)
 
-    def every(self) -> list[Call]:
+    def read_all(self) -> list[Call]:
         """In the order in which they ended."""
         return [*self._of("")]
 
     def _of(self, key: str) -> Iterator[Call]:
         return read_calls(self.path, key) if os.path.exists(self.path) else iter(())
 
-    def keep(self, call: Call) -> None:
+    def append(self, call: Call) -> None:
         """On the disk when this returns."""
         os.makedirs(self._folder, exist_ok=True)
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)

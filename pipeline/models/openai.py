@@ -65,7 +65,7 @@ class HttpUnreachable(Exception):
 
     def __init__(self, what: str, said: str = "") -> None:
         super().__init__(what)
-        self.said = said
+        self.server_text = said
 
 
 def post_until_answered(
@@ -94,7 +94,7 @@ def post_until_answered(
 def _post_once(request: HttpRequest, processes: Processes) -> HttpReply:
     """In a thread of its own, so that neither a slow server nor the end of the build is waited for."""
     inbox: SimpleQueue[HttpReply | BaseException] = SimpleQueue()
-    with processes.waking(lambda: inbox.put(BuildStopping())):
+    with processes.wake_on_stop(lambda: inbox.put(BuildStopping())):
         Thread(target=_send, args=(request, inbox), daemon=True).start()
         try:
             came = inbox.get(timeout=request.timeout)
@@ -137,7 +137,7 @@ def _seconds(after: str) -> float | None:
 
 def _sleep(seconds: float, processes: Processes) -> None:
     over: SimpleQueue[None] = SimpleQueue()
-    with processes.waking(lambda: over.put(None)):
+    with processes.wake_on_stop(lambda: over.put(None)):
         try:
             over.get(timeout=seconds)
         except Empty:
@@ -166,7 +166,7 @@ def ask_openai(backend: Mapping[str, Any], question: Question, desk: CallContext
         try:
             reply = post_until_answered(request, backend.get("retries", RETRIES), desk.processes, log)
         except HttpUnreachable as error:
-            said = cut_text(_complaint(redact_text(error.said, secrets)))
+            said = cut_text(_complaint(redact_text(error.server_text, secrets)))
             raise BackendUnavailable(f"{question.role}: {error}{said and f': {said}'}") from None
         except HttpLate:
             what = f"{question.role}: no answer within {request.timeout:g} s from {request.url}"

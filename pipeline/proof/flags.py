@@ -61,7 +61,9 @@ def spec_for_bank(bank: str) -> ProofSpec:
 
 def with_overrides(spec: ProofSpec, values: Mapping[str, Any]) -> ProofSpec:
     """What was typed or stands in the environment goes before the spec, and that before documented defaults."""
-    missing = {flag.key: flag.default for flag in VARIABLES if flag.key not in spec.given and flag.key != "profile"}
+    missing = {
+        flag.key: flag.default for flag in VARIABLES if flag.key not in spec.explicit_keys and flag.key != "profile"
+    }
     settled = {**missing, **values}
     search = {key: value for key, value in settled.items() if key in SearchSettings._fields}
     pace = {key: value for key, value in settled.items() if key in Pace._fields}

@@ -24,7 +24,7 @@ class ProofFollower:
         if outcome.status in (BUILT, RECALLED):
             self._ended[target.stage] = target
 
-    def over(self, stopped: bool) -> str:
+    def finish(self, stopped: bool) -> str:
         return "".join([*refused_rows(self._refused()), *doubted(self._doubts()), *self._results()])
 
     def _refused(self) -> Sequence[str]:

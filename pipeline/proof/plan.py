@@ -39,8 +39,10 @@ def bank_source(spec: ProofSpec) -> banks.RunSource:
 def prove_params(spec: ProofSpec) -> Mapping[str, Any]:
     # dicts and lists: they are written down as they are
     search = {**spec.search._asdict(), "strategies": dict(spec.search.strategies)}
-    codes = {name: worker_code(spec.way(name)) for name in spec.search.strategies}
-    ways = {name: way._asdict() for name in spec.search.strategies if (way := spec.way(name)) != StrategyWorker(name)}
+    codes = {name: worker_code(spec.worker_for(name)) for name in spec.search.strategies}
+    ways = {
+        name: way._asdict() for name in spec.search.strategies if (way := spec.worker_for(name)) != StrategyWorker(name)
+    }
     limits = {"pace": spec.pace._asdict(), "ledger": spec.ledger, "profile": spec.profile}
     return {
         "search": search,

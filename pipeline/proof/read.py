@@ -27,7 +27,7 @@ class Strategies(NamedTuple):
     """`budgets` in the order of the spec; `ways` of those that are not simply the worker of their name."""
 
     budgets: dict[str, float]
-    ways: dict[str, StrategyWorker]
+    strategy_workers: dict[str, StrategyWorker]
 
 
 def profile_strategies(number: int, item: Item) -> Strategies:
@@ -48,7 +48,7 @@ def read_strategies(item: Item) -> Strategies:
             _keyed_strategy(name, each) if item.is_map and not each.is_null else _bare_strategy(name, each)
         )
         if way != StrategyWorker(name):
-            found.ways[name] = way
+            found.strategy_workers[name] = way
     if not found.budgets:
         item.wrong(f"strategies: there is none; name one of: {', '.join(BUILT_WORKERS)}")
     return found
@@ -142,8 +142,8 @@ def read(item: Item, name: str) -> ProofSpec:
         pass_at=_pass_at(top["pass_at"], search.samples) if "pass_at" in top else (1,),
         ledger=read_path(top["ledger"], "ledger") if "ledger" in top else DEFAULT_LEDGER,
         store=read_path(top["store"], "store") if "store" in top else None,
-        given=frozenset(top),
-        ways=ways,
+        explicit_keys=frozenset(top),
+        strategy_workers=ways,
     )
 
 
@@ -178,7 +178,7 @@ def cpu_target(item: Item, what: str) -> float | None:
     if value == "none":
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
-        item.wrong(f"{what}: expected a load per CPU, more than 0 and at most 1, or none, found {item.found()}")
+        item.wrong(f"{what}: expected a load per CPU, more than 0 and at most 1, or none, found {item.summary()}")
     return float(value)
 
 

@@ -150,7 +150,7 @@ def _last_trial(now: SearchProgress) -> str:
 
 def _proof_records(samples: Sequence[Sample], found: SearchResult) -> Iterable[Record]:
     for sample, standing in zip(samples, found.standings, strict=True):
-        yield proof_record(sample, standing, found.tried.get(sample.name, []))
+        yield proof_record(sample, standing, found.attempts.get(sample.name, []))
 
 
 def proof_record(sample: Sample, standing: GoalStanding, tried: Sequence[FinishedAttempt]) -> Record:

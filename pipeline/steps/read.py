@@ -207,7 +207,7 @@ def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int, see
     what = f"step {name}"
     keys = item.fields(what, STEP_KEYS, ("writes",))
     if "with" in keys and not keys["with"].is_map:
-        keys["with"].wrong(f"{what}: with: expected a mapping (name: value), found {keys['with'].found()}")
+        keys["with"].wrong(f"{what}: with: expected a mapping (name: value), found {keys['with'].summary()}")
     if ("run" in keys) == ("call" in keys):
         item.wrong(f"{what}: give it `run:` (a command) or `call:` (a Python function), one of the two")
     if "with" in keys and "call" not in keys:

@@ -52,7 +52,9 @@ class Files:
         self._listings: dict[str, dict[str, int]] = {}  # a folder -> its signature as each group found it
         self._noting = Lock()  # what one thread found is held against what another did, and noted, in one go
         self.watched: dict[str, list[str]] = {}
-        self.moved: set[str] = set()  # read twice and found different: what was judged by the first reading is in doubt
+        self.unstable: set[str] = (
+            set()
+        )  # read twice and found different: what was judged by the first reading is in doubt
 
     def content(self, path: str) -> str | None:
         """sha256 of what is there, None when nothing is."""
@@ -84,7 +86,7 @@ class Files:
                     break
         with self._noting:
             if self._known.get(path, (0, content))[1] != content:
-                self.moved.add(path)
+                self.unstable.add(path)
             if written > seen_at - TICK_NS:
                 self._unsure.add(path)  # before it is known: another thread must not take it for certain
                 self._known[path] = (before, content)
@@ -109,7 +111,7 @@ class Files:
                 if seen is not None:
                     self._watch(name, path, seen)
             if self._groups.setdefault(path, content) != content:
-                self.moved.add(path)
+                self.unstable.add(path)
         return content
 
     def _watch(self, folder: str, group: str, seen: int) -> None:
@@ -117,7 +119,7 @@ class Files:
         of what another found there earlier, so each has its own."""
         before = self._known.get(folder)
         if before is not None and before[1] != FOLDER:
-            self.moved.add(folder)  # it was a file
+            self.unstable.add(folder)  # it was a file
             before = None
         self._listings.setdefault(folder, {_LAST_BUILD: before[0]} if before else {})[group] = seen
         self._known[folder] = (seen, FOLDER)
@@ -143,7 +145,7 @@ class Files:
         known = [(name, self._known.get(name, (0, ""))) for name in behind]
         return (content, *((name, row[0]) for name, row in known if row[1] != FOLDER))
 
-    def touched(self, path: str, mark: Mark) -> bool:
+    def was_touched(self, path: str, mark: Mark) -> bool:
         """Was an input written to since, even if it is the same again?"""
         if isinstance(mark, int):
             return mark != signature(path)
@@ -152,7 +154,7 @@ class Files:
             return mark != self._group_mark(path, content, self.watched.get(path, [path]))
         return mark != content
 
-    def wrote(self, path: str, content: str, was: Version | None = None) -> None:
+    def note_written(self, path: str, content: str, was: Version | None = None) -> None:
         """We put `content` there ourselves, by renaming the file that `was` there; believed while it is that one."""
         stat = os.stat(path)
         if was is not None and was != file_version(stat):
@@ -161,7 +163,7 @@ class Files:
         self._unsure.discard(path)
         self._own[path] = stat.st_ctime_ns
 
-    def remembered(self, paths: Sequence[str]) -> tuple[list[int], list[str]]:
+    def signatures(self, paths: Sequence[str]) -> tuple[list[int], list[str]]:
         """Signatures and contents; 0 never matches, so what is not certain is read again."""
         latest = time.time_ns() - TICK_NS
         unsure = self._unsure | {path for path, written in self._own.items() if written >= latest} | self._disputed()

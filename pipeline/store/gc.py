@@ -33,7 +33,7 @@ def references(runs: Iterable[str]) -> set[str]:
 
 def sweep(store: Store, own: Collection[str], dry: bool) -> GcReport:
     """`own` are the references of this checkout; those of others stand in their own files of the store."""
-    results = {name for name in store.stored("results") if _SHA.fullmatch(name)}
+    results = {name for name in store.entry_names("results") if _SHA.fullmatch(name)}
     others = _others(store)
     if not dry:
         _rewrite_root(store, results.intersection(own))
@@ -41,7 +41,7 @@ def sweep(store: Store, own: Collection[str], dry: bool) -> GcReport:
     dropped = _drop(_places(store, "results", results - kept), dry)
     whole, objects = _undamaged(store, kept)
     broken = _drop(_places(store, "results", kept - whole), dry)
-    idle = {name for name in store.stored("objects") if _SHA.fullmatch(name)} - objects
+    idle = {name for name in store.entry_names("objects") if _SHA.fullmatch(name)} - objects
     freed = _drop(_places(store, "objects", idle), dry)
     drafts = _drop(_drafts(store), dry)
     damaged = _drop(_files(f"{store.folder}/damaged"), dry)
@@ -78,7 +78,7 @@ def _undamaged(store: Store, names: Iterable[str]) -> tuple[set[str], set[str]]:
         if stored is not None:
             whole.add(name)
             objects.update(stored.objects)
-    return whole, objects & {*store.stored("objects")}
+    return whole, objects & {*store.entry_names("objects")}
 
 
 def _drafts(store: Store) -> Iterator[str]:

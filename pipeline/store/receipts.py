@@ -134,10 +134,10 @@ class Receipts:
         line = self._last(target, FAILED)
         return line.fields if line else None
 
-    def ignored(self, target: str) -> bool:
+    def is_ignored(self, target: str) -> bool:
         return IGNORED in self._events(target)
 
-    def forgotten(self, target: str) -> bool:
+    def is_forgotten(self, target: str) -> bool:
         """The user asked for it to be made anew, and that was not done yet."""
         return FORGOTTEN in self._events(target)
 
@@ -179,7 +179,7 @@ class Receipts:
             size += 1
         return size
 
-    def live(self) -> Iterator[ReceiptLine]:
+    def live_lines(self) -> Iterator[ReceiptLine]:
         """The lines that still hold."""
         for target in self.names():
             for event in self._at[target]:
@@ -189,7 +189,7 @@ class Receipts:
     def compact(self, targets: int) -> None:
         """Drop lines that later ones made void, once they are most of the file."""
         if self._fd is not None and self._content.count(b"\n") > max(1000, 8 * targets):
-            content = b"".join(receipt_entry(*line).raw for line in self.live())
+            content = b"".join(receipt_entry(*line).raw for line in self.live_lines())
             self.close()
             with writing(self.path):
                 write_whole(self.path, content)

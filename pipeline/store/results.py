@@ -127,7 +127,7 @@ class Store:
             return None
         return stored.result
 
-    def look(self, key: str) -> StoredResult | None:
+    def peek(self, key: str) -> StoredResult | None:
         """What would be taken, if nothing of it is damaged that is not seen before it is copied.  Changes nothing."""
         raw = self._read(key)
         stored = parse_result(raw) if raw is not None else None
@@ -154,20 +154,20 @@ class Store:
         with self._shared():
             with writing(self.root):
                 self._refer(key)
-            return os.path.exists(self.place("results", key)) and self._taken(result, paths)
+            return os.path.exists(self.place("results", key)) and self._write_outputs(result, paths)
 
-    def _taken(self, result: Result, paths: Sequence[str]) -> bool:
+    def _write_outputs(self, result: Result, paths: Sequence[str]) -> bool:
         for path, content, inside, runnable in zip(paths, *result, strict=True):
             if inside is not None:
                 with writing(path):
                     write_all(path, inside, durable=True)
-            elif not self._copied(content, path):
+            elif not self._copy_object(content, path):
                 return False
             if runnable:
                 os.chmod(path, os.stat(path).st_mode | 0o111)
         return True
 
-    def _copied(self, content: str, path: str) -> bool:
+    def _copy_object(self, content: str, path: str) -> bool:
         place = self.place("objects", content)
         try:
             with writing(path):
@@ -206,7 +206,7 @@ class Store:
             with self._mutex:
                 self._users -= 1
 
-    def rest(self) -> None:
+    def release(self) -> None:
         """Let go of the lock while nobody puts or takes: to be called now and then.  Does not wait for those who do."""
         if self._mutex.acquire(blocking=False):
             try:
@@ -217,10 +217,10 @@ class Store:
                 self._mutex.release()
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def lock_alone(self) -> Iterator[None]:
         """Held by gc from the first reference it reads to the last entry it drops.  All others hold the lock from the
         reference to the last byte put or taken: so what gc finds without a reference has none, nor gets one."""
-        self.rest()
+        self.release()
         fd = self._locked(fcntl.LOCK_EX)
         try:
             yield
@@ -242,7 +242,7 @@ class Store:
         return f"{self.folder}/roots/{sha256(checkout_name().encode()).hexdigest()[:16]}"
 
     def close(self) -> None:
-        self.rest()
+        self.release()
         if self._root_fd is not None:
             os.close(self._root_fd)
             self._root_fd = None
@@ -278,7 +278,7 @@ class Store:
         except FileNotFoundError:
             return  # another process set it aside first
 
-    def stored(self, part: str) -> Iterator[str]:
+    def entry_names(self, part: str) -> Iterator[str]:
         """The names of all entries of `results` or `objects`."""
         top = f"{self.folder}/{part}"
         for folder in sorted(os.listdir(top)) if os.path.isdir(top) else ():

@@ -65,7 +65,7 @@ class Explanation:
 
     def record(self, recipes: Mapping[str, Any]) -> Record:
         """`recipes`: of the targets, as the spec is today."""
-        own, decided, idea = self._own, self._decided, self.at.idea(self.slot, "md")
+        own, decided, idea = self._own, self._depth_decisions, self.at.idea(self.slot, "md")
         decision = decided["decisions"][str(self.slot)] if decided else {}
         return {
             "evaluation": f"{self.run}:{self.slot}",
@@ -108,7 +108,7 @@ class Explanation:
         return {target: found for target, name in names.items() if (found := self._receipt(name))}
 
     @cached_property
-    def _decided(self) -> Record | None:
+    def _depth_decisions(self) -> Record | None:
         """The decisions of its depth, if they are by the scores as they are."""
         receipt, path = self._receipt("promote"), self.at.of_depth(self.slot.depth, "promoted.json")
         if receipt is None or not _as_written(receipt, path):
@@ -126,7 +126,7 @@ class Explanation:
     @cached_property
     def _depth(self) -> list[Evaluation]:
         """All of it; empty before it is decided."""
-        slots = map(parse_slot, self._decided["decisions"]) if self._decided else ()
+        slots = map(parse_slot, self._depth_decisions["decisions"]) if self._depth_decisions else ()
         return [self._evaluation(slot) for slot in slots]
 
     def _checks(self, own: Evaluation) -> Iterator[CheckExplanation]:
@@ -148,7 +148,7 @@ class Explanation:
 
     def _others(self, own: Evaluation) -> Record:
         """Of one that was promoted: whom it beat, best first."""
-        decisions = self._decided["decisions"] if self._decided else {}
+        decisions = self._depth_decisions["decisions"] if self._depth_decisions else {}
         if not decisions.get(str(self.slot), {}).get("promoted_to_node_id"):
             return {"next": None, "margin": None, "others": []}
         following = margin_to_next(own, self._depth)

@@ -317,7 +317,7 @@ def _noise(found: Nulls, noise: Noise | None, metric: str) -> Record:
         "metric": metric,
         "source": found.source,
         "rows": len(found.rows[metric]),
-        "seeds": found.seeded,
+        "seeds": found.seed_count,
         "configs": found.configs,
         "blocks": len(found.blocks),
     }

@@ -110,7 +110,7 @@ class TreeFollower:
         self.config = next(dict(target.params) for target in targets if target.stage == "report")
         self.todo = {slot for target in todo if (slot := _slot(target))}
         self.known = records.lifecycles(self.log.read())
-        self.begun: set[str] = set()
+        self.started_slots: set[str] = set()
         self.changed = False
         self.news = 0
         self.failed = 0
@@ -136,7 +136,7 @@ class TreeFollower:
 
     def started(self, target: Target, new: bool) -> None:
         slot = _slot(target)
-        if slot and new and target.stage in PAID_STAGES and slot not in self.begun:
+        if slot and new and target.stage in PAID_STAGES and slot not in self.started_slots:
             self._start(slot, time.time())
 
     def ended(self, target: Target, outcome: Outcome) -> None:
@@ -153,12 +153,12 @@ class TreeFollower:
             self._queue(depth_of(target.name))
         elif target.stage == "promote":
             self._promoted(target.params["depth"])
-        elif slot and target.stage in PAID_STAGES and outcome.status == BUILT and slot not in self.begun:
+        elif slot and target.stage in PAID_STAGES and outcome.status == BUILT and slot not in self.started_slots:
             self._start(slot, outcome.start)
         elif slot and target.stage in SCORING_STAGES:
             self._scored(slot)
 
-    def over(self, stopped: bool) -> str:
+    def finish(self, stopped: bool) -> str:
         """Where the search stands; nothing when nothing has changed."""
         if not self.changed:
             return ""
@@ -182,19 +182,19 @@ class TreeFollower:
 
     def _start(self, slot: str, at: float) -> None:
         if not self._is_empty(slot):
-            self.begun.add(slot)
+            self.started_slots.add(slot)
             self._tell(records.EVENT_STARTED, slot, at, pid=os.getpid())
 
     def _scored(self, slot: str) -> None:
         """Once for each time it was begun, and once when all of it was recalled."""
         life = self.known.get(slot)
-        if life is None or (slot not in self.begun and life["finished_at"] is not None):
+        if life is None or (slot not in self.started_slots and life["finished_at"] is not None):
             return
         self.news += 1
         summary = load(self.at.of_eval(parse_slot(slot), "summary.json"))
         ended = records.EVENT_COMPLETED if summary["status"] == "completed" else records.EVENT_FAILED
         error = {"why": summary["why"]} if summary["why"] else None
-        self._tell(ended, slot, recalled=slot not in self.begun, error=error)
+        self._tell(ended, slot, recalled=slot not in self.started_slots, error=error)
 
     def _promoted(self, depth: int) -> None:
         found = load(self.at.of_depth(depth, "promoted.json"))

@@ -92,7 +92,7 @@ def question(run: str, spec: TreeSpec, planned: Sequence[Target]) -> Record:
     held = _holdout_keys(run, spec)
     found = RunRecords(run, next(dict(target.params) for target in planned if target.stage == "report"))
     at = found.at
-    last = [(depth, record["beam"][str(NodePlace(depth + 1, 0))]) for depth, record in found.promoted.items()]
+    last = [(depth, record["beam"][str(NodePlace(depth + 1, 0))]) for depth, record in found.promotions.items()]
     final = next(((NodePlace(d + 1, 0), beam) for d, beam in reversed(last) if beam["promoted_from_eval_id"]), None)
     if final is None:
         raise SpecError(f"{run}: nothing was promoted, and the start is not better than itself; the seal stays closed")

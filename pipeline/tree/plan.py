@@ -43,7 +43,7 @@ from pipeline.tree.targets.sweeps import (
 def plan(spec: TreeSpec) -> Iterator[Target]:
     draft = TargetBuilder(spec)
     yield root_target(draft)
-    if draft.guarded:
+    if draft.protected_reads:
         yield protect_target(draft)
     yield from precheck_targets(draft, ROOT)
     yield from cascade_baseline_targets(draft) if spec.cascade else sweep_targets(draft, ROOT, whole_sweep(draft, ROOT))

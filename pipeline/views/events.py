@@ -41,7 +41,7 @@ class Reporter:
 
     def started(self, target: Target) -> None: ...
 
-    def said(self, target: Target, line: str) -> None:
+    def target_progress(self, target: Target, line: str) -> None:
         """How far it is."""
 
     def ended(self, target: Target, outcome: Outcome) -> None: ...

@@ -120,7 +120,7 @@ def _length(words: Iterable[Span]) -> int:
 
 def _places_row(progress: Progress, width: int) -> list[Span]:
     """How many run at once, of how many; then the same for each room, the fullest first, as far as they fit."""
-    taken = progress.taken()
+    taken = progress.places_taken()
     rooms = sorted(taken, key=lambda room: (-taken[room] / progress.rooms[room], room))
     busy = min(len(progress.running), progress.jobs)
     words = [(PLAIN, f"{busy}/{progress.jobs} running")]
@@ -168,7 +168,7 @@ class Screen:
 
     def __init__(self, stream: Any, block: Block) -> None:
         self.stream, self.block = stream, block
-        self._said: deque[str] = deque()
+        self._pending_lines: deque[str] = deque()
         self._drawn: list[ScreenLine] = []
         self._changed, self._over = Event(), Event()
         self._gone = False
@@ -178,9 +178,9 @@ class Screen:
         self._thread.start()
 
     def say(self, line: str) -> None:
-        self._said.append(line)
+        self._pending_lines.append(line)
 
-    def changed(self) -> None:
+    def redraw_soon(self) -> None:
         if not self._changed.is_set():
             self._changed.set()
 
@@ -204,7 +204,7 @@ class Screen:
 
     def _draw(self, lines: list[ScreenLine]) -> None:
         """One write for all, so that nobody sees it half done."""
-        said = [self._said.popleft() for _ in range(len(self._said))]
+        said = [self._pending_lines.popleft() for _ in range(len(self._pending_lines))]
         if said or lines != self._drawn:
             up = _rows_taken(self._drawn, self._size()[0])
             rows = (f"{text}\n" for text in (*said, *(line.text for line in lines)))
@@ -264,19 +264,19 @@ class LiveDisplay:
     def started(self, target: Target) -> None:
         with self._lock:
             self.progress.started(target, time.monotonic())
-        self.screen.changed()
+        self.screen.redraw_soon()
 
-    def said(self, target: Target, line: str) -> None:
+    def target_progress(self, target: Target, line: str) -> None:
         with self._lock:
-            self.progress.said(target, clean_line(line))
-        self.screen.changed()
+            self.progress.target_progress(target, clean_line(line))
+        self.screen.redraw_soon()
 
     def ended(self, target: Target, outcome: Outcome) -> None:
         with self._lock:
             if outcome.status in self.shown and self.progress.worth_a_line(target, outcome):
                 self._say(outcome_line(target.name, outcome), outcome)
             self.progress.ended(target, outcome)
-        self.screen.changed()
+        self.screen.redraw_soon()
 
     def _say(self, text: str, outcome: Outcome) -> None:
         word, rest = text[: len(outcome.status)], text[len(outcome.status) :]

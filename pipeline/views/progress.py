@@ -143,7 +143,7 @@ class Progress:
     def started(self, target: Target, now: float) -> None:
         self.running[target.name] = RunningTarget(target.name, rooms_of(target), now)
 
-    def said(self, target: Target, line: str) -> None:
+    def target_progress(self, target: Target, line: str) -> None:
         if target.name in self.running:
             self.running[target.name] = self.running[target.name]._replace(says=line)
 
@@ -162,7 +162,7 @@ class Progress:
         outlier = usual is not None and outcome.seconds > max(NOTICED, OUTLIER * usual)
         return outcome.status == BUILT and (outlier or outcome.seconds > LONG)
 
-    def taken(self) -> dict[str, int]:
+    def places_taken(self) -> dict[str, int]:
         """room -> places taken.  What has ended is told a moment late, so there may seem to be more than there are."""
         taken = dict.fromkeys(self.rooms, 0)
         for room in (room for target in self.running.values() for room in target.rooms if room in taken):

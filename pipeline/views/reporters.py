@@ -81,7 +81,7 @@ class Display(Protocol):
     def close(self, last: str) -> None: ...
     def stopping(self, why: str) -> None: ...
     def started(self, target: Target) -> None: ...
-    def said(self, target: Target, line: str) -> None: ...
+    def target_progress(self, target: Target, line: str) -> None: ...
     def ended(self, target: Target, outcome: Outcome) -> None: ...
 
 
@@ -100,7 +100,7 @@ class LogDisplay:
 
     def started(self, target: Target) -> None: ...
 
-    def said(self, target: Target, line: str) -> None:
+    def target_progress(self, target: Target, line: str) -> None:
         """Not each of many: a line a second is as much as anybody reads."""
         if time.monotonic() - self.last.get(target.name, -PAUSE) >= PAUSE:
             self.last[target.name] = time.monotonic()
@@ -147,8 +147,8 @@ class Console(Reporter):
     def started(self, target: Target) -> None:
         self.display.started(target)
 
-    def said(self, target: Target, line: str) -> None:
-        self.display.said(target, line)
+    def target_progress(self, target: Target, line: str) -> None:
+        self.display.target_progress(target, line)
 
     def ended(self, target: Target, outcome: Outcome) -> None:
         self.counts[outcome.status] = self.counts.get(outcome.status, 0) + 1
@@ -199,9 +199,9 @@ class ReporterGroup(Reporter):
         for reporter in self._reporters:
             reporter.started(target)
 
-    def said(self, target: Target, line: str) -> None:
+    def target_progress(self, target: Target, line: str) -> None:
         for reporter in self._reporters:
-            reporter.said(target, line)
+            reporter.target_progress(target, line)
 
     def ended(self, target: Target, outcome: Outcome) -> None:
         for reporter in self._reporters:

@@ -53,7 +53,7 @@ class Dojos:
         self._copied: ProjectCopy | None = None
 
     def open(self, theorem: Theorem, stop: Stop | None = None) -> tuple[DojoSession, TacticState]:
-        return self._begun(theorem, _theorem_name(theorem), stop)
+        return self._begin(theorem, _theorem_name(theorem), stop)
 
     def check(
         self, theorem: Theorem, script: Sequence[str], stop: Stop | None = None, begun: Begun = unheard
@@ -63,7 +63,7 @@ class Dojos:
             return LeanError(why, "refused")
         name, proof = _theorem_name(theorem), dojo_text.one_tactic(script)
         try:
-            session, state = self._begun(theorem, name, stop)
+            session, state = self._begin(theorem, name, stop)
         except NotElaborated as error:
             return LeanError(str(error), "elab")
         try:
@@ -73,25 +73,25 @@ class Dojos:
             file = Path(session.file)
             before = dojo_text.text_before_proof(file.read_text(encoding="utf-8"))
             whole = dojo_text.file_with_proof(before, proof, _global_name(theorem, name))
-            return self._judged(file.parents[_depth(theorem)], file.parent, whole, stop)
+            return self._check_file(file.parents[_depth(theorem)], file.parent, whole, stop)
         finally:
             session.close()
 
     def close(self) -> None:
         """Sessions end their own Dojos."""
 
-    def _begun(self, theorem: Theorem, name: str, stop: Stop | None) -> tuple[DojoSession, TacticState]:
+    def _begin(self, theorem: Theorem, name: str, stop: Stop | None) -> tuple[DojoSession, TacticState]:
         _check_theorem(theorem)
         while not self._room.acquire(timeout=POLL_PERIOD):
             check_stop(stop)
-        session = DojoSession(theorem, lambda: self._opened(theorem, name, stop), self._room.release, stop)
+        session = DojoSession(theorem, lambda: self._open_dojo(theorem, name, stop), self._room.release, stop)
         try:
             return session, session.begin()
         except BaseException:
             session.close()
             raise
 
-    def _opened(self, theorem: Theorem, name: str, stop: Stop | None) -> tuple[DojoProcess, dict[str, Any]]:
+    def _open_dojo(self, theorem: Theorem, name: str, stop: Stop | None) -> tuple[DojoProcess, dict[str, Any]]:
         project.need_lake(self._env)
         cache = {} if theorem.file else {"CACHE_DIR": str(self._copy().cache)}
         dojo = DojoProcess(self._starter, {**self._env, **cache}, self._project.folder)
@@ -102,7 +102,7 @@ class Dojos:
             raise
         if "lost" in answer:
             dojo.end()
-            raise self._unopened(theorem, answer["error"], stop)
+            raise self._open_error(theorem, answer["error"], stop)
         return dojo, answer
 
     def _asked(self, dojo: DojoProcess, theorem: Theorem, name: str, stop: Stop | None) -> dict[str, Any]:
@@ -122,7 +122,7 @@ class Dojos:
                 self._copied = project.cached_copy(self._project, self._starter, self._env)
             return self._copied
 
-    def _unopened(self, theorem: Theorem, error: str, stop: Stop | None) -> LeanStartError:
+    def _open_error(self, theorem: Theorem, error: str, stop: Stop | None) -> LeanStartError:
         """With what Lean has against a statement: LeanDojo tells no more than that Lean ended."""
         if theorem.file:
             return LeanStartError(f"{theorem.file}: {theorem.name}: LeanDojo does not open it: {error}")
@@ -132,7 +132,7 @@ class Dojos:
         wrong = dojo_text.first_error(dojo_text.parse_messages(done.out)) if done else ""
         return NotElaborated(wrong) if wrong else LeanStartError(f"LeanDojo does not start: {error}")
 
-    def _judged(self, root: Path, folder: Path, file: WholeProofFile, stop: Stop | None) -> LeanError | None:
+    def _check_file(self, root: Path, folder: Path, file: WholeProofFile, stop: Stop | None) -> LeanError | None:
         done = self._lean(root, folder, file.text, stop)
         if done is None:
             return LeanError(f"not done after {CHECK:g} seconds; the process was killed", "timeout")

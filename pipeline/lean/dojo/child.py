@@ -73,7 +73,7 @@ class DojoHolder:
         tty.setraw(dojo.proc.child_fd)  # a terminal would cut lines at 4,095 bytes
         dojo.proc.delaybeforesend = None  # 50 ms before each request, for programs that ask for passwords
         self._dojo = dojo
-        return {**self._told(state), "file": dojo.modified_file.name}
+        return {**self._state_answer(state), "file": dojo.modified_file.name}
 
     def tac(self, sid: int, tactic: str, timeout: float) -> Answer:
         assert self._dojo is not None
@@ -89,9 +89,9 @@ class DojoHolder:
                 return {"error": "proof contains `sorry`"}
             case ProofFinished():
                 return {"done": result.tactic_state_id, "message": result.message}
-        return self._told(result)
+        return self._state_answer(result)
 
-    def _told(self, state: TacticState) -> Answer:
+    def _state_answer(self, state: TacticState) -> Answer:
         self._states[state.id] = state
         return {"sid": state.id, "pp": state.pp, "message": state.message}
 

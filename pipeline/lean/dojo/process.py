@@ -181,7 +181,7 @@ class DojoSession:
         self._is_open = True
 
     def begin(self) -> TacticState:
-        answer = self._begun()
+        answer = self._open_dojo()
         return TacticState(0, text.split_goals(answer["pp"]), answer["message"] or "")
 
     @property
@@ -240,7 +240,7 @@ class DojoSession:
             finally:
                 self._closed()
 
-    def _begun(self) -> dict[str, Any]:
+    def _open_dojo(self) -> dict[str, Any]:
         self._dojo, answer = self._open()
         self._there[0] = answer["sid"]
         return answer
@@ -254,7 +254,7 @@ class DojoSession:
     def _number(self, state: int) -> int:
         """Its number in the present Dojo, in which it is made again where it is not known."""
         if self._dojo is None:
-            self._begun()
+            self._open_dojo()
         if state not in self._there:
             before, tactic = self._came[state]
             answer = self._asked(self._number(before), tactic, REPLAY)

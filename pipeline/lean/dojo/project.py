@@ -46,7 +46,7 @@ class DojoProject(NamedTuple):
         return os.path.basename(self.folder)
 
     @property
-    def cached(self) -> str:
+    def cache_name(self) -> str:
         """As LeanDojo calls it in its caches."""
         return f"gitpython-{self.name}-{self.commit}"
 
@@ -113,13 +113,13 @@ def cached_copy(found: DojoProject, starter: Starter, env: Mapping[str, str]) ->
 
 
 def _places(found: DojoProject, folder: Path) -> ProjectCopy:
-    return ProjectCopy(folder / "cache", folder / "cache" / found.cached / found.name)
+    return ProjectCopy(folder / "cache", folder / "cache" / found.cache_name / found.name)
 
 
 def _make(found: DojoProject, new: Path, starter: Starter, env: Mapping[str, str]) -> None:
     copy = _places(found, new)
     # the one beside is what LeanDojo asks for the toolchain; it would copy the repository with all that is built
-    for place in (copy.folder, copy.cache / "repos" / found.cached / found.name):
+    for place in (copy.folder, copy.cache / "repos" / found.cache_name / found.name):
         place.parent.mkdir(parents=True)
         _run(starter, ["git", "clone", "--quiet", found.folder, str(place)], env, str(new))
     built = Path(found.folder, ".lake")

@@ -57,7 +57,7 @@ class Trail:
     def goals(self, state: int) -> tuple[str, ...]:
         return self._steps[state].goals
 
-    def way(self, state: int) -> tuple[str, ...]:
+    def path_to(self, state: int) -> tuple[str, ...]:
         """What leads to it: the statement, and each tactic."""
         tactics = []
         while state:
@@ -71,7 +71,7 @@ class Trail:
         self._there[len(self._steps) - 1] = there
         return len(self._steps) - 1
 
-    def brought(self, warm: WarmRepl, state: int, stop: Stop | None) -> int:
+    def number_in(self, warm: WarmRepl, state: int, stop: Stop | None) -> int:
         """The number that a state has in this process.  Gone leaves all as it was."""
         if warm is not self._warm:
             self._warm = warm
@@ -152,12 +152,12 @@ class ReplSession:
         self._is_open = True
 
     def begin(self) -> TacticState:
-        self._slot.use(self._begun, self._stop)
+        self._slot.use(self._begin_in, self._stop)
         return TacticState(0, self._trail.goals(0))
 
-    def _begun(self, warm: WarmRepl) -> None:
+    def _begin_in(self, warm: WarmRepl) -> None:
         warm.tidy(self._slot.load == 1, self._stop)
-        self._trail.brought(warm, 0, self._stop)
+        self._trail.number_in(warm, 0, self._stop)
 
     def run_tac(self, state: TacticState, tactic: str, timeout: float, heartbeats: int = HEARTBEATS) -> TacticResult:
         if tactic.strip() in GIVEN_UP:
@@ -183,7 +183,7 @@ class ReplSession:
     def key(self, state: TacticState, goal: int = 0) -> str:
         exact = self._exact(state, goal)
         if exact.startswith(TOO_LARGE):
-            return model.goal_key((*self._before, *self._trail.way(state.id)), f"{TOO_LARGE}{goal}")
+            return model.goal_key((*self._before, *self._trail.path_to(state.id)), f"{TOO_LARGE}{goal}")
         return model.goal_key(self._before, exact)
 
     def _exact(self, state: TacticState, goal: int) -> str:
@@ -204,7 +204,7 @@ class ReplSession:
             raise ValueError("the session is closed")
         trail, stop = self._trail, self._stop
         return self._slot.use(
-            lambda warm: warm.ask({**request, "sid": trail.brought(warm, state, stop)}, timeout, stop), stop
+            lambda warm: warm.ask({**request, "sid": trail.number_in(warm, state, stop)}, timeout, stop), stop
         )
 
     def close(self) -> None:

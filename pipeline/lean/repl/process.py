@@ -36,7 +36,7 @@ class FairLock:
         self._waiting: deque[Lock] = deque()
 
     @contextmanager
-    def turn(self, stop: Stop | None = None) -> Iterator[None]:
+    def hold(self, stop: Stop | None = None) -> Iterator[None]:
         self._take(stop)
         try:
             yield

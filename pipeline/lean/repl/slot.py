@@ -152,7 +152,7 @@ class ReplSlot:
 
         One that had ended before it was asked, or was killed from outside, is nobody's fault: another one is asked."""
         last: ProcessGone | None = None
-        with self._turns.turn(stop):
+        with self._turns.hold(stop):
             for _ in range(TRIES):
                 try:
                     return do(self._ready(stop))
@@ -229,5 +229,5 @@ class ReplSlot:
             self._closed = True
             if self._repl is not None:
                 self._repl.kill()  # so that nobody's turn lasts
-        with self._turns.turn():
+        with self._turns.hold():
             self._end()

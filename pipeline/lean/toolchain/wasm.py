@@ -165,7 +165,7 @@ class Script:
     after: str
 
     @property
-    def used(self) -> dict[str, str]:
+    def used_assignments(self) -> dict[str, str]:
         """The assignments of names that the rest of the script mentions."""
         mentioned = set(re.findall(r"[A-Za-z_$][\w$]*", self.before)) | set(re.findall(r"[A-Za-z_$][\w$]*", self.after))
         return {name: text for name, text in sorted(self.assignments.items()) if name in mentioned}
@@ -182,15 +182,15 @@ def parse_script(text: str) -> Script:
 
 def needed_exports(script: Script) -> frozenset[str]:
     """The exports that the script takes from the program by name."""
-    texts = [*script.used.values(), script.before, script.after]
+    texts = [*script.used_assignments.values(), script.before, script.after]
     found = {name for text in texts for name in re.findall(r'wasmExports\["([^"]+)"\]', text)}
     found |= {name for text in texts for name in re.findall(r"wasmExports\.(\w+)", text)}
     return frozenset(found | ALWAYS_NEEDED)
 
 
 def rewrite_script(script: Script) -> str:
-    names = [*script.used, "__indirect_function_table"]
-    assignments = ";".join([*script.used.values(), TABLE_ASSIGNMENT])
+    names = [*script.used_assignments, "__indirect_function_table"]
+    assignments = ";".join([*script.used_assignments.values(), TABLE_ASSIGNMENT])
     text = f"{script.before}var {','.join(names)};{ASSIGN_FUNCTION}{assignments}}}{script.after}"
     for old, new in REPLACEMENTS:
         _place(text, old)

@@ -65,48 +65,48 @@ class LedgerReader:
         self._path, self._db, self._lock = path, open_to_read(path), Lock()
 
     def recall(self, key: AttemptKey) -> Attempt | None:
-        rows = self._asked(f"SELECT {column_list(ATTEMPT_COLUMNS)} FROM attempts WHERE {_SAME}", key)
+        rows = self._query(f"SELECT {column_list(ATTEMPT_COLUMNS)} FROM attempts WHERE {_SAME}", key)
         return attempt_of(rows[0]) if rows else None
 
-    def recalled(self, toolchain: str) -> dict[AttemptKey, Attempt]:
+    def attempts_by_key(self, toolchain: str) -> dict[AttemptKey, Attempt]:
         """All that was ever tried with it, to be asked without a question each."""
-        rows = self._asked(f"SELECT {column_list(ATTEMPT_COLUMNS)} FROM attempts WHERE toolchain = ?", (toolchain,))
+        rows = self._query(f"SELECT {column_list(ATTEMPT_COLUMNS)} FROM attempts WHERE toolchain = ?", (toolchain,))
         return {attempt.key: attempt for attempt in map(attempt_of, rows)}
 
-    def of_goal(self, goal_hash: str) -> list[Attempt]:
+    def attempts_on_goal(self, goal_hash: str) -> list[Attempt]:
         """In the order they were made."""
         asked = f"SELECT {column_list(ATTEMPT_COLUMNS)} FROM attempts WHERE goal_hash = ? ORDER BY timestamp, id"
-        return [*map(attempt_of, self._asked(asked, (goal_hash,)))]
+        return [*map(attempt_of, self._query(asked, (goal_hash,)))]
 
     def check_duplicate(self, goal_hash: str, strategy: str) -> bool:
         """Was it ever tried so, however long and with whatever settings?"""
         return bool(
-            self._asked("SELECT 1 FROM attempts WHERE goal_hash = ? AND strategy = ? LIMIT 1", (goal_hash, strategy))
+            self._query("SELECT 1 FROM attempts WHERE goal_hash = ? AND strategy = ? LIMIT 1", (goal_hash, strategy))
         )
 
     def get_cached_tactics(self, goal_hash: str) -> CachedTactics | None:
         asked = "SELECT tactics, success_rate, avg_time, use_count FROM tactic_cache WHERE goal_hash = ?"
-        rows = self._asked(asked, (goal_hash,))
+        rows = self._query(asked, (goal_hash,))
         return cached_tactics_of(rows[0]) if rows else None
 
     def get_cached_premises(self, goal_hash: str, model: str) -> tuple[str, ...] | None:
-        rows = self._asked("SELECT premises FROM premise_cache WHERE goal_hash = ? AND model = ?", (goal_hash, model))
+        rows = self._query("SELECT premises FROM premise_cache WHERE goal_hash = ? AND model = ?", (goal_hash, model))
         return tuple(json.loads(rows[0][0])) if rows else None
 
     def frontier(self) -> list[OpenGoal]:
         """Goals without a proof: those never tried, then by the budget they had, the important ones first."""
-        return [*map(open_goal_of, self._asked(_FRONTIER))]
+        return [*map(open_goal_of, self._query(_FRONTIER))]
 
     def stats(self) -> LedgerStats:
-        goals, proved, untried, attempts, cached = self._asked(_COUNTS)[0]
-        strategies = [StrategyStats(*row) for row in self._asked(_BY_STRATEGY)]
+        goals, proved, untried, attempts, cached = self._query(_COUNTS)[0]
+        strategies = [StrategyStats(*row) for row in self._query(_BY_STRATEGY)]
         return LedgerStats(goals, proved, goals - proved, untried, attempts, cached, strategies)
 
     def close(self) -> None:
         with self._lock:
             self._db.close()
 
-    def _asked(self, question: str, values: Sequence[Any] = ()) -> list[Any]:
+    def _query(self, question: str, values: Sequence[Any] = ()) -> list[Any]:
         with self._lock, sqlite_problems(self._path):
             return self._db.execute(question, values).fetchall()
 

@@ -42,7 +42,7 @@ class SearchPair(NamedTuple):
     def solved(self) -> tuple[bool, bool]:
         return is_solved(self.here), is_solved(self.there)
 
-    def told(self) -> dict[str, Any]:
+    def key_record(self) -> dict[str, Any]:
         return {"goal": self.here["goal"], "seed": self.here["seed"]}
 
 
@@ -55,8 +55,8 @@ def compare_pair(here: Sequence[Record], there: Sequence[Record]) -> dict[str, A
         "pairs": len(pairs),
         "both": len(both),
         "neither": sum(not any(each.solved) for each in pairs),
-        "only_here": [each.told() for each in pairs if each.solved == (True, False)],
-        "only_there": [each.told() for each in pairs if each.solved == (False, True)],
+        "only_here": [each.key_record() for each in pairs if each.solved == (True, False)],
+        "only_there": [each.key_record() for each in pairs if each.solved == (False, True)],
         "difference": over_seeds(
             {seed: _share_difference(some) for seed, some in _pairs_by_seed(pairs).items()}, DIFFERENCE_BOUNDS
         ),

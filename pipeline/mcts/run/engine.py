@@ -93,7 +93,7 @@ class Sessions:
             self._all.append(opened.result())
             self._idle.insert(0, self._all[-1])
 
-    def rest(self) -> None:
+    def interrupt_all(self) -> None:
         """What is under way is not wanted any more: it is interrupted, and has ended."""
         self._over.set()
         self._threads.shutdown(cancel_futures=True)
@@ -108,7 +108,7 @@ class Sessions:
         return sum_calls(trying.calls for trying in self._all)
 
     def close(self) -> None:
-        self.rest()
+        self.interrupt_all()
         with ExitStack() as stack:
             for trying in self._all:
                 stack.callback(trying.session.close)
@@ -162,7 +162,7 @@ def prove_theorem(
         with closing(Sessions(opened, wanted.time, sessions, stop)) as together:
             journalled = begin_search(wanted, together.idle(), files or SearchFiles())
             drive_search(journalled, together.answer)
-            together.rest()
+            together.interrupt_all()
             script = found_script(journalled.policy.tree, together.idle())
         error = check_script(wanted.theorem, lean, script, stop) if script else ""
     tree = journalled.policy.tree

@@ -72,7 +72,7 @@ class Gate:
         self._frozen: dict[int, FrozenGoal | None] = {}
         self._delayed: dict[int, int] = {}
 
-    def blocked(self, node: GoalNode, iteration: int) -> dict[str, Any] | None:
+    def block_record(self, node: GoalNode, iteration: int) -> dict[str, Any] | None:
         if not self.rules.block.fraction:
             return None
         if node.number not in self._frozen:
@@ -101,7 +101,7 @@ class Gate:
             return True
         return draw(rule.seed, "unfreeze", node.key, node.names, iteration) < rule.unfreeze_prob
 
-    def delayed(self, node: GoalNode, iteration: int) -> dict[str, Any] | None:
+    def delay_record(self, node: GoalNode, iteration: int) -> dict[str, Any] | None:
         rule = self.rules.delay
         drawn = bool(rule.prob) and draw(rule.seed, "delay", node.key, node.names, iteration) < rule.prob
         if drawn:

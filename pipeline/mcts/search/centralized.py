@@ -25,7 +25,7 @@ class CentralizedSearch:
         self.flight: ExpandInFlight | None = None
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         return self.flight is None and not self._going()
 
     @property
@@ -60,7 +60,7 @@ class CentralizedSearch:
     def _no_way(self, selection: Selection) -> None:
         """A goal that needs one that is on the way to it: the iteration is spent, so that the next goes elsewhere."""
         node = selection.node
-        reason = DEAD_NODE if self.tree.dead_end(node) else NO_EXPANSION
+        reason = DEAD_NODE if self.tree.is_dead_end(node) else NO_EXPANSION
         self.tree.backup(selection.path, node)
         turn = Turn(self.iterations, 0, reason, selection.nodes(), node, backed_up=True)
         self.note(trace_record(self.tree, turn))

@@ -60,11 +60,11 @@ class DistributedSearch:
         self.iterations = self.calls = self.reserved = self.version = self.aborted = 0
 
     @property
-    def going(self) -> bool:
-        return self.iterations < self.team.rules.budget.iterations and not self.over and self._limit() > 0
+    def may_start(self) -> bool:
+        return self.iterations < self.team.rules.budget.iterations and not self.is_over and self._limit() > 0
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         return self.tree.root.status != OPEN
 
     def _limit(self) -> int:
@@ -109,7 +109,7 @@ class DistributedSearch:
         tried = [attempt.tactic for attempt in outcome.attempts]
         turn = Turn(expand.iteration, expand.agent, reason, expand.path, node, tried, outcome.attempts, landed, True)
         self.tell(turn._replace(reroute=around))
-        if self.over:
+        if self.is_over:
             self._abort()
 
     def _release(self, flight: AgentExpandInFlight) -> None:
@@ -161,14 +161,14 @@ class AgentTurn:
     def _turned_away(self, selection: Selection) -> bool:
         """Whether the iteration is spent at a goal that may not be worked at; one to go around is noted."""
         node, iteration = selection.node, self.search.iterations
-        if block := self.search.gate.blocked(node, iteration):
+        if block := self.search.gate.block_record(node, iteration):
             self.block = block
             if len(self.around) >= self.search.team.interventions.reroute:
                 self._spent(BLOCKED, selection)
                 return True
             self.around.append(node.number)
             return False
-        delay = self.search.gate.delayed(node, iteration)
+        delay = self.search.gate.delay_record(node, iteration)
         if delay:
             self._spent(DELAYED, selection, delay)
         return delay is not None
@@ -177,11 +177,11 @@ class AgentTurn:
         """Where there is no way on: elsewhere, unless the goal needs one on the way to it, or all ways were tried."""
         node = selection.node
         if not self.banned and node.exhausted:
-            reason = DEAD_NODE if self.tree.dead_end(node) else NO_EXPANSION
+            reason = DEAD_NODE if self.tree.is_dead_end(node) else NO_EXPANSION
             self.tree.backup(selection.path, node)
             agents.update_view(self.agent, selection.path, node)
             self._spent(reason, selection, backed_up=True)
-            if self.search.over:
+            if self.search.is_over:
                 self.search._abort()
             return True
         if node is self.tree.root:
@@ -220,8 +220,8 @@ class TeamClock:
         return self.search.calls
 
     @property
-    def finished(self) -> bool:
-        return not self.search.going and not self.search.flights
+    def is_finished(self) -> bool:
+        return not self.search.may_start and not self.search.flights
 
 
 class VirtualClock(TeamClock):
@@ -241,14 +241,14 @@ class VirtualClock(TeamClock):
         return [flight.expand for number, flight in self.search.flights.items() if number in self.started]
 
     def ask(self) -> Expand | None:
-        while self.events and not self.finished:
+        while self.events and not self.is_finished:
             time, kind, agent, iteration = self.events[0]
             if any(time > start for start in self.started.values()):
                 return None
             heapq.heappop(self.events)
             if kind == LANDING:
                 self._land(time, agent, iteration)
-            elif not self.search.going:
+            elif not self.search.may_start:
                 self.waiting.append(agent)
             elif expand := self._turn(time, agent):
                 return expand
@@ -300,7 +300,7 @@ class RealTimeClock(TeamClock):
         return [flight.expand for flight in self.search.flights.values()]
 
     def ask(self) -> Expand | None:
-        while self.search.going:
+        while self.search.may_start:
             if not self.free:
                 if self.search.flights:
                     return None

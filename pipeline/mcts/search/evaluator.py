@@ -191,7 +191,7 @@ class Evaluator:
 
     def answer(self, tree: SearchTree, expand: Expand) -> ExpandOutcome:
         try:
-            taken = self.taken(tree.nodes[expand.node])
+            taken = self.prepared_goal(tree.nodes[expand.node])
         except LeanCrash:
             return ExpandOutcome(expand.iteration, no_goal=True)
         return self._answered(expand, taken)
@@ -251,7 +251,7 @@ class Evaluator:
             for place, goal in enumerate(goals)
         )
 
-    def taken(self, node: GoalNode) -> PreparedGoal:
+    def prepared_goal(self, node: GoalNode) -> PreparedGoal:
         """The goal, taken up now if it was not; LeanCrash if it cannot be."""
         for each in reversed(self._way(node)):
             self._taken[each.number] = self._prepared(each)
@@ -273,7 +273,7 @@ class Evaluator:
 
     def prelude(self, node: GoalNode) -> tuple[str, ...]:
         """What stands before the tactic of the goal in a script; nothing need be asked of Lean where all has a name."""
-        return self.taken(node).prelude if INACCESSIBLE in node.names else ()
+        return self.prepared_goal(node).prelude if INACCESSIBLE in node.names else ()
 
     def _prepared(self, node: GoalNode) -> PreparedGoal:
         state, place = self._stood(node)

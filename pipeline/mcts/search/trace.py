@@ -114,7 +114,7 @@ class TraceTally:
         self.tree: Mapping[str, Any] = {}
         self.solved_at: int | None = None
 
-    def hear(self, told: Mapping[str, Any]) -> None:
+    def add_iteration(self, told: Mapping[str, Any]) -> None:
         self.reasons[told["reason"]] += 1
         self.iterations = max(self.iterations, told["iteration"])
         self.calls += len(told["attempts"])

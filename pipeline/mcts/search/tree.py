@@ -222,14 +222,14 @@ class SearchTree(GoalGraph):
                     top, best = score, action
             child = best.one or weakest_child(best, mark) if best else None
             if best is None or child is None or child.mark == mark:
-                best = self.around(node, reach, mark)
+                best = self.best_way_around(node, reach, mark)
                 child = weakest_child(best, mark) if best else None
                 if best is None or child is None:
                     return Selection(path, node, bool(node.untried))
             path.append(best)
             node = child
 
-    def around(self, node: GoalNode, reach: float, mark: int) -> Action | None:
+    def best_way_around(self, node: GoalNode, reach: float, mark: int) -> Action | None:
         """The best action that does not need a goal on the way here."""
         ways = [action for action in node.live if weakest_child(action, mark)]
         return max(ways, key=lambda action: action.value + reach * action.weight, default=None)
@@ -251,7 +251,7 @@ class SearchTree(GoalGraph):
             if best is action or best is None or visits > best.visits or is_better(action, best):
                 node.best, node.value = action, value
 
-    def dead_end(self, node: GoalNode) -> bool:
+    def is_dead_end(self, node: GoalNode) -> bool:
         """Where there is no way on, whether there never will be one.  Looked at once until more runs dry."""
         if node.checked == self.shrunk:
             return False

@@ -22,15 +22,15 @@ class Scenario(NamedTuple):
     steering: Steering | None = None
     interventions: Interventions = Interventions()
     time: str = VIRTUAL_TIME
-    given: Mapping[str, Any] = {}
+    explicit_keys: Mapping[str, Any] = {}
 
     def rules(self, rules: SearchRules, seed: int) -> SearchRules | Team:
         if self.steering is None:
             return rules
         block, delay, reroute = self.interventions
-        if block.fraction and "block.seed" not in self.given:
+        if block.fraction and "block.seed" not in self.explicit_keys:
             block = block._replace(seed=seed)
-        if delay.prob and "delay.seed" not in self.given:
+        if delay.prob and "delay.seed" not in self.explicit_keys:
             delay = delay._replace(seed=seed)
         return Team(rules, self.steering, Interventions(block, delay, reroute))
 
@@ -60,13 +60,13 @@ class MctsSpec(NamedTuple):
     sources: Mapping[str, int]
 
     @property
-    def together(self) -> bool:
+    def runs_alone(self) -> bool:
         """Does a search have several processes of Lean, so that it is alone?"""
         return any(scenario.time == REAL_TIME for scenario in self.scenarios)
 
     @property
     def rooms(self) -> dict[str, int]:
-        return {"lean": 1 if self.together else self.lean.processes}
+        return {"lean": 1 if self.runs_alone else self.lean.processes}
 
     @property
     def at_once(self) -> int:

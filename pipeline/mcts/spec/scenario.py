@@ -123,13 +123,13 @@ class Wording(NamedTuple):
     """How to complain: `wrong` about a key, or about the whole where there is none; `named`: what a key is called."""
 
     wrong: Callable[[str, str], NoReturn]
-    named: Callable[[str], str]
+    key_name: Callable[[str], str]
 
 
 def make_scenario(name: str, values: Mapping[str, Any], words: Wording) -> Scenario:
     _check_keys(values, words)
     if values["mode"] != DISTRIBUTED:
-        return Scenario(name, values["mode"], given=values)
+        return Scenario(name, values["mode"], explicit_keys=values)
     time = VIRTUAL_TIME if values.get("deterministic_inference", True) else REAL_TIME
     block, delay = (
         Block(**_record_fields(values, BLOCK_FIELDS, "block.")),
@@ -145,7 +145,7 @@ def _record_fields(values: Mapping[str, Any], fields: Mapping[str, str], group: 
 
 def _check_keys(values: Mapping[str, Any], words: Wording) -> None:
     """No mode stands in for the other, and nothing that is said is left without effect."""
-    name = words.named
+    name = words.key_name
     if "mode" not in values:
         words.wrong("", f"{name('mode')} is missing: centralized or distributed")
     if values["mode"] != DISTRIBUTED:
@@ -163,7 +163,7 @@ def _check_keys(values: Mapping[str, Any], words: Wording) -> None:
 
 
 def _check_values(values: Mapping[str, Any], words: Wording) -> None:
-    name = words.named
+    name = words.key_name
     if values.get("reservation") == UNOBSERVED and "virtual_loss" in values:
         words.wrong("virtual_loss", f"{name('virtual_loss')}: with {name('reservation')} unobserved none is counted")
     if not values.get("reroute.blocked", True):

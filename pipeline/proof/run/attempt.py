@@ -201,18 +201,18 @@ class AttemptStore:
         run: str,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.tried: dict[str, list[FinishedAttempt]] = {}  # by goal, in the order they ended
+        self.attempts: dict[str, list[FinishedAttempt]] = {}  # by goal, in the order they ended
         self._ledger, self._processes, self._config = ledger, processes, config
         self._toolchain, self._run, self._clock = toolchain, run, clock
 
-    def kept(self, goal: Goal, rules: ScheduleRules) -> dict[tuple[str, int], bool]:
+    def earlier_attempts(self, goal: Goal, rules: ScheduleRules) -> dict[tuple[str, int], bool]:
         """Attempts of such a search that were made before, by strategy and level, in that order; is it a proof?"""
         asked = {
             self._key(goal, strategy.name, rules.budget(strategy, level)): (strategy.name, level)
             for strategy in rules.strategies
             for level in range(rules.levels)
         }
-        made = (each for each in self._ledger.of_goal(goal.key) if each.key in asked)
+        made = (each for each in self._ledger.attempts_on_goal(goal.key) if each.key in asked)
         return {asked[each.key]: each.success and each.verified for each in made}
 
     def recall(self, goal: Goal, trial: Trial) -> WorkerResult | None:
@@ -240,7 +240,7 @@ class AttemptStore:
         return self._ledger.record(self._attempt(goal, trial, result))
 
     def _note(self, tried: FinishedAttempt) -> None:
-        self.tried.setdefault(tried.trial.goal, []).append(tried)
+        self.attempts.setdefault(tried.trial.goal, []).append(tried)
 
     def _key(self, goal: Goal, strategy: str, budget: float) -> AttemptKey:
         return AttemptKey(goal.key, strategy, self._config(goal, strategy), self._toolchain, budget)

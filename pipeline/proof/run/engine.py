@@ -235,7 +235,7 @@ class SearchResult:
     """How each goal stands, and the attempts that were made at it.  `stopped`: why before the end, if so."""
 
     standings: Sequence[GoalStanding]
-    tried: Mapping[str, Sequence[FinishedAttempt]]
+    attempts: Mapping[str, Sequence[FinishedAttempt]]
     stopped: str
 
 
@@ -250,7 +250,7 @@ def search_goals(
     keeping = AttemptStore(place.ledger, place.starter, wanted.config, place.lean.version, place.run)
     journalled = ScheduleJournal(wanted.rules, journal)
     for goal in wanted.goals:
-        kept = keeping.kept(goal, wanted.rules)
+        kept = keeping.earlier_attempts(goal, wanted.rules)
         # a proof of this very search is recalled with what it took; the cache would only do it again
         cached = _cache_rate(place.ledger, goal) if wanted.use_cache and not any(kept.values()) else None
         journalled.add(goal, cached, kept)
@@ -263,14 +263,14 @@ def search_goals(
         on_progress=say,
     )
     standings = asyncio.run(_run_until_stopped(place.starter, journalled, wanted, means))
-    return SearchResult(standings, keeping.tried, journalled.schedule.stopped)
+    return SearchResult(standings, keeping.attempts, journalled.schedule.stopped)
 
 
 async def _run_until_stopped(
     starter: Processes, journalled: ScheduleJournal, wanted: SearchTask, means: SearchMeans
 ) -> list[GoalStanding]:
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    with starter.waking(lambda: loop.call_soon_threadsafe(stop.set)):
+    with starter.wake_on_stop(lambda: loop.call_soon_threadsafe(stop.set)):
         return await run_trials(journalled, wanted.goals, means, wanted.deadline, stop)
 
 

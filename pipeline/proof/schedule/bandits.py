@@ -39,14 +39,14 @@ class GoalShape(NamedTuple):
     kind: str
     traits: tuple[str, ...] = ()
 
-    def failure(self, arm: str) -> str:
+    def failure_trait(self, arm: str) -> str:
         """The trait that it gets if `arm` fails on it next: at each level an arm is tried once."""
         level = 0
         while (trait := f"{FAILED_TRAIT}{arm} {level}") in self.traits:
             level += 1
         return trait
 
-    def after(self, arm: str, level: int) -> GoalShape:
+    def after_failure(self, arm: str, level: int) -> GoalShape:
         """Of the goal, once `arm` has failed on it."""
         return self._replace(traits=(*self.traits, f"{FAILED_TRAIT}{arm} {level}"))
 
@@ -62,7 +62,7 @@ class Bandit(Protocol):
     def learn(self, arm: str, shape: GoalShape, success: bool, seconds: float) -> None:
         """How an attempt ended.  `shape` is what the goal was when the arm was chosen."""
 
-    def learned(self) -> Mapping[str, Any]:
+    def as_json(self) -> Mapping[str, Any]:
         """All that it knows, as JSON can keep it."""
 
     def restore(self, learned: Mapping[str, Any]) -> None:
@@ -109,7 +109,7 @@ class SeedBandit:
         self.success_rate[arm] = seed_rate(self.success_rate.get(arm, SEED_PRIOR), success)
         self.trials[arm] = self.trials.get(arm, 0) + 1
 
-    def learned(self) -> Mapping[str, Any]:
+    def as_json(self) -> Mapping[str, Any]:
         return {"success_rate": dict(self.success_rate), "trials": dict(self.trials)}
 
     def restore(self, learned: Mapping[str, Any]) -> None:
@@ -136,7 +136,7 @@ class Ucb1Bandit:
         self.successes[arm] = self.successes.get(arm, 0) + success
         self.trials[arm] = self.trials.get(arm, 0) + 1
 
-    def learned(self) -> Mapping[str, Any]:
+    def as_json(self) -> Mapping[str, Any]:
         return {"successes": dict(self.successes), "trials": dict(self.trials)}
 
     def restore(self, learned: Mapping[str, Any]) -> None:
@@ -162,11 +162,11 @@ class ArmTally(NamedTuple):
     seconds: float = 0.0
     at: int = 0
 
-    def faded(self, now: int) -> ArmTally:
+    def fade(self, now: int) -> ArmTally:
         kept = DISCOUNT ** (now - self.at)
         return ArmTally(self.trials * kept, self.successes * kept, self.seconds * kept, now)
 
-    def counted(self, success: bool, seconds: float) -> ArmTally:
+    def add_attempt(self, success: bool, seconds: float) -> ArmTally:
         return ArmTally(self.trials + 1, self.successes + success, self.seconds + seconds, self.at)
 
 
@@ -195,14 +195,14 @@ class DiscountedBandit:
         return discounted_score(rate, seconds, min(own.trials + CLASS_WEIGHT, wide.trials), every.trials)
 
     def _tally(self, kind: str, arm: str) -> ArmTally:
-        return self.tallies.get((kind, arm), ArmTally()).faded(self.now)
+        return self.tallies.get((kind, arm), ArmTally()).fade(self.now)
 
     def learn(self, arm: str, shape: GoalShape, success: bool, seconds: float) -> None:
         self.now += 1
         for place in dict.fromkeys(((EVERY, EVERY), (EVERY, arm), (shape.kind, arm))):
-            self.tallies[place] = self._tally(*place).counted(success, seconds)
+            self.tallies[place] = self._tally(*place).add_attempt(success, seconds)
 
-    def learned(self) -> Mapping[str, Any]:
+    def as_json(self) -> Mapping[str, Any]:
         return {"now": self.now, "tallies": [[kind, arm, *tally] for (kind, arm), tally in self.tallies.items()]}
 
     def restore(self, learned: Mapping[str, Any]) -> None:
@@ -252,7 +252,7 @@ class ContextualBandit:
 
     def _others_alone(self, fails: int, arms: Sequence[str], hoped: Sequence[float], shape: GoalShape) -> list[float]:
         """Of each arm, the chance that it proves the goal where that one fails."""
-        likely, trait = 1 - logistic(hoped[fails]), shape.failure(arms[fails])
+        likely, trait = 1 - logistic(hoped[fails]), shape.failure_trait(arms[fails])
         shared = self._mean(SHARED_ARM, trait)
         return [likely * logistic(hoped[n] + shared + self._mean(arm, trait)) for n, arm in enumerate(arms)]
 
@@ -289,7 +289,7 @@ class ContextualBandit:
             moved = mean + gain * variance * (success - expected)
             self.weights[place] = (moved, variance * (1 - gain * slope * variance))
 
-    def learned(self) -> Mapping[str, Any]:
+    def as_json(self) -> Mapping[str, Any]:
         weights = [[*place, *weight] for place, weight in self.weights.items()]
         failures = [[arm, *spent] for arm, spent in self.failures.items()]
         return {"weights": weights, "failures": failures, "attempts": self.attempts}

@@ -150,7 +150,7 @@ class TrialInFlight(NamedTuple):
     """A trial that runs, and what the bandit saw of the goal when it chose it."""
 
     trial: Trial
-    looked: GoalShape
+    shape: GoalShape
 
 
 @dataclass
@@ -165,7 +165,7 @@ class Effort:
     order: int
     rules: ScheduleRules
     arms: list[Strategy]
-    looks: GoalShape
+    shape: GoalShape
     known: tuple[tuple[str, int], ...] = ()
     level: int = 0
     flying: dict[int, TrialInFlight] = field(default_factory=dict)
@@ -187,7 +187,7 @@ class Effort:
         return QueuePlace(later - self.goal.priority, self.difficulty, self.order)
 
     @property
-    def waits(self) -> bool:
+    def is_waiting(self) -> bool:
         """Could a trial start on it now?"""
         return bool(self.by is None and self.arms and len(self.flying) < self.width)
 
@@ -205,7 +205,7 @@ class Effort:
         strategy = next(each for each in self.arms if each.name == name)
         self.arms.remove(strategy)
         trial = Trial(number, self.goal.id, name, self.level, self.rules.budget(strategy, self.level), self.room)
-        self.flying[number] = TrialInFlight(trial, self.looks)
+        self.flying[number] = TrialInFlight(trial, self.shape)
         if name == CACHE:
             self.arms = [*self.rules.strategies]
         return trial
@@ -216,14 +216,14 @@ class Effort:
             left = {trial.strategy, *(each.name for each in self.arms)}
             self.arms = [each for each in self.rules.strategies if each.name in left]
 
-    def failed(self, trial: Trial) -> None:
+    def mark_failed(self, trial: Trial) -> None:
         self.attempts += 1
-        self.looks = self.looks.after(trial.strategy, trial.level)
+        self.shape = self.shape.after_failure(trial.strategy, trial.level)
         if not self.arms and not self.flying and self.by is None and self.level + 1 < self.rules.levels:
             self.level += 1
             self.arms = [*self.rules.strategies]
 
-    def proved(self, trial: Trial) -> None:
+    def mark_proved(self, trial: Trial) -> None:
         self.attempts += 1
         self.by = self.by or trial
 

@@ -128,7 +128,7 @@ class ProofSchedule:
         self._turns = self._turns + 1 if room == LIGHT and self._queues.first(HEAVY) else 0
 
     def _start(self, chosen: Effort) -> Trial:
-        [name] = self.bandit.choose(chosen.names, chosen.looks, 1)
+        [name] = self.bandit.choose(chosen.names, chosen.shape, 1)
         self._asked += 1
         trial = chosen.start(self._asked, name)
         self.flying[trial.number] = chosen
@@ -154,13 +154,13 @@ class ProofSchedule:
         if trial.strategy != CACHE:
             self.bandit.learn(trial.strategy, looked, outcome.status == PROVED, outcome.seconds)
         if outcome.status == PROVED:
-            of.proved(trial)
+            of.mark_proved(trial)
         else:
-            of.failed(trial)
+            of.mark_failed(trial)
 
     def _queue(self, of: Effort) -> None:
         """Its place is that of its difficulty now."""
-        if of.waits:
+        if of.is_waiting:
             self._queues.enter(of.room, of.place)
         else:
             self._queues.leave(of.order)
@@ -171,7 +171,7 @@ class ProofSchedule:
         return tuple(self.flying)
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         return not self.flying and bool(self.stopped or not len(self._queues))
 
     def standings(self) -> list[GoalStanding]:

@@ -55,12 +55,12 @@ class ProofSpec(NamedTuple):
     pass_at: tuple[int, ...]
     ledger: str
     store: str | None
-    given: frozenset[str] = frozenset()
-    ways: Mapping[str, StrategyWorker] = {}
+    explicit_keys: frozenset[str] = frozenset()
+    strategy_workers: Mapping[str, StrategyWorker] = {}
 
-    def way(self, strategy: str) -> StrategyWorker:
+    def worker_for(self, strategy: str) -> StrategyWorker:
         """One that the spec says nothing of is the worker of that name."""
-        return self.ways.get(strategy, StrategyWorker(strategy))
+        return self.strategy_workers.get(strategy, StrategyWorker(strategy))
 
     @property
     def rooms(self) -> dict[str, int]:

@@ -31,7 +31,7 @@ class ProofStep:
     subgoals: list[SearchNode]
 
     @property
-    def done(self) -> bool:
+    def is_proved(self) -> bool:
         return all(one.proved_by is not None for one in self.subgoals)
 
 
@@ -69,7 +69,7 @@ def propagate_proof(step: ProofStep) -> None:
     todo = [step]
     while todo:
         one = todo.pop()
-        if one.done and one.of.proved_by is None:
+        if one.is_proved and one.of.proved_by is None:
             one.of.proved_by = one
             todo.extend(one.of.uses)
 
@@ -187,7 +187,7 @@ class BestFirstSearch:
         return split_tactics(script_lines(self.root)) if self.root.proved_by else None
 
     @property
-    def straight(self) -> bool:
+    def is_straight(self) -> bool:
         """Whether the script is a line of tactics each run on what the one before left: then it ran as a whole."""
         steps = [*proof_steps(self.root)]
         return all(len(step.subgoals) <= 1 and all(one.uses[0] is step for one in step.subgoals) for step in steps)

@@ -70,7 +70,7 @@ def prove_goal(
             error = error or "nothing more to try"
         elif spent.search > timeout:
             error = "timeout"
-        elif not search.straight:
+        elif not search.is_straight:
             error = rerun_whole(script, session, state)
             spent.replay = clock() - started - spent.search
         return worker_result(not error, script, error, search, spent)

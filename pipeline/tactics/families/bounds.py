@@ -77,7 +77,9 @@ def stated_limits(relation: Relation, name: str) -> tuple[list[int], list[int]]:
 def decide_points(goal: PrintedGoal, naturals: Sequence[str], ranges: dict[str, Range]) -> Iterator[TacticMove]:
     """Every variable has a bound: the kernel looks at all points."""
     points = math.prod(ranges[name].size for name in naturals)
-    others = [one for one in goal.variables if one.name not in naturals and syntax.mentions(one.name, goal.said)]
+    others = [
+        one for one in goal.variables if one.name not in naturals and syntax.mentions(one.name, goal.propositions)
+    ]
     if not naturals or others or points > MOST_POINTS or not is_small_enough(goal):
         return
     order = sorted(naturals, key=lambda name: ranges[name].size)
@@ -102,7 +104,7 @@ def with_types(said: str) -> str:
 
 def is_small_enough(goal: PrintedGoal) -> bool:
     """Nothing in it that the kernel would not get through."""
-    return max(goal.numerals, default=0) < 10**12 and not any(word in goal.said for word in ("∀", "∃", "fun "))
+    return max(goal.numerals, default=0) < 10**12 and not any(word in goal.propositions for word in ("∀", "∃", "fun "))
 
 
 def shift_to_naturals(goal: PrintedGoal, integers: Sequence[str], ranges: dict[str, Range]) -> Iterator[TacticMove]:

@@ -242,7 +242,7 @@ def lcm_moves(left: Term, right: Term, goal: PrintedGoal) -> Iterator[TacticMove
     names = goal.fresh("hl", 5)
     laws = ("gcd_mul_lcm", "dvd_lcm_left", "dvd_lcm_right", "gcd_dvd_left", "gcd_dvd_right")
     facts = [f"have {name} := Nat.{law} {a} {b}" for name, law in zip(names, laws, strict=True)]
-    if "gcd" in goal.said or "lcm" in goal.target:
+    if "gcd" in goal.propositions or "lcm" in goal.target:
         equal = [fact.name for fact in arithmetic.equations(goal) if isinstance(fact.relation.left, Operation)]
         put_in = [f"try rw [{fact}] at {at}" for fact in equal for at in names]
         yield TacticMove(0.3, "divisibility", chain([*facts, *put_in]), SHORT)

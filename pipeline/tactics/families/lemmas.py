@@ -40,7 +40,7 @@ def fact_rewrites(fact: Hypothesis, goal: PrintedGoal) -> Iterator[tuple[float, 
 
 
 def arithmetic_rewrites(goal: PrintedGoal) -> Iterator[TacticMove]:
-    if "^" not in goal.said and "*" not in goal.said:
+    if "^" not in goal.propositions and "*" not in goal.propositions:
         return
     for kind in ("Nat", "Int"):
         if goal.of_type(kind):
@@ -48,7 +48,7 @@ def arithmetic_rewrites(goal: PrintedGoal) -> Iterator[TacticMove]:
             yield TacticMove(1.0, "rewriting", f"(simp_all [{out}, {order}]; done)", MIDDLE, closing=True)
             yield TacticMove(1.1, "rewriting", f"(simp [{out}] at *; omega)", MIDDLE, closing=True)
             yield TacticMove(1.3, "rewriting", f"simp [{out}] at *", MIDDLE)
-            if "^" in goal.said:
+            if "^" in goal.propositions:
                 yield TacticMove(
                     0.7, "rewriting", f"simp only [{kind}.pow_succ, {kind}.pow_zero, {kind}.one_mul] at *", SHORT
                 )
@@ -104,7 +104,7 @@ def instance_values(goal: PrintedGoal) -> Iterator[str]:
 def follow_recurrence(fact: Hypothesis, goal: PrintedGoal) -> Iterator[TacticMove]:
     """`f (n + 1) = … f n …`: at every number between those at which the goal names f."""
     for function in dict.fromkeys(re.findall(r"(?<![\w.])([^\W\d]\w*) \(\w+ [+-] \d+\)", fact.type)):
-        places = {int(at) for at in re.findall(rf"(?<![\w.]){function} (\d+)", goal.said)}
+        places = {int(at) for at in re.findall(rf"(?<![\w.]){function} (\d+)", goal.propositions)}
         steps = range(max(min(places, default=0) - 2, 0), max(places, default=0) + 2)
         if function in goal.types and places and len(steps) <= LONGEST_RECURRENCE:
             name = goal.fresh("hs")[0]
@@ -170,7 +170,7 @@ LAW_STEPS = (
 
 def propose_laws(goal: PrintedGoal) -> Iterator[TacticMove]:
     sign = {"≥": "≤", ">": "<"}.get(goal.connective, goal.connective)
-    if sign not in LAWS_BY_SIGN or not any(one in goal.said for one in (*LAW_OPERATIONS, "gcd", "lcm")):
+    if sign not in LAWS_BY_SIGN or not any(one in goal.propositions for one in (*LAW_OPERATIONS, "gcd", "lcm")):
         return
     owner = (
         "Int"

@@ -19,7 +19,7 @@ HUGE = re.compile(r"\^ (\d{5,}|\([^()]*\^)")
 
 def finishing_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
     """Before any other move."""
-    if HUGE.search(goal.said):
+    if HUGE.search(goal.propositions):
         return  # to compute it would take all there is
     general = goal.connective in ("∀", "→")  # the others are tried when all is introduced
     closed = not goal.variables and not goal.facts
@@ -145,7 +145,9 @@ def excluded_middle(goal: PrintedGoal) -> Iterator[TacticMove]:
 
 def subpropositions(goal: PrintedGoal) -> Iterator[str]:
     """Variables that are propositions, then parts of facts and target, those of the target first."""
-    yield from (one.name for one in goal.variables if one.type == "Prop" and syntax.mentions(one.name, goal.said))
+    yield from (
+        one.name for one in goal.variables if one.type == "Prop" and syntax.mentions(one.name, goal.propositions)
+    )
     for text in [goal.target, *(fact.type for fact in goal.facts)]:
         sign = syntax.connective(text)
         if sign in syntax.CONNECTIVES:

@@ -40,12 +40,12 @@ def propose_powers(goal: PrintedGoal) -> Iterator[TacticMove]:
         yield from repeat_modulo(powers[:3], modulus)
     for place, power in enumerate(unsettled_powers(goal)[:3]):
         yield TacticMove(
-            (0.8 if " - " in goal.said else 1.3) + 0.1 * place, "powers", positivity_fact(power, goal), SHORT
+            (0.8 if " - " in goal.propositions else 1.3) + 0.1 * place, "powers", positivity_fact(power, goal), SHORT
         )
     for place, one in enumerate(powers[:2]):
         if one.base > 1 and one.kind == "Nat":
             grows = f"have {goal.fresh('hp')[0]} : {term_text(one.exponent)} < {one.text} := Nat.lt_pow_self (by omega)"
-            yield TacticMove((0.6 if " - " in goal.said else 1.3) + 0.1 * place, "powers", grows, SHORT)
+            yield TacticMove((0.6 if " - " in goal.propositions else 1.3) + 0.1 * place, "powers", grows, SHORT)
 
 
 def reduce_large_powers(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -177,7 +177,7 @@ def power_cycle(base: int, modulus: int) -> tuple[int, int]:
 def unsettled_powers(goal: PrintedGoal) -> list[Operation]:
     """Powers that may not be known to be positive: what is raised is a variable, or the exponent is."""
     powers = [one for one in arithmetic.goal_subterms(goal) if isinstance(one, Operation) and one.sign == "^"]
-    return [one for one in powers if f"0 < {term_text(one)}" not in goal.said and leaves(one)]
+    return [one for one in powers if f"0 < {term_text(one)}" not in goal.propositions and leaves(one)]
 
 
 def positivity_fact(power: Operation, goal: PrintedGoal) -> str:

@@ -19,7 +19,7 @@ CLOSE = "first | omega | grind -verbose"
 
 
 def propose_products(goal: PrintedGoal) -> Iterator[TacticMove]:
-    if "*" not in goal.said and "^" not in goal.said:
+    if "*" not in goal.propositions and "^" not in goal.propositions:
         return
     naturals, integers = goal.of_type("Nat"), goal.of_type("Int")
     yield from monotone_products(goal, naturals, integers)
@@ -128,7 +128,7 @@ def cancel_factors(goal: PrintedGoal) -> Iterator[TacticMove]:
     name = goal.fresh("hq")[0]
     positive = "(by first | omega | (apply Nat.pos_of_ne_zero; simp_all; done))"
     for one in arithmetic.equations(goal):
-        if "*" in goal.said and not arithmetic.is_integral_relation(one.relation, goal):
+        if "*" in goal.propositions and not arithmetic.is_integral_relation(one.relation, goal):
             left = f"Nat.eq_of_mul_eq_mul_left {positive} {one.name}"
             padded = f"Nat.eq_of_mul_eq_mul_left {positive} (Eq.trans {one.name} (Nat.mul_one _).symm)"
             right = f"Nat.eq_of_mul_eq_mul_right {positive} {one.name}"

@@ -51,15 +51,15 @@ class RecurrenceProof(NamedTuple):
         """The sequence at a place, modulo the number."""
         return f"{self.rule.function} ({at}) % {self.modulus}" if self.modulus else f"{self.rule.function} ({at})"
 
-    def said(self, at: str, place: int) -> str:
+    def value_claim(self, at: str, place: int) -> str:
         return f"{self.term(at)} = {self.value(place)}"
 
-    def general(self) -> str:
+    def claim_for_all(self) -> str:
         """For all periods: the values of one from those of the one before."""
         rule, period, places = self.rule, self.period, range(self.begin, self.begin + self.period)
-        known = [f"have {self.key}s{at} : {self.said(str(at), at)} := by omega" for at in self.given()]
+        known = [f"have {self.key}s{at} : {self.value_claim(str(at), at)} := by omega" for at in self.start_places()]
         first = [self.step("", at, f"{self.key}s") for at in range(rule.first + rule.order, self.begin + period)]
-        claim = " ∧ ".join(self.said(f"{period} * q + {at}", at) for at in places)
+        claim = " ∧ ".join(self.value_claim(f"{period} * q + {at}", at) for at in places)
         zero = f"exact ⟨{', '.join(f'{self.key}s{at}' for at in places)}⟩"
         names = ", ".join(f"{self.key}e{at}" for at in places)
         steps = [self.step(f"{period} * q + ", at + period, f"{self.key}e") for at in places]
@@ -67,12 +67,12 @@ class RecurrenceProof(NamedTuple):
         ended = (f"(by rw [{same}]; exact {self.key}e{at + period})" for at, same in zip(places, moved, strict=True))
         succ = "; ".join([f"obtain ⟨{names}⟩ := ih", *steps, f"exact ⟨{', '.join(ended)}⟩"])
         proof = f"intro q; induction q with | zero => ({zero}) | succ q ih => ({succ})"
-        return f"have {self.key} : ∀ q : Nat, {claim} := by {chain([self.counted(), *known, *first, proof])}"
+        return f"have {self.key} : ∀ q : Nat, {claim} := by {chain([self.shifted_rule(), *known, *first, proof])}"
 
-    def given(self) -> range:
+    def start_places(self) -> range:
         return range(self.rule.first, self.rule.first + self.rule.order)
 
-    def counted(self) -> str:
+    def shifted_rule(self) -> str:
         """The recurrence from one place on, counted from where it first looks."""
         rule, low = self.rule, min(self.rule.shifts)
         at = "m" if low >= 0 else f"m + {-low}"
@@ -99,12 +99,12 @@ class RecurrenceProof(NamedTuple):
         relation = f"(show {self.relation(before, low)} from {self.key}r ({before}{low}) {reached})"
         needed = (f"{stem}{low + shift - min(self.rule.shifts)}" for shift in self.rule.shifts)
         computed = f"(by rw [{', '.join(needed)}]; first | done | rfl)"
-        return f"have {stem}{at} : {self.said(f'{before}{at}', at)} := {relation}.trans {computed}"
+        return f"have {stem}{at} : {self.value_claim(f'{before}{at}', at)} := {relation}.trans {computed}"
 
     def at(self, asked: str, place: int) -> str:
         """The value that the goal asks for."""
         part = ".2" * place + (".1" if place < self.period - 1 else "")
-        said = self.said(asked, self.begin + place)
+        said = self.value_claim(asked, self.begin + place)
         name = f"have {self.key}a{asked} : {said}"
         if asked.isdigit():
             return f"{name} := ({self.key} {(int(asked) - self.begin) // self.period}){part}"
@@ -169,7 +169,7 @@ def repetition_proof(rule: Recurrence, modulus: int, goal: PrintedGoal) -> str:
     if not period or not asked or len(places) < len(asked):
         return ""
     writer = RecurrenceProof(rule, values, begin, period, modulus, goal.fresh("hper")[0])
-    return chain([writer.general(), *(writer.at(each, at) for each, at in places), "omega"])
+    return chain([writer.claim_for_all(), *(writer.at(each, at) for each, at in places), "omega"])
 
 
 def start_values(rule: Recurrence, goal: PrintedGoal) -> dict[int, int]:

@@ -48,7 +48,7 @@ def boolean_cases(goal: PrintedGoal) -> Iterator[TacticMove]:
     """Of a function that is true or false, at what the goal names it at."""
     for one in goal.variables:
         if result_type(one.type) == "Bool" and "→" in one.type:
-            places = dict.fromkeys(re.findall(rf"(?<![\w.]){re.escape(one.name)} [\w.]+", goal.said))
+            places = dict.fromkeys(re.findall(rf"(?<![\w.]){re.escape(one.name)} [\w.]+", goal.propositions))
             for place, value in enumerate(list(places)[:3]):
                 yield TacticMove(0.5 + 0.1 * place, "cases", f"cases {goal.fresh('hb')[0]} : {value}", SHORT)
 
@@ -72,7 +72,7 @@ RECURSIVE_TYPES = ("Nat", "List", "Option")
 
 
 def propose_induction(goal: PrintedGoal) -> Iterator[TacticMove]:
-    recursive = [one for one in goal.variables if is_recursive(one) and syntax.mentions(one.name, goal.said)]
+    recursive = [one for one in goal.variables if is_recursive(one) and syntax.mentions(one.name, goal.propositions)]
     for place, one in enumerate(sorted(recursive, key=lambda one: not syntax.mentions(one.name, goal.target))):
         said_last = 0.0 if syntax.mentions(one.name, goal.target) else 0.5
         if one.type == "Nat":
@@ -97,7 +97,7 @@ def induction_from_bound(one: Hypothesis, goal: PrintedGoal) -> Iterator[TacticM
 
 def induction_in_pairs(one: Hypothesis, goal: PrintedGoal) -> Iterator[TacticMove]:
     """What is given by the two before: the claim for n and n + 1 at once."""
-    if "+ 2)" in goal.said and not any(syntax.mentions(one.name, fact.type) for fact in goal.facts):
+    if "+ 2)" in goal.propositions and not any(syntax.mentions(one.name, fact.type) for fact in goal.facts):
         following = re.sub(rf"(?<![\w.']){re.escape(one.name)}(?![\w'])", f"({one.name} + 1)", goal.target)
         name = goal.fresh("hpair")[0]
         both = f"suffices {name} : ({goal.target}) ∧ ({following}) from {name}.1"
@@ -112,7 +112,7 @@ def generalized_names(one: Hypothesis, goal: PrintedGoal) -> list[str]:
     """What the claim may speak of anew at each step."""
     plain = [other for other in goal.variables if "→" not in other.type]
     changing = [other.name for other in plain if other.type.split(" ")[0] in (*RECURSIVE_TYPES, "Int")]
-    return [name for name in changing if name != one.name and syntax.mentions(name, goal.said)]
+    return [name for name in changing if name != one.name and syntax.mentions(name, goal.propositions)]
 
 
 def induction_moves(one: Hypothesis, free: list[str], cost: float) -> Iterator[TacticMove]:
@@ -150,7 +150,7 @@ def propose_definitions(goal: PrintedGoal) -> Iterator[TacticMove]:
 def own_constants(goal: PrintedGoal) -> list[str]:
     """Constants that are none of Lean's own: neither variables here, nor bound in a proposition."""
     bound = {name for group in re.findall(r"(?:∀|∃|fun|λ) \(?([\w ₀-₉✝']+)", goal.said) for name in group.split()}
-    found = dict.fromkeys(WORD.findall(goal.said))
+    found = dict.fromkeys(WORD.findall(goal.propositions))
     return [
         word for word in found if word not in bound | KNOWN_WORDS | goal.types.keys() and not is_inherited(word, goal)
     ]

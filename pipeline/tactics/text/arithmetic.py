@@ -76,7 +76,7 @@ def moduli(goal: PrintedGoal) -> list[int]:
     """Numbers that something is divided by: `x % 7`, `7 ∣ x`."""
     found = {number for term in goal_subterms(goal) if (number := divisor_of(term))}
     found |= {number for one in stated_relations(goal) if (number := left_divisor(one.relation))}
-    return sorted(number for number in found | moduli_in_text(goal.said) if number > 1)
+    return sorted(number for number in found | moduli_in_text(goal.propositions) if number > 1)
 
 
 def moduli_in_text(said: str) -> set[int]:

@@ -26,7 +26,7 @@ class Hypothesis:
     value: str = ""
 
     @property
-    def named(self) -> bool:
+    def is_accessible(self) -> bool:
         """Whether a tactic can speak of it."""
         return INACCESSIBLE not in self.name and "[" not in self.name
 
@@ -46,7 +46,7 @@ class PrintedGoal:
     @cached_property
     def facts(self) -> tuple[Hypothesis, ...]:
         """Hypotheses that say something, by a name that can be used."""
-        return tuple(one for one in self.hypotheses if one.named and is_proposition(one.type, self.types))
+        return tuple(one for one in self.hypotheses if one.is_accessible and is_proposition(one.type, self.types))
 
     @cached_property
     def variables(self) -> tuple[Hypothesis, ...]:
@@ -54,15 +54,17 @@ class PrintedGoal:
         return tuple(
             one
             for one in self.hypotheses
-            if one.named and not is_proposition(one.type, self.types) and not is_universe(one.type)
+            if one.is_accessible and not is_proposition(one.type, self.types) and not is_universe(one.type)
         )
 
     def of_type(self, *names: str) -> list[str]:
         """The variables of these types which the goal mentions."""
-        return [one.name for one in self.variables if one.type in names and syntax.mentions(one.name, self.said)]
+        return [
+            one.name for one in self.variables if one.type in names and syntax.mentions(one.name, self.propositions)
+        ]
 
     @cached_property
-    def said(self) -> str:
+    def propositions(self) -> str:
         """All propositions in one text."""
         return "\n".join([*(one.type for one in self.facts), self.target])
 
@@ -72,7 +74,7 @@ class PrintedGoal:
 
     @cached_property
     def numerals(self) -> list[int]:
-        return syntax.numerals(self.said)
+        return syntax.numerals(self.propositions)
 
     @cached_property
     def connective(self) -> str:

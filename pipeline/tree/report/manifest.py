@@ -47,7 +47,7 @@ def node_entry(found: RunRecords, place: NodePlace, receipts: Receipts) -> Recor
     return {
         "parent_node_id": origin["parent_node"],
         "depth": place.depth,
-        "status": EXPANDED if place.depth in found.promoted else FRONTIER,
+        "status": EXPANDED if place.depth in found.promotions else FRONTIER,
         "closed": origin["closed"],
         "created_at": created_at(receipts, f"{found.run}:{place}.node"),
         "commit": code["commit"],
@@ -99,7 +99,7 @@ def _folder(found: RunRecords, place: NodePlace) -> str:
 
 
 def _skipped(found: RunRecords, place: NodePlace) -> list[Record]:
-    tasks = found.assigned.get(place.depth, {"tasks": {}})["tasks"]
+    tasks = found.assignments.get(place.depth, {"tasks": {}})["tasks"]
     return [
         {"eval_id": slot, "duplicate_of": task["duplicate_of"], "identity": task["identity"]}
         for slot, task in tasks.items()
@@ -144,7 +144,7 @@ STEPS_BEFORE_SWEEP = {"test": ("tests",), "checks": ("checks", "protect")}
 
 def evaluation_entry(found: RunRecords, slot: EvalSlot, lifecycle: Mapping[str, Any]) -> Record | None:
     """None: nothing has been assigned to the slot yet."""
-    task = found.assigned.get(slot.depth, {"tasks": {}})["tasks"].get(str(slot))
+    task = found.assignments.get(slot.depth, {"tasks": {}})["tasks"].get(str(slot))
     return None if task is None else _Evaluation(found, slot, task, lifecycle).record()
 
 
@@ -155,7 +155,7 @@ class _Evaluation:
         self.before = [step for step, keys in STEPS_BEFORE_SWEEP.items() if any(found.config[key] for key in keys)]
         names = (*self.before, "sweep")
         self.costs = {name: cost for name in names if (cost := self._read(f"{name}.cost.json"))}
-        promoted = found.promoted.get(slot.depth, {"decisions": {}, "spent": {}})
+        promoted = found.promotions.get(slot.depth, {"decisions": {}, "spent": {}})
         self.decision = promoted["decisions"].get(str(slot))
         spent = promoted["spent"]
         self.spent = [Spending(*spent[name]) for name in (str(slot), f"{slot}.idea") if name in spent]
@@ -169,10 +169,10 @@ class _Evaluation:
             "parent_node_id": str(self.slot.place),
             "depth": self.slot.depth,
             **self._idea(),
-            **self._ended(),
-            **self._lived(),
+            **self._status_fields(),
+            **self._lifecycle_fields(),
             **self._code(),
-            **self._measured(),
+            **self._result_fields(),
             "experiment_dir": self.found.at.of_run(f"eval/{self.slot}"),
             "files": self._files(),
             "decision": self.decision,
@@ -192,7 +192,7 @@ class _Evaluation:
             "duplicate_of": self.task["duplicate_of"],
         }
 
-    def _ended(self) -> Record:
+    def _status_fields(self) -> Record:
         status = self.summary["status"] if self.summary else PENDING
         if status == PENDING and self.lifecycle.get("task_state") == TASK_STATES[EVENT_STARTED]:
             status = TASK_STATES[EVENT_STARTED]
@@ -211,7 +211,7 @@ class _Evaluation:
         log = printed if stage == "implement" and os.path.exists(printed) else log
         return {"stage": stage, "why": self.summary["why"], "exit": (record or {}).get("exit"), "log": log}
 
-    def _lived(self) -> Record:
+    def _lifecycle_fields(self) -> Record:
         attempts = {name: cost["attempts"] for name, cost in self.costs.items()}
         state = self.summary["status"] if self.summary else TASK_STATES[EVENT_QUEUED]
         known = dict.fromkeys(LIFECYCLE_FIELDS) | {"attempt": max(attempts.values(), default=None), "task_state": state}
@@ -238,7 +238,7 @@ class _Evaluation:
             "change": {name: made[name] for name in ("files", "insertions", "deletions")} if commit else None,
         }
 
-    def _measured(self) -> Record:
+    def _result_fields(self) -> Record:
         summary, at = self.summary or {}, self.found.at
         return {
             "baseline_results_csv_path": at.csv(self.slot.place),
@@ -275,8 +275,8 @@ class _Evaluation:
 
     def _beside(self, parent: CheckedRows) -> Sequence[SheetRow]:
         """What of the parent it is compared with."""
-        wanted, stopped = self.found.wanted, self._stopped_after()
-        return parent.on(wanted.first(stopped).blocks).rows if wanted and stopped else parent.rows
+        wanted, stopped = self.found.expected_rows, self._stopped_after()
+        return parent.on_blocks(wanted.first_blocks(stopped).blocks).rows if wanted and stopped else parent.rows
 
     def _are_scored(self, own: bytes) -> bool:
         baseline, scored = self.found.sha(self.found.at.csv(self.slot.place)), self.summary or {}
@@ -352,19 +352,19 @@ def _root(found: RunRecords) -> Record:
 
 
 def _state(found: RunRecords, nodes: Mapping[str, Record], evaluations: Mapping[str, Record]) -> Record:
-    done = [*found.promoted]
+    done = [*found.promotions]
     of_depth = {d: [name for name, each in nodes.items() if each["depth"] == d] for d in range(len(done) + 1)}
     return {
         "current_depth": len(done),
-        "stop_reason": found.promoted[done[-1]]["stop_reason"] if done else None,
+        "stop_reason": found.promotions[done[-1]]["stop_reason"] if done else None,
         "frontier_node_ids": [name for name, each in nodes.items() if each["status"] == FRONTIER],
         "expanded_node_ids_by_depth": {
             str(d): [name for name in of_depth[d] if nodes[name]["status"] == EXPANDED] for d in done
         },
         "completed_depths": done,
-        "task_plan_by_depth": {str(d): [*record["tasks"]] for d, record in found.assigned.items()},
-        "depth_progress_by_depth": {str(d): _progress(found, d, evaluations) for d in found.assigned},
-        "beam_by_depth": {str(d + 1): found.promoted[d]["beam"] for d in done},
+        "task_plan_by_depth": {str(d): [*record["tasks"]] for d, record in found.assignments.items()},
+        "depth_progress_by_depth": {str(d): _progress(found, d, evaluations) for d in found.assignments},
+        "beam_by_depth": {str(d + 1): found.promotions[d]["beam"] for d in done},
         "deferred_cleanup": _left_over(found),
         **_money(found),
     }
@@ -399,8 +399,8 @@ def _left_over(found: RunRecords) -> list[str]:
 
 def _money(found: RunRecords) -> Record:
     """Of all that has ended, and what is left beside what was reserved since."""
-    last = max(found.assigned, default=None)
-    depth = {"spent": {}, "reserved": []} if last is None else found.promoted.get(last) or found.assigned[last]
+    last = max(found.assignments, default=None)
+    depth = {"spent": {}, "reserved": []} if last is None else found.promotions.get(last) or found.assignments[last]
     reserved = dict.fromkeys(depth.get("reserved", ()), Ceiling(**found.config["ceiling"]))
     ledger = BudgetLedger(BudgetLimits(**found.config["budget"]), reserved, spending_of(depth["spent"]))
     return {"spent": total_spending(ledger.spent.values())._asdict(), "left": budget_left(ledger)._asdict()}

@@ -29,11 +29,11 @@ class RunRecords:
         return range(self.config["max_depth"])
 
     @cached_property
-    def assigned(self) -> dict[int, Record]:
+    def assignments(self) -> dict[int, Record]:
         return {d: found for d in self.depths if (found := self.record(self.at.of_depth(d, "assigned.json")))}
 
     @cached_property
-    def promoted(self) -> dict[int, Record]:
+    def promotions(self) -> dict[int, Record]:
         """Of the depths that are done: none after the one at which the search stopped."""
         done: dict[int, Record] = {}
         for depth in self.depths:
@@ -85,10 +85,14 @@ class RunRecords:
         paths = [self.at.idea(EvalSlot(*place, i), "md") for i in range(self.config["ideas_per_node"])]
         return [path for path in paths if self.sha(path) not in (None, EMPTY_SHA)]
 
-    def measured(self, where: NodePlace | EvalSlot) -> CheckedRows | None:
+    def rows_of(self, where: NodePlace | EvalSlot) -> CheckedRows | None:
         """The rows of a node's or a candidate's CSV."""
         content, first = self.content(self.at.csv(where)), self.stopped_after(where)
-        return check_rows(sheet_of(self.config, content), self.wanted.first(first)) if content and self.wanted else None
+        return (
+            check_rows(sheet_of(self.config, content), self.expected_rows.first_blocks(first))
+            if content and self.expected_rows
+            else None
+        )
 
     def stopped_after(self, where: NodePlace | EvalSlot) -> int:
         """The number of blocks of a candidate that the cascade stopped; 0 of any other."""
@@ -98,10 +102,10 @@ class RunRecords:
     def baseline(self, place: NodePlace) -> CheckedRows | None:
         """The same of a node, to which many are compared."""
         if place not in self._baselines:
-            self._baselines[place] = self.measured(place)
+            self._baselines[place] = self.rows_of(place)
         return self._baselines[place]
 
     @cached_property
-    def wanted(self) -> ExpectedRows | None:
+    def expected_rows(self) -> ExpectedRows | None:
         root = self.content(self.at.csv(ROOT))
         return None if root is None else expected_by_csv(self.config, root)

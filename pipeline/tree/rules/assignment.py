@@ -74,7 +74,7 @@ class Assignment(NamedTuple):
     ledger: BudgetLedger
 
     @property
-    def tried(self) -> tuple[PastIdea, ...]:
+    def past_ideas(self) -> tuple[PastIdea, ...]:
         """For the depths below."""
         return tuple(PastIdea(task.slot, task.identity) for task in self.tasks if not task.empty)
 

@@ -93,11 +93,11 @@ class _Checks:
     def _shadow(self, path: str, name: str, is_link: bool) -> str:
         for folder in self.modules:
             module = _named_in(path, folder, is_link)
-            if module and (why := self._taken(folder, module)):
+            if module and (why := self._shadow_reason(folder, module)):
                 return f"{name} {why}"
         return ""
 
-    def _taken(self, folder: str, module: str) -> str:
+    def _shadow_reason(self, folder: str, module: str) -> str:
         whose = self.modules[folder].get(module)
         if whose is not None:
             return f"takes the place of the module {module}, which the protected {whose}"

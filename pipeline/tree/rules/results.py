@@ -154,11 +154,11 @@ class ExpectedRows(NamedTuple):
     def rows(self) -> int:
         return len(self.ids) * len(self.blocks)
 
-    def of(self, ids: Sequence[int]) -> ExpectedRows:
+    def only_configs(self, ids: Sequence[int]) -> ExpectedRows:
         """Where only these are measured."""
         return self._replace(ids=tuple(ids), rule=f"the {len(ids)} configs that are asked for", cut=None)
 
-    def first(self, blocks: int) -> ExpectedRows:
+    def first_blocks(self, blocks: int) -> ExpectedRows:
         """Of what was measured on the first of the blocks only; 0: on all."""
         return self._replace(blocks=self.blocks[:blocks]) if blocks else self
 
@@ -173,7 +173,7 @@ class CheckedRows(NamedTuple):
     def rows_used(self) -> int:
         return len(self.rows)
 
-    def on(self, blocks: Collection[str]) -> CheckedRows:
+    def on_blocks(self, blocks: Collection[str]) -> CheckedRows:
         return self._replace(rows=tuple(row for row in self.rows if row.block in blocks))
 
 

@@ -86,7 +86,7 @@ def _assigned(made: Assignment, tried: list[PastIdea]) -> Record:
         "cut": [*made.cut],
         "spent": {name: [*amounts] for name, amounts in made.ledger.spent.items()},
         "reserved": sorted(made.ledger.reserved),
-        "tried": [[str(each.slot), each.identity] for each in (*tried, *made.tried)],
+        "tried": [[str(each.slot), each.identity] for each in (*tried, *made.past_ideas)],
     }
 
 

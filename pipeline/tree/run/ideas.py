@@ -44,7 +44,7 @@ class RoleAsker(NamedTuple):
     ground: str
 
     @classmethod
-    def of(cls, job: Job, roles: Mapping[str, Mapping[str, Any]], ground: str) -> RoleAsker:
+    def for_job(cls, job: Job, roles: Mapping[str, Mapping[str, Any]], ground: str) -> RoleAsker:
         """What an earlier time has asked is forgotten if that came to its end: then it is wanted anew."""
         name, published = own_name(job.target.name), dict(job.target.writes)["calls"][0]
         journal = f"{folder(job.target.run)}/calls/{name}"
@@ -60,7 +60,7 @@ class RoleAsker(NamedTuple):
             raise StageFailed(f"{path}: {wrong[0]}", 2)
         return render_prompt(template, values)
 
-    def before(self, role: str, prompt: str) -> Call | None:
+    def earlier_call(self, role: str, prompt: str) -> Call | None:
         """What came of it the last time; nothing while it may be tried once more."""
         last = next((call for call in reversed(self._settled(role, prompt))), None)
         return None if last and last.exit and self._tries_left(role, prompt) else last
@@ -73,21 +73,21 @@ class RoleAsker(NamedTuple):
     def _settled(self, role: str, prompt: str) -> list[Call]:
         """Without those of which nothing came for want of the service."""
         key = call_key(role, prompt, self.ground)
-        return [call for call in self.calls.every() if call.key == key and call.settled]
+        return [call for call in self.calls.read_all() if call.key == key and call.settled]
 
     def ask(self, role: str, prompt: str, where: str) -> Answer:
         """For roles that only answer; a coder's work is more than its words."""
-        if known := self.before(role, prompt):
+        if known := self.earlier_call(role, prompt):
             return recorded_answer(known)
         question = self.question(role, prompt, where)
-        answer = self.asked(question)
-        self.calls.keep(answered_call(self.roles[role], question, answer))
+        answer = self.ask_with_retries(question)
+        self.calls.append(answered_call(self.roles[role], question, answer))
         return answer
 
     def question(self, role: str, prompt: str, where: str) -> Question:
         return Question(role, prompt, where, self.job.log, own_name(self.job.target.name), self.ground)
 
-    def asked(self, question: Question, again: Callable[[], object] = lambda: None) -> Answer:
+    def ask_with_retries(self, question: Question, again: Callable[[], object] = lambda: None) -> Answer:
         """A failure is kept too: it may have cost money.  Asked again as often as the spec allows, after `again`."""
         backend = self.roles[question.role]
         while True:
@@ -96,7 +96,7 @@ class RoleAsker(NamedTuple):
             except BackendUnavailable as problem:
                 raise self.unanswered(question, problem) from problem
             except CallFailed as failure:
-                self.calls.keep(failed_call(backend, question, failure))
+                self.calls.append(failed_call(backend, question, failure))
                 if not self._tries_left(question.role, question.prompt) or self.job.processes.stopping:
                     raise
                 again()
@@ -104,13 +104,13 @@ class RoleAsker(NamedTuple):
     def unanswered(self, question: Question, problem: BackendUnavailable) -> StageFailed:
         """What it cost all the same is kept, to be counted when there is an answer."""
         if problem.usage != FREE:
-            self.calls.keep(failed_call(self.roles[question.role], question, problem))
+            self.calls.append(failed_call(self.roles[question.role], question, problem))
         return StageFailed(str(problem), 1)
 
     def _desk(self) -> CallContext:
         return CallContext(self.job.processes, self.job.target.run, tuple(sealed_paths(self.job)))
 
-    def recorded(self) -> bytes:
+    def journal_bytes(self) -> bytes:
         return read_bytes(self.calls.path) if os.path.exists(self.calls.path) else b""
 
 
@@ -183,7 +183,7 @@ def _calls(job: Job) -> list[Call]:
 
 def _ask_for_idea(job: Job, context: Record) -> IdeaAnswer:
     slot = slot_of(job.target.name)
-    asking = RoleAsker.of(job, {"ideas": job.target.params["role"]}, context["tree"])
+    asking = RoleAsker.for_job(job, {"ideas": job.target.params["role"]}, context["tree"])
     before = [text for path in job.reads["before"] if (text := read_text(path)).strip()]
     constraints = job.target.params["constraints"] or NO_CONSTRAINTS
     prompt = asking.prompt("ideas", {"context": history_section(context, before), "constraints": constraints})
@@ -194,7 +194,7 @@ def _ask_for_idea(job: Job, context: Record) -> IdeaAnswer:
     except CallFailed as failure:
         return IdeaAnswer("", backend, str(failure))
     finally:
-        write(job.writes["calls"][0], asking.recorded())
+        write(job.writes["calls"][0], asking.journal_bytes())
 
 
 def _idea_by_hand(job: Job, _context: Record) -> IdeaAnswer:

@@ -72,12 +72,12 @@ class Implementation(NamedTuple):
 
 def implement_stage(job: Job) -> None:
     task, code = load(job.reads["task"][0]), load(job.reads["code"][0])
-    asking = RoleAsker.of(job, job.target.params["roles"], code.get("tree", ""))
-    made = Implementation(task["why"]) if task["empty"] else _Work(job, task["idea"], code, asking).made()
+    asking = RoleAsker.for_job(job, job.target.params["roles"], code.get("tree", ""))
+    made = Implementation(task["why"]) if task["empty"] else _Work(job, task["idea"], code, asking).implementation()
     save(job.writes["candidate"][0], _record(made, SKIPPED if task["empty"] else FAILED))
     write(job.writes["patch"][0], made.patch)
     write(job.writes["tree"][0], f"{made.candidate.tree}\n" if made.candidate and not made.why else "")
-    write(job.writes["calls"][0], asking.recorded())
+    write(job.writes["calls"][0], asking.journal_bytes())
     for n, path in enumerate(job.writes.get("reviews", ())):
         write(path, made.reviews[n] if n < len(made.reviews) else "This round was not held.\n")
 
@@ -103,20 +103,20 @@ class _Work:
         self.roles = job.target.params["roles"]
         self.at = Implementation()
 
-    def made(self) -> Implementation:
+    def implementation(self) -> Implementation:
         coder = CHANGE_SOURCES.get(self.roles["coder"]["backend"])
         try:
-            made = self._reviewed(self._taken(coder(self))) if coder else self._looped()
+            made = self._review_once(self._commit_recorded_change(coder(self))) if coder else self._code_and_review()
         except (CallFailed, CandidateProblem, GivenUp) as failure:
             made = self.at._replace(why=str(failure), approved=False)
         if made.candidate:
             pin(self.bench.repo, self.job.target.run, str(self.slot), made.candidate.commit)
         return made
 
-    def _taken(self, change: bytes) -> Implementation:
+    def _commit_recorded_change(self, change: bytes) -> Implementation:
         """A change that is there already needs no worktree."""
         made = commit_patch(self.bench.repo, self.parent, change, self._subject())
-        return self._checked(Implementation("", made, change))
+        return self._refuse_empty(Implementation("", made, change))
 
     def _subject(self) -> str:
         parsed = parse_idea(self.idea).idea
@@ -124,21 +124,21 @@ class _Work:
         first = next((line.strip() for line in text.splitlines() if line.strip()), "An idea")
         return first if len(first) <= LONGEST_SUBJECT else f"{first[: LONGEST_SUBJECT - 1]}…"
 
-    def _checked(self, made: Implementation) -> Implementation:
+    def _refuse_empty(self, made: Implementation) -> Implementation:
         if made.candidate is None or made.candidate.empty:
             raise GivenUp(NOTHING_CHANGED)
         return made
 
-    def _reviewed(self, made: Implementation) -> Implementation:
+    def _review_once(self, made: Implementation) -> Implementation:
         """Nobody can answer to a review here: there is one round."""
         assert made.candidate is not None
         if self.roles["reviewer"]["backend"] == NONE:
             return made._replace(approved=True)
         with self.bench.checkout(str(self.slot), made.candidate.commit) as worktree:
             approved, review = self._review(made, "", "", worktree.path)
-        return self._judged(made._replace(approved=approved, reviews=(review,) if review else ()))
+        return self._apply_verdict(made._replace(approved=approved, reviews=(review,) if review else ()))
 
-    def _looped(self) -> Implementation:
+    def _code_and_review(self) -> Implementation:
         """A coder writes, a reviewer objects, the coder goes on from there."""
         objection = "Nothing."
         with self.bench.checkout(str(self.slot), self.parent) as worktree:
@@ -150,13 +150,13 @@ class _Work:
                     break
         if self.at.candidate is None:
             raise GivenUp(objection)
-        return self._judged(self.at)
+        return self._apply_verdict(self.at)
 
     def _round(self, worktree: Worktree, plan: str, review: str) -> str:
         """Moves on to what is there now.  What the reviewer says to it, or why there is nothing to review."""
         prompt = self.asking.prompt("coder", {"idea": self.idea, "plan": plan, "review": review})
         try:
-            answer, change = self._coded(worktree, prompt)
+            answer, change = self._code_once(worktree, prompt)
         except CandidateProblem as problem:
             self.at = self.at._replace(candidate=None, patch=b"")
             return str(problem)
@@ -168,7 +168,7 @@ class _Work:
         self.at = self.at._replace(approved=approved)
         return objection
 
-    def _judged(self, made: Implementation) -> Implementation:
+    def _apply_verdict(self, made: Implementation) -> Implementation:
         """Code that nobody approved is kept for people to look at, and goes no further."""
         if not made.approved and self.job.target.params["proceed_on_max_review_rounds"]:
             return made._replace(approved=True)
@@ -189,26 +189,26 @@ class _Work:
         text = self.asking.ask("reviewer", self.asking.prompt("reviewer", values), folder).text
         return review_verdict(text) is True, text
 
-    def _coded(self, worktree: Worktree, prompt: str) -> tuple[Answer, bytes]:
+    def _code_once(self, worktree: Worktree, prompt: str) -> tuple[Answer, bytes]:
         """The worktree as the coder leaves it, or has left it the last time it was asked exactly this.
 
         One that has not touched it may have answered with a change, in words."""
         before = self._change(worktree)
-        if known := self.asking.before("coder", prompt):
+        if known := self.asking.earlier_call("coder", prompt):
             answer = recorded_answer(known)
             self._reset(worktree, answer.patch)
             change = answer.patch
         else:
-            answer, change = self._asked(worktree, prompt, before)
+            answer, change = self._ask_coder(worktree, prompt, before)
         if change == before and (text := diff_in_answer(answer.text)):
             apply_patch(worktree, text.encode())
             change = self._change(worktree)
         return answer, change
 
-    def _asked(self, worktree: Worktree, prompt: str, before: bytes) -> tuple[Answer, bytes]:
+    def _ask_coder(self, worktree: Worktree, prompt: str, before: bytes) -> tuple[Answer, bytes]:
         """The answer is kept before anything else is made of it: it may have cost money."""
         question = self.asking.question("coder", prompt, worktree.path)
-        answer = self.asking.asked(question, lambda: self._reset(worktree, before))
+        answer = self.asking.ask_with_retries(question, lambda: self._reset(worktree, before))
         if answer.patch:  # of one that was recorded elsewhere
             self._reset(worktree, answer.patch)
         coder = self.asking.roles["coder"]
@@ -222,9 +222,9 @@ class _Work:
             self._check_keys(change)
         except CandidateProblem as problem:
             failure = CallFailed(str(problem), 1, answer.usage, answer.seconds)
-            self.asking.calls.keep(failed_call(coder, question, failure))
+            self.asking.calls.append(failed_call(coder, question, failure))
             raise failure from problem
-        self.asking.calls.keep(answered_call(coder, question, answer, change))
+        self.asking.calls.append(answered_call(coder, question, answer, change))
         return answer, change
 
     def _change(self, worktree: Worktree) -> bytes:

@@ -222,7 +222,7 @@ class _Checking:
 
     def __init__(self, job: Job) -> None:
         self.job, self.where, self.at = job, position(job.target.name), RunLayout(job.target.run)
-        self.ran: list[CheckoutRun] = []
+        self.runs: list[CheckoutRun] = []
 
     def results(self, tree: str) -> Iterator[Record]:
         for number, check in enumerate(self.job.target.params["checks"]):
@@ -233,7 +233,7 @@ class _Checking:
                 return
 
     def cost(self) -> Record:
-        return costs_of([each.cost() for each in self.ran or [NOTHING_RAN]])
+        return costs_of([each.cost() for each in self.runs or [NOTHING_RAN]])
 
     def _command(self, job: Job, check: Mapping[str, Any]) -> tuple[str, Record]:
         done = self._run(job, check["name"], check["name"], wants=False)
@@ -266,7 +266,7 @@ class _Checking:
         done = run_command(job, Errand(self.where, f"{self.where}.checks", output, {}, log, wants))
         if not done.ok:
             delete_tree(output)
-        self.ran.append(done)
+        self.runs.append(done)
         return done
 
     def _out(self, name: str) -> str:

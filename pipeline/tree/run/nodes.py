@@ -49,18 +49,18 @@ class NextNodes:
         self, job: JobFiles, depth: Depth, promotion: Promotion, stop: str, opened: Callable[[str], NodeCommits]
     ) -> None:
         self.opened, self.job, self.depth, self.promotion, self.stop = opened, job, depth, promotion, stop
-        self.again = {decision.slot for decision in promotion.decisions if decision.failed == SAME_CODE}
+        self.same_code = {decision.slot for decision in promotion.decisions if decision.failed == SAME_CODE}
         self.by_slot = {evaluation.slot: n for n, evaluation in enumerate(depth.evaluations)}
 
     def write(self) -> None:
         closed = f"{STOPPED_PREFIX}{self.stop}" if self.stop else ""
         for n, promoted in enumerate(self.promotion.slots):
-            made = self._of(promoted, closed) if promoted.source else _nothing(promoted.why, closed)
+            made = self._promoted_records(promoted, closed) if promoted.source else _nothing(promoted.why, closed)
             for name in ("code", "context", "origin"):
                 save(self.job.writes[name][n], made[name])
             write(self.job.writes["csv"][n], made["csv"])
 
-    def _of(self, promoted: BeamPlace, closed: str) -> Record:
+    def _promoted_records(self, promoted: BeamPlace, closed: str) -> Record:
         assert promoted.source is not None
         slot, n = promoted.source, self.by_slot[promoted.source]
         candidate = load(self.job.reads["candidate"][n])
@@ -106,11 +106,11 @@ class NextNodes:
             "tree": candidate["tree"],
             "changes": {name: _stat(bench.repo, *commits) for name, commits in changes.items()},
             "step": step,
-            "tried": [*before["tried"], *(self._tried(e, e.slot == slot) for e in siblings)],
+            "tried": [*before["tried"], *(self._idea_record(e, e.slot == slot) for e in siblings)],
         }
 
-    def _tried(self, evaluation: Evaluation, kept: bool) -> Record:
-        again = "the same code as another idea here" if evaluation.slot in self.again else ""
+    def _idea_record(self, evaluation: Evaluation, kept: bool) -> Record:
+        again = "the same code as another idea here" if evaluation.slot in self.same_code else ""
         why = "; ".join(filter(None, [evaluation.why, *evaluation.defects[:1], _stopped(evaluation), again]))
         return {"text": self.depth.ideas[evaluation.slot], "kept": kept, "why": why, "step": _step(evaluation)}
 

@@ -36,7 +36,7 @@ class Nulls(NamedTuple):
     rows: Mapping[str, Rows]
     blocks: tuple[str, ...]
     configs: int
-    seeded: int
+    seed_count: int
 
     @property
     def states(self) -> bool:

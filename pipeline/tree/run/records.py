@@ -146,10 +146,10 @@ class EventLog:
         whole = {"at": round(time.time() if at is None else at, 3), **event}
         line = json.dumps(whole, sort_keys=True).encode() + b"\n"
         with open(self.path, "a+b") as file:
-            file.write(self._ended(file) + line)
+            file.write(self._missing_line_break(file) + line)
         return whole
 
-    def _ended(self, file: IO[bytes]) -> bytes:
+    def _missing_line_break(self, file: IO[bytes]) -> bytes:
         torn, self._torn = self._torn, False
         return missing_newline(file) if torn else b""
 

@@ -96,7 +96,7 @@ class SealLog(NamedTuple):
     lacking: int
 
     @property
-    def taken(self) -> int:
+    def lines_lost(self) -> int:
         """How many lines were missing at some time."""
         return self.lacking + sum(int(line["lines"]) for line in self.lines if line["event"] == SEAL_RESTORED)
 
@@ -191,4 +191,4 @@ def seal_record(run: str) -> Record:
     found = seal_log(run)
     path = RunLayout(run).of_run(VERDICT)
     result = load_if_whole(path) if os.path.exists(path) else None
-    return {"run": run, "openings": found.openings, "lacking": found.taken, "result": result}
+    return {"run": run, "openings": found.openings, "lacking": found.lines_lost, "result": result}

@@ -116,7 +116,7 @@ def evaluate_candidate(job: JobFiles, first: int = 0) -> tuple[Evaluation, Compa
         return made, None
     baselines = [_baseline(text, *_columns(params)) for text in (parent, root)]
     whole = expected_by_sheet(params, baselines[1])
-    wanted = whole.first(first)
+    wanted = whole.first_blocks(first)
     old = [check_rows(each, whole) for each in baselines]  # these were measured on all blocks
     sides = ComparisonSides(check_rows(sheet_of(params, own), wanted), old[0], old[1], wanted)
     made = made._replace(
@@ -172,7 +172,7 @@ def expected_by_csv(params: Mapping[str, Any], root: bytes) -> ExpectedRows:
 def expected_by_sheet(params: Mapping[str, Any], root: Sheet) -> ExpectedRows:
     blocks = params["blocks"]["ids"] if params["blocks"] else ()
     found = expected_rows(params["sweep_config_limit"], params["grid"], root, blocks)
-    return found.of(params["config_ids"]) if "config_ids" in params else found
+    return found.only_configs(params["config_ids"]) if "config_ids" in params else found
 
 
 def weigh_stage(job: JobFiles) -> None:

@@ -136,7 +136,7 @@ def _price(item: Item, what: str) -> dict[str, float]:
 def _number(item: Item, what: str) -> float:
     value = item.plain()
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < inf:
-        item.wrong(f"{what}: expected a number, 0 or more, found {item.found()}")
+        item.wrong(f"{what}: expected a number, 0 or more, found {item.summary()}")
     return value
 
 

@@ -28,15 +28,15 @@ class TargetBuilder:
         self.depths = range(spec.shape.max_depth)
 
     @property
-    def guarded(self) -> dict[str, Paths]:
+    def protected_reads(self) -> dict[str, Paths]:
         """What every target that runs a command of the spec reads, so that the command is watched."""
         named = self.spec.protect.repo or self.spec.protect.project
         return {"protected": self.at.of_run("protected.json")} if named and not self.spec.dry_run else {}
 
     @property
-    def checking(self) -> bool:
+    def has_checks(self) -> bool:
         """Is there a target between the tests and the sweep?"""
-        return bool(self.checks or self.guarded)
+        return bool(self.checks or self.protected_reads)
 
     def target(
         self,
@@ -64,55 +64,60 @@ class TargetBuilder:
         return slots_of(depth, self.spec.shape.beam_width, self.spec.shape.ideas_per_node)
 
     @property
-    def sealed(self) -> dict[str, list[str]]:
+    def seal_limits(self) -> dict[str, list[str]]:
         """Among the limits of whatever runs while the search goes on: files that hold what is held out."""
         reads = self.spec.holdout.reads if self.spec.holdout else {}
         plain = [path for paths in reads.values() for path in paths if not path.startswith("runs/")]
         return {"sealed": plain} if plain else {}
 
-    def money(self) -> dict[str, Any]:
+    def budget_params(self) -> dict[str, Any]:
         return {"budget": self.spec.budget._asdict(), "ceiling": self.spec.ceiling._asdict()}
 
-    def complete(self) -> dict[str, Any]:
+    def completeness_params(self) -> dict[str, Any]:
         """What makes results complete, whatever is then thought of them."""
         sweep, metrics = self.spec.sweep, [{"name": metric.name} for metric in self.spec.rules.metrics]
         blocks = sweep.blocks and {"column": sweep.blocks.column, "ids": sweep.blocks.ids and [*sweep.blocks.ids]}
         rows = {"metrics": metrics, "sweep_config_limit": sweep.limit, "grid": sweep.grid, "blocks": blocks}
         return {**rows, "config_ids": [*sweep.ids]} if sweep.held else rows
 
-    def measure(self) -> dict[str, Any]:
+    def scoring_params(self) -> dict[str, Any]:
         rules = self.spec.rules
         metrics = [metric._asdict() for metric in rules.metrics]
         return {
-            **self.complete(),
+            **self.completeness_params(),
             "primary": rules.primary,
             "metrics": metrics,
             "score": (rules.paired or rules.constants)._asdict(),
             "method": PAIRED if rules.paired else WEIGHTED_MEANS,
         }
 
-    def weighing(self) -> dict[str, Any]:
+    def weighing_params(self) -> dict[str, Any]:
         """All that verdicts by blocks depend on."""
         blocks = self.spec.sweep.blocks
         assert blocks is not None
-        return {**self.measure(), "ordered": blocks.ordered, "rho": blocks.rho, "max_depth": self.spec.shape.max_depth}
+        return {
+            **self.scoring_params(),
+            "ordered": blocks.ordered,
+            "rho": blocks.rho,
+            "max_depth": self.spec.shape.max_depth,
+        }
 
-    def told(self) -> Params:
+    def run_config(self) -> Params:
         """The run's configuration, as the manifest has it."""
         spec = self.spec
         return {
             "run": spec.name,
             "repo": spec.repo,
             **spec.shape._asdict(),
-            **self.money(),
-            **(self.weighing() if spec.rules.paired else self.measure()),
+            **self.budget_params(),
+            **(self.weighing_params() if spec.rules.paired else self.scoring_params()),
             "max_review_rounds": spec.loop.max_review_rounds,
             "proceed_on_max_review_rounds": spec.loop.proceed_on_max_review_rounds,
             "backends": {name: role["backend"] for name, role in self.roles.items()},
             "tests": self.tests is not None,
             "checks": [check.name for check in self.checks],
             "protect": [*spec.protect.repo, *(f"{{project}}/{path}" for path in spec.protect.project)]
-            if self.guarded
+            if self.protected_reads
             else [],
             "sweep_mode": spec.sweep.mode,
             "cascade": spec.cascade and spec.cascade._asdict(),

@@ -25,7 +25,7 @@ def protect_target(draft: TargetBuilder) -> Target:
     params["looked_in"] = sorted({folder for command in _commands(spec) for folder in _looked_in(command.env)})
     if spec.protect.project:  # another run begins on another day
         params["run"] = spec.name
-    return draft.target("protected", "protected", reads, draft.guarded, params, line=spec.protect.line)
+    return draft.target("protected", "protected", reads, draft.protected_reads, params, line=spec.protect.line)
 
 
 def _commands(spec: TreeSpec) -> Iterator[CheckoutCommand]:
@@ -57,7 +57,7 @@ def idea_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
     if asked:
         reads["before"] = [draft.at.idea(slot._replace(idea=i), "md") for i in range(slot.idea)]
         writes["calls"] = draft.at.idea(slot, "calls.jsonl")
-    params: dict[str, Any] = {"role": _lasting(role), "limits": {"ideas": _aside(role), **draft.sealed}}
+    params: dict[str, Any] = {"role": _lasting(role), "limits": {"ideas": _aside(role), **draft.seal_limits}}
     if asked:
         params["constraints"] = draft.spec.loop.constraints
     elif role["backend"] == MANUAL:
@@ -89,7 +89,7 @@ def assign_target(draft: TargetBuilder, depth: int) -> Target:
         "assigned": at.of_depth(depth, "assigned.json"),
     }
     shape = draft.spec.shape
-    params = {**draft.money(), "dedupe_scope": shape.dedupe_scope, "ideas_per_node": shape.ideas_per_node}
+    params = {**draft.budget_params(), "dedupe_scope": shape.dedupe_scope, "ideas_per_node": shape.ideas_per_node}
     return draft.target(f"d{depth}.assign", "assign", reads, writes, params)
 
 
@@ -121,7 +121,7 @@ def implement_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
         writes["reviews"] = [at.of_eval(slot, f"review_round_{n}.md") for n in rounds]
     params: dict[str, Any] = {
         "roles": {name: _lasting(role) for name, role in asked.items()},
-        "limits": {**{name: _aside(role) for name, role in asked.items()}, **draft.sealed},
+        "limits": {**{name: _aside(role) for name, role in asked.items()}, **draft.seal_limits},
         "max_review_rounds": loop.max_review_rounds,
         "proceed_on_max_review_rounds": loop.proceed_on_max_review_rounds,
     }
@@ -157,7 +157,7 @@ def start_target(draft: TargetBuilder) -> Target:
     at = draft.at
     reads = {"root": at.of_run("root.json"), "csv": at.csv(ROOT)}
     writes = {name: at.of_node(ROOT, f"{name}.json") for name in ("code", "context", "origin", "node")}
-    params = {**draft.complete(), **draft.money()}
+    params = {**draft.completeness_params(), **draft.budget_params()}
     return draft.target("d0.n0.node", "start", reads, writes, params)
 
 
@@ -173,7 +173,7 @@ def weigh_target(draft: TargetBuilder, depth: int) -> Target:
         "pairs": [at.of_eval(slot, "pairs.json") for slot in draft.slots(depth)],
         "before": [at.of_depth(depth - 1, "weighed.json")] if depth else [],
     }
-    params = {**draft.weighing(), "depth": depth, "slots": [str(slot) for slot in draft.slots(depth)]}
+    params = {**draft.weighing_params(), "depth": depth, "slots": [str(slot) for slot in draft.slots(depth)]}
     params["beam_width"] = draft.spec.shape.beam_width  # what a depth that filled it need not spend goes to the next
     return draft.target(f"d{depth}.weigh", "weigh", reads, {"weighed": at.of_depth(depth, "weighed.json")}, params)
 
@@ -184,7 +184,7 @@ def promote_target(draft: TargetBuilder, depth: int) -> Target:
     reads: dict[str, Paths] = {"assigned": at.of_depth(depth, "assigned.json")}
     reads |= {name.partition(".")[0]: [at.of_eval(slot, name) for slot in slots] for name in beside}
     reads["test"] = [at.of_eval(slot, "test.cost.json") for slot in slots] if draft.tests else []
-    reads["checks"] = [at.of_eval(slot, "checks.cost.json") for slot in slots] if draft.checking else []
+    reads["checks"] = [at.of_eval(slot, "checks.cost.json") for slot in slots] if draft.has_checks else []
     reads["csv"] = [at.csv(slot) for slot in slots]
     for name in ("code", "context", "origin"):
         reads[f"node_{name}"] = [at.of_node(place, f"{name}.json") for place in draft.places(depth)]
@@ -192,7 +192,7 @@ def promote_target(draft: TargetBuilder, depth: int) -> Target:
     writes: dict[str, Paths] = {"promoted": at.of_depth(depth, "promoted.json")}
     writes |= {name: [at.of_node(place, f"{name}.json") for place in after] for name in ("code", "context", "origin")}
     writes["csv"] = [at.csv(place) for place in after]
-    params = {**shape._asdict(), **draft.money(), "depth": depth}
+    params = {**shape._asdict(), **draft.budget_params(), "depth": depth}
     return draft.target(f"d{depth}.promote", "promote", reads, writes, params)
 
 
@@ -200,9 +200,9 @@ def report_target(draft: TargetBuilder) -> Target:
     reads: dict[str, Paths] = {"promoted": [draft.at.of_depth(depth, "promoted.json") for depth in draft.depths]}
     places = [place for depth in range(draft.depths.stop + 1) for place in draft.places(depth)]
     reads["nodes"] = [draft.at.of_node(place, "node.json") for place in places]
-    return draft.target("report", "report", reads, {"summary": draft.at.of_run(SUMMARY)}, draft.told())
+    return draft.target("report", "report", reads, {"summary": draft.at.of_run(SUMMARY)}, draft.run_config())
 
 
 def validate_target(draft: TargetBuilder) -> Target:
     reads = {"summary": draft.at.of_run(SUMMARY)}
-    return draft.target("validate", "validate", reads, {"report": draft.at.of_run(VALIDATION)}, draft.told())
+    return draft.target("validate", "validate", reads, {"report": draft.at.of_run(VALIDATION)}, draft.run_config())

@@ -44,21 +44,21 @@ class SweepPart(NamedTuple):
             return draft.at.of_holdout(where, name)
         return _record(draft, where, f"{self.name}/{name}" if self.name else name)
 
-    def sealed(self, draft: TargetBuilder) -> dict[str, list[str]]:
-        return {} if self.name == HOLDOUT_PART else draft.sealed
+    def seal_limits(self, draft: TargetBuilder) -> dict[str, list[str]]:
+        return {} if self.name == HOLDOUT_PART else draft.seal_limits
 
     def ports(self, draft: TargetBuilder) -> dict[str, Paths]:
         command = draft.spec.sweep.command
         sealed = {f"in.{port}": paths for port, paths in self.reads.items()}
-        return {"tree": self.tree, **command_files(command), **sealed, **draft.guarded}
+        return {"tree": self.tree, **command_files(command), **sealed, **draft.protected_reads}
 
 
 def test_target(draft: TargetBuilder, where: EvalSlot | NodePlace, tests: CheckoutCommand) -> Target:
     """Of a slot; or of the root, whose tests must pass before anything is paid for."""
     names = {"test": "test.json", "tree": "tested.txt", "log": "test.log", "cost": "test.cost.json"}
     writes = {port: _record(draft, where, name) for port, name in names.items()}
-    reads = {"tree": _record(draft, where, "tree.txt"), **command_files(tests), **draft.guarded}
-    params = command_params(tests) | ({"limits": draft.sealed} if draft.sealed else {})
+    reads = {"tree": _record(draft, where, "tree.txt"), **command_files(tests), **draft.protected_reads}
+    params = command_params(tests) | ({"limits": draft.seal_limits} if draft.seal_limits else {})
     limits = draft.limits(_place(where), tests.timeout)
     return draft.target(f"{where}.test", "test", reads, writes, params, limits, tests.line)
 
@@ -70,12 +70,12 @@ def check_target(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Target:
     reads: dict[str, Paths] = {"tree": _record(draft, where, "tested.txt" if draft.tests else "tree.txt")}
     for each in draft.checks:
         reads |= {f"in.{each.name}.{port}": paths for port, paths in each.command.reads.items()}
-    reads |= draft.guarded
+    reads |= draft.protected_reads
     timeouts = [each.command.timeout for each in draft.checks]
     params = {
         "checks": [_checked(each) for each in draft.checks],
         "pass": sorted({name for each in draft.checks for name in each.command.passed}),
-        "limits": {"timeouts": timeouts, **draft.sealed},
+        "limits": {"timeouts": timeouts, **draft.seal_limits},
     }
     longest = [limit * each.runs for limit, each in zip(timeouts, draft.checks, strict=True) if limit is not None]
     limits = draft.limits(_place(where), sum(longest) if None not in timeouts else None)
@@ -92,7 +92,7 @@ def precheck_targets(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Itera
     """What must have passed before a slot is measured, or the root as its baseline."""
     if draft.tests:
         yield test_target(draft, where, draft.tests)
-    if draft.checking:
+    if draft.has_checks:
         yield check_target(draft, where)
 
 
@@ -151,7 +151,11 @@ def _sweep(draft: TargetBuilder, where: EvalSlot | NodePlace, part: SweepPart) -
             ids = part.blocks or [str(n) for n in range(DRY_BLOCKS)]
             params["dry"] |= {"block": sweep.blocks.column, "blocks": [*ids]}
     keep = draft.spec.keep
-    params["limits"] = {"keep": keep.failed_artifacts, "keep_checkout": keep.rejected_worktrees, **part.sealed(draft)}
+    params["limits"] = {
+        "keep": keep.failed_artifacts,
+        "keep_checkout": keep.rejected_worktrees,
+        **part.seal_limits(draft),
+    }
     limits = _sweeping(draft, where)
     writes = part.files(draft, where)
     name = f"{where}.{part.target}"
@@ -163,7 +167,7 @@ def _row(draft: TargetBuilder, where: EvalSlot | NodePlace, part: SweepPart, con
     names = {"csv": f"rows/{config}.csv", "log": f"rows/{config}.log", "cost": f"rows/{config}.json"}
     writes = {port: part.record(draft, where, name) for port, name in names.items()}
     params = {**command_params(command), **_seed(draft), "config_id": config, "values": dict(configs[config])}
-    params |= {"limits": sealed} if (sealed := part.sealed(draft)) else {}
+    params |= {"limits": sealed} if (sealed := part.seal_limits(draft)) else {}
     if draft.spec.sweep.blocks:
         params["block"] = draft.spec.sweep.blocks.column
     if "blocks" in command.uses:
@@ -185,12 +189,12 @@ def score_targets(draft: TargetBuilder, slot: EvalSlot) -> Iterator[Target]:
     at, rules = draft.at, draft.spec.rules
     summary = {"summary": at.of_eval(slot, "summary.json")}
     if rules.paired is None:
-        yield draft.target(f"{slot}.score", "score", comparison_reads(draft, slot), summary, draft.measure())
+        yield draft.target(f"{slot}.score", "score", comparison_reads(draft, slot), summary, draft.scoring_params())
         return
     pairs = {"pairs": at.of_eval(slot, "pairs.json")}
-    yield draft.target(f"{slot}.pairs", "pair", comparison_reads(draft, slot), pairs, draft.complete())
+    yield draft.target(f"{slot}.pairs", "pair", comparison_reads(draft, slot), pairs, draft.completeness_params())
     reads = {**pairs, "weighed": at.of_depth(slot.depth, "weighed.json")}
-    yield draft.target(f"{slot}.score", "settle", reads, summary, {**draft.measure(), "slot": str(slot)})
+    yield draft.target(f"{slot}.score", "settle", reads, summary, {**draft.scoring_params(), "slot": str(slot)})
 
 
 def comparison_reads(draft: TargetBuilder, slot: EvalSlot) -> dict[str, Paths]:
@@ -198,7 +202,7 @@ def comparison_reads(draft: TargetBuilder, slot: EvalSlot) -> dict[str, Paths]:
     return {
         "candidate": at.of_eval(slot, "candidate.json"),
         "test": [at.of_eval(slot, "test.json")] if draft.tests else [],
-        "checks": [at.of_eval(slot, "checks.json")] if draft.checking else [],
+        "checks": [at.of_eval(slot, "checks.json")] if draft.has_checks else [],
         "sweep": at.of_eval(slot, "sweep.json"),
         "csv": at.csv(slot),
         "parent": at.csv(slot.place),
@@ -225,7 +229,7 @@ def _record(draft: TargetBuilder, where: EvalSlot | NodePlace, name: str) -> str
 
 
 def tree_to_sweep(draft: TargetBuilder, where: EvalSlot | NodePlace) -> str:
-    return _record(draft, where, "checked.txt" if draft.checking else "tested.txt" if draft.tests else "tree.txt")
+    return _record(draft, where, "checked.txt" if draft.has_checks else "tested.txt" if draft.tests else "tree.txt")
 
 
 def _place(where: EvalSlot | NodePlace) -> NodePlace:
@@ -248,7 +252,7 @@ def early_targets(draft: TargetBuilder, slot: EvalSlot, cascade: Cascade) -> Ite
     yield from sweep_targets(draft, slot, part)
     files = part.files(draft, slot)
     reads = {**comparison_reads(draft, slot), "sweep": files["sweep"], "csv": files["csv"]}
-    pairs, params = part.record(draft, slot, "pairs.json"), {**draft.complete(), "first": cascade.blocks}
+    pairs, params = part.record(draft, slot, "pairs.json"), {**draft.completeness_params(), "first": cascade.blocks}
     yield draft.target(f"{slot}.early", "pair", reads, {"pairs": pairs}, params)
 
 
@@ -262,7 +266,7 @@ def cascade_target(draft: TargetBuilder, depth: int, keys: Cascade) -> Target:
         "cascade": draft.at.of_depth(depth, "cascade.json"),
         "tree": [rest_part(draft, slot).tree for slot in slots],
     }
-    params = {**draft.weighing(), "first": keys.blocks, "keep": keys.keep, "slots": [*map(str, slots)]}
+    params = {**draft.weighing_params(), "first": keys.blocks, "keep": keys.keep, "slots": [*map(str, slots)]}
     return draft.target(f"d{depth}.cascade", "cascade", reads, writes, params)
 
 
@@ -306,7 +310,7 @@ def _holdout_part(draft: TargetBuilder, held: HoldoutKeys, where: NodePlace | Ev
 
 
 def _holdout_params(draft: TargetBuilder, held: HoldoutKeys, final: FinalNode) -> dict[str, Any]:
-    params = draft.weighing() if draft.spec.rules.paired else draft.measure()
+    params = draft.weighing_params() if draft.spec.rules.paired else draft.scoring_params()
     if held.blocks:
         params["blocks"] = {**params["blocks"], "ids": [*held.blocks]}
     if held.configs:

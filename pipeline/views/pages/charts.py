@@ -34,7 +34,7 @@ class ChartMark(NamedTuple):
     x: float
     y: float
     interval: tuple[float, float] | None
-    told: str  # is read where the pointer rests on it
+    tooltip: str  # is read where the pointer rests on it
 
 
 class ChartLine(NamedTuple):
@@ -100,7 +100,7 @@ def _left_scale(plane: Plane) -> Iterator[str]:
     for tick in plane.up.ticks:
         y = plane.y(tick)
         yield svg_line("faint" if tick else "axis", LEFT, y, WIDTH - RIGHT, y)
-        yield svg_text(LEFT - 8, y + 4, plane.up.told(tick), "end")
+        yield svg_text(LEFT - 8, y + 4, plane.up.tick_text(tick), "end")
     yield svg_text(14, plane.top + PLANE_HEIGHT / 2, plane.up.title, turned=True)
 
 
@@ -117,7 +117,7 @@ def _marks(plane: Plane, look: int, each: ChartLine, aside: float) -> Iterator[s
     for one in each.marks:
         x = plane.x(one.x) + aside
         bar = upright_bar(x, *map(plane.y, one.interval)) if one.interval else ()
-        yield svg_group(look, [*bar, svg_mark(look, x, plane.y(one.y))], one.told)
+        yield svg_group(look, [*bar, svg_mark(look, x, plane.y(one.y))], one.tooltip)
 
 
 ROW_HEIGHT, ROWS_TOP = 34, 6  # of a row; above all of them
@@ -133,7 +133,7 @@ class ChartRow(NamedTuple):
     mean: float
     interval: tuple[float, float] | None
     values: Sequence[float]
-    told: str
+    tooltip: str
 
 
 def rows_chart(title: str, across: Scale, rows: Sequence[ChartRow]) -> str:
@@ -147,7 +147,7 @@ def rows_chart(title: str, across: Scale, rows: Sequence[ChartRow]) -> str:
     parts = list(bottom_scale(across, x, ROWS_TOP, bottom))
     for number, (name, row) in enumerate(zip(names, rows, strict=True)):
         y = ROWS_TOP + ROW_HEIGHT * number + 13
-        parts += [svg_text(left - 10, y + 4, name, "end"), svg_group(row.look, _drawn_row(row, x, y), row.told)]
+        parts += [svg_text(left - 10, y + 4, name, "end"), svg_group(row.look, _drawn_row(row, x, y), row.tooltip)]
     return svg_picture(title, bottom + FOOT, parts)
 
 

@@ -64,7 +64,7 @@ class Scale(NamedTuple):
             return log10(max(value, self.low) / self.low) / log10(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
 
-    def told(self, tick: float) -> str:
+    def tick_text(self, tick: float) -> str:
         number = f"{100 * tick:g} %" if self.percent else f"{tick:,.0f}" if tick >= 1e4 else f"{tick:g}"
         return f"{number}{self.unit}"
 
@@ -182,5 +182,5 @@ def bottom_scale(scale: Scale, x: Callable[[float], float], top: float, bottom: 
     """The scale below, with a line up from each of its ticks."""
     for tick in scale.ticks:
         yield svg_line("axis" if not tick else "faint", x(tick), top, x(tick), bottom)
-        yield svg_text(x(tick), bottom + 17, scale.told(tick))
+        yield svg_text(x(tick), bottom + 17, scale.tick_text(tick))
     yield svg_text((x(scale.low) + x(scale.high)) / 2, bottom + 36, scale.title)
