@@ -42,8 +42,8 @@ class Follower(Protocol):
     """Told by the main thread.  What `over` returns is for people to read at the end."""
 
     def begin(self) -> None: ...
-    def started(self, target: Target, new: bool) -> None: ...
-    def ended(self, target: Target, outcome: Outcome) -> None: ...
+    def target_started(self, target: Target, new: bool) -> None: ...
+    def target_ended(self, target: Target, outcome: Outcome) -> None: ...
     def finish(self, stopped: bool) -> str: ...
 
 
@@ -199,7 +199,7 @@ AbilityModule = TypeVar("AbilityModule")
 
 
 class Ability(NamedTuple, Generic[AbilityModule]):
-    """What some kinds can do and others cannot; `Does` is what their modules have for it."""
+    """What some kinds can do and others cannot; their modules are all of the type that it names."""
 
     name: str
 
@@ -253,13 +253,13 @@ def stages(kind: str) -> Mapping[str, Stage]:
 
 
 def describe(kind: str, target: Target) -> Mapping[str, Sequence[str]]:
-    words: Mapping[str, Sequence[str]] = _module(kind, "shown").shown(target)
+    words: Mapping[str, Sequence[str]] = _module(kind, "describe").describe(target)
     return words
 
 
 def outlook(kind: str, targets: Sequence[Target]) -> Iterable[str]:
     """What all of a run may come to."""
-    lines: Iterable[str] = _module(kind, "shown").outlook(targets)
+    lines: Iterable[str] = _module(kind, "describe").outlook(targets)
     return lines
 
 

@@ -254,7 +254,7 @@ def test_the_example_of_a_tree_spec_can_be_planned(project: Project) -> None:
 
 
 MCTS = (ROOT / "docs/mcts-keys.md").read_text()
-SCHEMA = json.loads((ROOT / "pipeline/mcts/trace.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "pipeline/mcts/search/trace.schema.json").read_text())
 IN_TRACE = SCHEMA["properties"]
 COMPARED = comparison_record(SCENARIOS, made_up(), RUN)
 

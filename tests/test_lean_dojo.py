@@ -253,7 +253,8 @@ def test_the_version_changes_with_the_commit_and_the_toolchain(place):
 
 def test_without_the_package_the_message_says_how_to_install_it(tmp_path):
     """In a Python that has nothing installed."""
-    code = "from pipeline.lean.dojo.project import package_folder as package\ntry: package()\nexcept Exception as error: print(error)"
+    code = "from pipeline.lean.dojo.project import package_folder\ntry: package_folder()\n"
+    code += "except Exception as error: print(error)"
     done = subprocess.run(
         [sys.executable, "-S", "-c", code],
         env={"PYTHONPATH": f"{Path(backend.__file__).parents[3]}:{_psutil(tmp_path)}"},

@@ -185,7 +185,7 @@ def test_in_virtual_time_the_order_in_which_answers_come_changes_nothing(
 def test_in_virtual_time_an_agent_that_is_quick_takes_more_turns() -> None:
     run = begun(World({"root": {f"{n}": None for n in range(20)}}, told=frozenset({"root"})), team(rules(12), agents=2))
     asked: list[Expand] = []
-    while not run.journalled.policy.finished:
+    while not run.journalled.policy.is_finished:
         asked += iter(run.journalled.ask, None)
         while asked:
             expand = asked.pop()

@@ -30,9 +30,9 @@ def said(place: Path, rows: str, goals: str, lines: dict[str, int], found: dict[
     for target, record in zip(targets, found.values(), strict=True):
         save(path_of_port(target, "goal.json"), record)
     follower = MctsFollower("x", [ROWS, *targets], [])
-    follower.ended(ROWS, Outcome(rows))
+    follower.target_ended(ROWS, Outcome(rows))
     for target in targets:
-        follower.ended(target, Outcome(goals))
+        follower.target_ended(target, Outcome(goals))
     return follower.finish(False).splitlines()
 
 

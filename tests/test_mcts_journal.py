@@ -26,7 +26,7 @@ from pipeline.mcts.search.journal import (
 from pipeline.mcts.search.records import ExpandOutcome, SearchRules, Subgoal, TacticAttempt, WeightedMove
 from pipeline.mcts.search.trace import trace_line
 
-SCHEMA = json.loads((ROOT / "pipeline" / "mcts" / "trace.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "pipeline" / "mcts" / "search" / "trace.schema.json").read_text())
 VALID = Draft202012Validator(SCHEMA)
 CHAIN = World({f"g{n}": {"a": None, "b": (f"g{n + 1}",)} for n in range(4)} | {"g4": {"a": ()}}, told=frozenset({"g2"}))
 

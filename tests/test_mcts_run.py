@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 
 from pipeline.ledger.sqlite.ledger import LedgerReader
 
-SCHEMA = json.loads((ROOT / "pipeline" / "mcts" / "trace.schema.json").read_text())
+SCHEMA = json.loads((ROOT / "pipeline" / "mcts" / "search" / "trace.schema.json").read_text())
 SPEC = """\
 kind: mcts
 bank: bank.jsonl

@@ -15,17 +15,16 @@ from building import ends
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.machine.failures import FailureFacts, outage_reason
 from pipeline.machine.process import (
     GRACE,
     BuildStopping,
     Exit,
-    Failure,
     Processes,
     Redactor,
     await_end,
     copy_redacted,
     has_ended,
-    outage,
     redact_text,
 )
 
@@ -238,29 +237,29 @@ def test_copying_leaves_alone_the_place_where_others_still_write() -> None:
 
 OWN = ""
 BLAME = {
-    "exit 1": (Failure(Exit(1)), OWN),
-    "exit 127, of its own files": (Failure(Exit(127)), OWN),
-    "out of its own time": (Failure(Exit(-15, timed_out=True)), OWN),
-    **{f"SIG{n}": (Failure(Exit(-n)), OWN) for n in (4, 6, 7, 8, 11, 13, 24, 31)},
-    **{f"SIG{n} in a shell": (Failure(Exit(128 + n)), OWN) for n in (4, 6, 7, 8, 11)},
-    "exit 255": (Failure(Exit(255)), OWN),
-    "exit 75 of a sweep": (Failure(Exit(75)), OWN),
-    "no more turns": (Failure(Exit(1), asked=True), OWN),
-    "too long a prompt": (Failure(Exit(1), asked=True, status=400, said="Prompt is too long"), OWN),
-    **{f"kill -{n}": (Failure(Exit(-n)), "killed from outside") for n in (1, 2, 3, 9, 15)},
-    **{f"kill -{n} in a shell": (Failure(Exit(128 + n)), "killed from outside") for n in (1, 2, 3, 9, 15)},
-    "a role that is killed": (Failure(Exit(-9), asked=True), "killed from outside"),
-    "no such program": (Failure(Exit(127), missing=True), "not there"),
-    "no such program of a role": (Failure(Exit(127), asked=True), "cannot be started"),
-    "no answer in time": (Failure(Exit(-15, timed_out=True), asked=True), "in time"),
-    "says so": (Failure(Exit(75), asked=True), "cannot work now"),
+    "exit 1": (FailureFacts(Exit(1)), OWN),
+    "exit 127, of its own files": (FailureFacts(Exit(127)), OWN),
+    "out of its own time": (FailureFacts(Exit(-15, timed_out=True)), OWN),
+    **{f"SIG{n}": (FailureFacts(Exit(-n)), OWN) for n in (4, 6, 7, 8, 11, 13, 24, 31)},
+    **{f"SIG{n} in a shell": (FailureFacts(Exit(128 + n)), OWN) for n in (4, 6, 7, 8, 11)},
+    "exit 255": (FailureFacts(Exit(255)), OWN),
+    "exit 75 of a sweep": (FailureFacts(Exit(75)), OWN),
+    "no more turns": (FailureFacts(Exit(1), asked=True), OWN),
+    "too long a prompt": (FailureFacts(Exit(1), asked=True, status=400, said="Prompt is too long"), OWN),
+    **{f"kill -{n}": (FailureFacts(Exit(-n)), "killed from outside") for n in (1, 2, 3, 9, 15)},
+    **{f"kill -{n} in a shell": (FailureFacts(Exit(128 + n)), "killed from outside") for n in (1, 2, 3, 9, 15)},
+    "a role that is killed": (FailureFacts(Exit(-9), asked=True), "killed from outside"),
+    "no such program": (FailureFacts(Exit(127), missing=True), "not there"),
+    "no such program of a role": (FailureFacts(Exit(127), asked=True), "cannot be started"),
+    "no answer in time": (FailureFacts(Exit(-15, timed_out=True), asked=True), "in time"),
+    "says so": (FailureFacts(Exit(75), asked=True), "cannot work now"),
     **{
-        f"HTTP {status}": (Failure(asked=True, status=status), "refuses")
+        f"HTTP {status}": (FailureFacts(asked=True, status=status), "refuses")
         for status in (0, 401, 402, 403, 404, 408, 429, 500, 502, 503, 504, 529)
     },
-    "no JSON": (Failure(asked=True, garbled=True), "no answer of the service"),
+    "no JSON": (FailureFacts(asked=True, garbled=True), "no answer of the service"),
     **{
-        words: (Failure(Exit(1), asked=True, said=words), "refuses")
+        words: (FailureFacts(Exit(1), asked=True, said=words), "refuses")
         for words in (
             "Credit balance is too low",
             "Invalid API key · Please run /login",
@@ -280,5 +279,5 @@ BLAME = {
 @pytest.mark.parametrize("name", BLAME)
 def test_whose_failure_it_is(name: str) -> None:
     failure, why = BLAME[name]
-    found = outage(failure)
+    found = outage_reason(failure)
     assert why in found if why else found == ""

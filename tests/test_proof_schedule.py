@@ -209,7 +209,7 @@ def test_bandits_learn_from_every_attempt_that_ended_by_itself(case: Case) -> No
     for (_, strategy, _), count in attempts(run).items():
         ended[strategy] += count
     del ended[CACHE]
-    assert Counter(run.journalled.schedule.bandit.learned()["trials"]) == +ended
+    assert Counter(run.journalled.schedule.bandit.as_json()["trials"]) == +ended
 
 
 def test_a_goal_on_which_all_failed_gets_more_time_and_becomes_heavy() -> None:
@@ -291,7 +291,7 @@ def test_nothing_starts_once_stopped(case: Case) -> None:
     assert run.journalled.ask(9) is None
     for each in run.started:
         run.journalled.tell(TrialOutcome(each.number, CANCELLED))
-    assert run.journalled.schedule.over
+    assert run.journalled.schedule.is_over
     assert all(each.attempts == 0 for each in run.journalled.schedule.standings())
 
 

@@ -171,8 +171,8 @@ def test_where_nobody_watches_no_receipt_is_read() -> None:
 
     reporter, stream = console(["demo:a", "demo:b"], read)
     for name in ("demo:a", "demo:b"):
-        reporter.started(target(name))
-        reporter.ended(target(name), outcome(BUILT))
+        reporter.target_started(target(name))
+        reporter.target_ended(target(name), outcome(BUILT))
     reporter.complete_run()
     assert "2 built" in stream.getvalue()
 
@@ -181,9 +181,9 @@ def test_where_nobody_watches_no_receipt_is_read() -> None:
 def test_a_failure_that_has_scrolled_away_is_named_again_at_the_end(after: int, named: int) -> None:
     names = [f"demo:{n}" for n in range(after + 1)]
     reporter, stream = console(names)
-    reporter.ended(target(names[0]), outcome(FAILED))
+    reporter.target_ended(target(names[0]), outcome(FAILED))
     for name in names[1:]:
-        reporter.ended(target(name), outcome(BUILT))
+        reporter.target_ended(target(name), outcome(BUILT))
     reporter.complete_run()
     assert stream.getvalue().count("failed demo:0 (why, 1.0 s)\n") == named
 

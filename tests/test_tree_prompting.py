@@ -32,7 +32,7 @@ def test_every_role_has_a_prompt_of_ours_without_mistakes() -> None:
 
 def test_our_prompts_are_shipped() -> None:
     shipped = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["pipeline"]
-    assert "tree/prompts/*.md" in shipped
+    assert "tree/run/prompts/*.md" in shipped
     assert {path.stem for path in Path(default_prompt_path("ideas")).parent.iterdir()} == {*PROMPT_NAMES}
 
 

@@ -148,7 +148,7 @@ def test_a_room_never_seems_fuller_than_it_is() -> None:
     """What has ended is told after the next one has started."""
     progress = Progress(build([target(f"s.{n}", "gpu") for n in range(3)]), 0.0)
     for n in range(3):
-        progress.started(target(f"s.{n}", "gpu"), 0.0)
+        progress.target_started(target(f"s.{n}", "gpu"), 0.0)
     assert progress.places_taken() == {"demo:gpu": 1}
 
 
@@ -164,9 +164,9 @@ def test_it_fits_every_size(
     progress = Progress(build(targets, {"sweep.0": receipt(5000.0)} if known else {}, jobs=12), 0.0)
     progress.stopping = "interrupted by signal 2" if stopping else ""
     for n, status in enumerate(events):
-        progress.ended(target(f"sweep.{n}"), Outcome(status))
+        progress.target_ended(target(f"sweep.{n}"), Outcome(status))
     for t in targets[12 : 12 + started]:
-        progress.started(t, 0.0)
+        progress.target_started(t, 0.0)
     lines = frame_lines(progress, 4000.0, width, height, terminal_look("utf-8", {"LANG": "C.UTF-8", "NO_COLOR": "1"}))
     assert len(lines) <= height
     assert all(len(line.text) == line.width < width for line in lines)
@@ -175,8 +175,8 @@ def test_it_fits_every_size(
 def test_what_matters_most_stays_on_a_narrow_terminal() -> None:
     progress = Progress(build(FOUR, KNOWN), 0.0)
     for status, name in ((BUILT, "s.0"), (FAILED, "s.1")):
-        progress.ended(target(name), Outcome(status))
-    progress.started(FOUR[2], 0.0)
+        progress.target_ended(target(name), Outcome(status))
+    progress.target_started(FOUR[2], 0.0)
     look = terminal_look("utf-8", {"LANG": "C.UTF-8", "NO_COLOR": "1"})
     said = {width: frame_lines(progress, 2.0, width, 9, look)[0].text for width in (80, 40, 30, 15, 5)}
     assert said[80] == "█" * 12 + "░" * 12 + "  2/4  1 failed  ETA 18 s  1 built  2 s"
@@ -190,7 +190,7 @@ def test_on_a_narrow_terminal_rooms_are_whole_and_long_names_keep_their_end() ->
     named = [target("a_step_of_many_words.21.1", "gpu"), target("b.1", "step sweep 4")]
     progress = Progress(build(named), 0.0)
     for t in named:
-        progress.started(t, 0.0)
+        progress.target_started(t, 0.0)
     shown = {
         width: [
             line.text
@@ -206,7 +206,7 @@ def test_on_a_narrow_terminal_rooms_are_whole_and_long_names_keep_their_end() ->
 
 def test_rooms_are_named_as_the_spec_does() -> None:
     progress = Progress(build([target("a", "gpu"), target("b", "step sweep 4")], jobs=2), 0.0)
-    progress.started(target("a", "gpu"), 0.0)
+    progress.target_started(target("a", "gpu"), 0.0)
     look = terminal_look("utf-8", {"NO_COLOR": "1"})
     assert frame_lines(progress, 0.0, 80, 9, look)[1].text == "1/2 running  gpu 1/1  sweep 0/4"
 

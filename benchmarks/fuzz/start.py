@@ -20,7 +20,9 @@ from benchmarks.fuzz.world import World, until
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 120.0
-_WARM = ("pipeline.build", "pipeline.core", "pipeline.edge", "pipeline.steps", "pipeline.views", "pipeline.spec")
+_WARM = tuple(
+    f"pipeline.{room}" for room in ("build", "commands", "core", "machine", "spec", "steps", "store", "views")
+)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _COLD = 0.03  # the share of starts that are a Python of their own, as users have it
 

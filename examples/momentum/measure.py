@@ -24,17 +24,14 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent))  # the checkout's own coppice
 
-from pipeline.tree.run.canary import (
-    parse_data,  # noqa: E402
-    run_canary,  # noqa: E402
-)
+from pipeline.tree.run.canary import parse_data, run_canary  # noqa: E402
 from pipeline.tree.run.command import NOTHING_RAN, CheckoutRun  # noqa: E402
 from pipeline.tree.spec.model import Canary  # noqa: E402
 from pipeline.trust.evidence import (  # noqa: E402
     Evidence,
     JointTest,
-    depth_alpha,  # noqa: E402
-    verdict,  # noqa: E402
+    depth_alpha,
+    verdict,
 )
 from pipeline.trust.rule import weigh  # noqa: E402
 from pipeline.trust.series import differences, reduce_configs  # noqa: E402

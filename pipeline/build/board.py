@@ -3,7 +3,8 @@
 Threads take targets and hand in outcomes by themselves.  The thread that follows them is woken once for many.
 
 A target on the board: taken -> handed in | given up (nothing is known of how it ended) | set aside (another thread
-makes the same key; it is taken again when that one is done).  What lies below a failed or ignored target is left out."""
+makes the same key; it is taken again when that one is done).  What lies below a failed or ignored target is left
+out."""
 
 from __future__ import annotations
 

@@ -24,8 +24,9 @@ from pipeline.core.freshness import Receipt, outputs_intact
 from pipeline.core.graph import Graph, Target
 from pipeline.core.outcome import BUILT, FAILED, FRESH, RECALLED, Outcome
 from pipeline.errors import NO_ROOM
+from pipeline.machine.failures import describe_unwritten, with_full_disk
 from pipeline.machine.job import Job, SharedResources, Stage, StageFailed, Workers
-from pipeline.machine.process import BuildStopping, Processes, cramped, unwritten
+from pipeline.machine.process import BuildStopping, Processes
 from pipeline.store.files import Files, Mark, Version, files_by_port
 from pipeline.store.receipts import Receipts
 from pipeline.store.results import OutputFile, Store
@@ -176,11 +177,11 @@ class Maker:
         try:
             stage.do(job)
         except StageFailed as error:
-            raise StageFailed(cramped(str(error), paths), error.status) from error
+            raise StageFailed(with_full_disk(str(error), paths), error.status) from error
         except OSError as error:
             if error.errno not in NO_ROOM:
                 raise
-            raise StageFailed(unwritten(error), 1) from error
+            raise StageFailed(describe_unwritten(error), 1) from error
 
     def _keep(self, work: Work, paths: Sequence[str], outputs: Sequence[OutputFile]) -> OSError | None:
         """A store that cannot be written must not cost the result: it is put in place, and the fault raised after."""

@@ -196,11 +196,11 @@ class RoomRunner(Runner):  # type: ignore[misc]
             store.release()
         for target, outcome in news:
             if outcome is None:
-                self.reporter.started(target)
+                self.reporter.target_started(target)
             elif isinstance(outcome, str):
-                self.reporter.said(target, outcome)
+                self.reporter.target_progress(target, outcome)
             else:
-                self.reporter.ended(target, outcome)
+                self.reporter.target_ended(target, outcome)
 
     def _sync(self) -> None:
         for receipts in self._session.maker.receipts.values():

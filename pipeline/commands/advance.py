@@ -58,8 +58,9 @@ def takeover_by(command: str, run: str, params: Mapping[str, Any]) -> Takeover |
     except ValueError:
         patience = 0.0
     if not LEAST_PATIENCE <= patience < inf:
-        wanted = f"a number of seconds, {LEAST_PATIENCE:g} or more, not '{text}'; who builds is heard of every {HEARTBEAT_PERIOD:g} s"
-        raise InvalidCommand(f"{command}: --lock-stale-seconds wants {wanted}")
+        wanted = f"a number of seconds, {LEAST_PATIENCE:g} or more, not '{text}'"
+        why = f"who builds is heard of every {HEARTBEAT_PERIOD:g} s"
+        raise InvalidCommand(f"{command}: --lock-stale-seconds wants {wanted}; {why}")
     return Takeover(run, params["force"], patience) if text is not None or params["force"] else None
 
 

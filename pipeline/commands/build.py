@@ -15,7 +15,7 @@ from doit.exceptions import TaskFailed, UnmetDependency
 
 from pipeline import kinds
 from pipeline.build.project import RunPlan
-from pipeline.build.runner import BuildInterrupted, RoomRunner, TargetTask, TaskSelection, doit_task
+from pipeline.build.runner import RoomRunner, TargetTask, TaskSelection, doit_task
 from pipeline.build.session import BuildSession
 from pipeline.commands.command import job_count
 from pipeline.commands.selection import plans_for
@@ -48,13 +48,13 @@ class FollowerReporter(Reporter):
     def stopping(self, why: str) -> None:
         self._stopped = True
 
-    def started(self, target: Target) -> None:
+    def target_started(self, target: Target) -> None:
         if target.run == self._run and self._follower:
-            self._follower.started(target, self.build.receipt(target) is None)
+            self._follower.target_started(target, self.build.receipt(target) is None)
 
-    def ended(self, target: Target, outcome: Outcome) -> None:
+    def target_ended(self, target: Target, outcome: Outcome) -> None:
         if target.run == self._run and self._follower:
-            self._follower.ended(target, outcome)
+            self._follower.target_ended(target, outcome)
 
     def complete_run(self) -> None:
         if self._follower and (said := self._follower.finish(self._stopped)):
@@ -73,10 +73,10 @@ class ForeignReporter(Reporter):
     def __init__(self, theirs: Any, session: BuildSession) -> None:
         self._theirs, self._session = theirs, session
 
-    def started(self, target: Target) -> None:
+    def target_started(self, target: Target) -> None:
         self._theirs.execute_task(self._task(target))
 
-    def ended(self, target: Target, outcome: Outcome) -> None:
+    def target_ended(self, target: Target, outcome: Outcome) -> None:
         done = self._task(target)
         if outcome.status == FRESH:
             self._theirs.skip_uptodate(done)
@@ -97,9 +97,6 @@ class ForeignReporter(Reporter):
 
     def _task(self, target: Target) -> TargetTask:
         return doit_task(self._session, self._session.graph.index[target.name])
-
-
-__all__ = ["BuildInterrupted", "build", "build_locked"]
 
 
 def build(words: list[str], params: Mapping[str, Any], reporters: Mapping[str, Any]) -> int:
@@ -140,9 +137,9 @@ def _build_targets(
             code = int(runner.run_all(TaskSelection({}, [session.graph.targets[i].name for i in sorted(wanted)])))
         except BaseException:
             with suppress(OSError):  # what has gone wrong is told, not that it cannot be remembered what has not
-                session.save(runner.ended)
+                session.save(runner.statuses)
             raise
-        session.save(runner.ended)
+        session.save(runner.statuses)
         return code
 
 

@@ -27,9 +27,9 @@ def exit_code_of(answer: Callable[[], int], bad_input: tuple[type[Exception], ..
     except RunLocked as error:
         return refuse(str(error), LOCKED)
     except OSError as error:
-        from pipeline.machine.process import unwritten
+        from pipeline.machine.failures import describe_unwritten
 
-        return refuse(unwritten(error), FAILED)
+        return refuse(describe_unwritten(error), FAILED)
     except Exception:  # noqa: BLE001 - the whole trace is printed
         from traceback import format_exc
 

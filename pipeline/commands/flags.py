@@ -83,9 +83,8 @@ def check_same(config: str, wanted: Keys, file: str, keys: Keys, flags: Iterable
         read = readers.get(key, _plain_value)
         if read(item, key) != read(keys[key], key):
             inner, ours, theirs = _difference(key, item, keys[key])
-            raise SpecError(
-                f"{config}:{ours.line}: {inner}: {item_text(ours)} contradicts {file}:{theirs.line}: {item_text(theirs)}"
-            )
+            other = f"{file}:{theirs.line}: {item_text(theirs)}"
+            raise SpecError(f"{config}:{ours.line}: {inner}: {item_text(ours)} contradicts {other}")
 
 
 def _plain_value(item: Item, _what: str) -> Any:

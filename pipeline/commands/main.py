@@ -1,4 +1,4 @@
-"""The entry of `coppice` once there is something to do: doit's command line with our commands, or an answer without it."""
+"""The entry of `coppice` once there is something to do: doit's command line with our commands, or without doit."""
 
 from __future__ import annotations
 

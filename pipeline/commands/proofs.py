@@ -211,8 +211,8 @@ class MctsCommand(NewCommand):
     doc_purpose = "search a bank for proofs by Monte-Carlo tree search, under a scenario given by flags"
     doc_description = (
         "Without flags as the spec of a run of kind: mcts says. With them, its bank, budget and seeds, and one scenario"
-        f" in place of its own, that of the flags; outputs are then in runs/{MCTS_RUN}/. Searches that were made before are"
-        " not made again."
+        f" in place of its own, that of the flags; outputs are then in runs/{MCTS_RUN}/. Searches that were made before"
+        " are not made again."
     )
     cmd_options = (*flag_options(MCTS_FLAGS),)
 

@@ -90,7 +90,7 @@ class InitCommand(NewCommand):
     def execute(self, params: Any, args: list[str]) -> int:
         """There need not be a project yet; if there is one of somebody else's, `init` may be a task of theirs."""
         theirs = os.path.exists("dodo.py") and not getattr(self.loader, "looked", False)
-        return super().execute(params, args) if theirs else self.guarded({})
+        return super().execute(params, args) if theirs else self.run_guarded({})
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         if len(args) > 1:

@@ -12,17 +12,17 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from pipeline.machine.lock import PATIENCE, acquire
+from pipeline.store.flock import LOCK_PATIENCE, acquire_lock
 
 
 @contextmanager
-def file_lock(path: str, patience: float = PATIENCE) -> Iterator[int]:
+def file_lock(path: str, patience: float = LOCK_PATIENCE) -> Iterator[int]:
     """Gives the open file: a child that inherits it keeps the lock for as long as it runs.  Any command that runs
     beside us can take it, and keep it: so nobody waits for longer than `patience`."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
-        acquire(fd, fcntl.LOCK_EX, path, patience)
+        acquire_lock(fd, fcntl.LOCK_EX, path, patience)
         yield fd
     finally:
         os.close(fd)

@@ -23,8 +23,8 @@ from pipeline.git.folders import (
     repository_lock,
     unseen_by_git,
 )
-from pipeline.machine.lock import PATIENCE
 from pipeline.store.files import write_all, write_whole
+from pipeline.store.flock import LOCK_PATIENCE
 
 _HEAD = re.compile(r"(ref: .+|[0-9a-f]{40})\n")
 _PLAIN = re.compile(r"(?!.*\.lock$)[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
@@ -189,7 +189,7 @@ class Worktrees:
     @contextmanager
     def _alone(self, path: str) -> Iterator[int]:
         """A git that outlives its killed build keeps it until its checkout is done."""
-        with file_lock(f"{self.repo}/coppice/{path_digest(path)}.lock", TIMEOUT + PATIENCE) as fd:
+        with file_lock(f"{self.repo}/coppice/{path_digest(path)}.lock", TIMEOUT + LOCK_PATIENCE) as fd:
             yield fd
 
     def _found(self, path: str) -> Worktree | None:

@@ -141,7 +141,8 @@ def attempt_of(row: Sequence[Any]) -> Attempt:
 
 def goal_row(goal: KnownGoal) -> tuple[Any, ...]:
     return (
-        goal.goal_hash, storable_text(goal.goal_text), json_list(goal.context), storable_text(goal.name), goal.difficulty, goal.priority,
+        goal.goal_hash, storable_text(goal.goal_text), json_list(goal.context), storable_text(goal.name),
+        goal.difficulty, goal.priority,
     )  # fmt: skip
 
 

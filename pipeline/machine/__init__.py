@@ -3,7 +3,8 @@
 Not pure.  Imports core, store and errors.  guard and worker are run as scripts, found beside the modules that start
 them, and import nothing of ours.
 
-process   commands: started, logged with secrets blotted out, ended; how they ended in words
+process   commands: started, logged with secrets blotted out, ended
+failures  why something failed, in words, and whose failure it is
 guard     the script that outlives a build to end what it left behind
 worker    the script that calls functions of the user's files
 job       what a stage gets to do its work; the workers and shared things of a build

@@ -1,10 +1,12 @@
 """Lock of a run: one builder at a time, by a lock of the operating system, which dies with its process.
 
 States of a run: free; held (the holder says who it is in run.lock.json, and says again every HEARTBEAT_PERIOD that it
-is there); silent (no heartbeat for longer than somebody's patience).  Free becomes held by `lock_runs`; nobody waits.
+is there); silent (no heartbeat for longer than somebody's patience).  Free becomes held by `lock_runs`; who finds it held is
+refused.
 Held or silent is taken over when the user says so: the holder's process is ended first, if it is sure which one that
 is, and the takeover is noted in events.jsonl.  Of several who take over one has its turn.  Besides, the guard of a
-build keeps a second file locked for as long as it ends what a killed build left behind; the next holder waits for that."""
+build keeps a second file locked for as long as it ends what a killed build left behind; the next holder
+waits for that."""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pipeline.errors import RunLocked, writing
 from pipeline.store import noop
 from pipeline.store.files import missing_newline, write_whole
+from pipeline.store.flock import acquire_lock, try_lock
 
 if TYPE_CHECKING:
     import psutil
@@ -214,63 +217,6 @@ def log_takeover(wanted: Takeover, before: Holder, after: Mapping[str, Any]) -> 
 
 # A process that is being killed is not gone at once.
 DYING = 0.1
-# Who waits for longer than this says so.
-SILENT = 1.0
-# A guard has next to nothing to do; neither has whoever changes what git knows of its worktrees.
-PATIENCE = 60.0
-
-
-def acquire(fd: int, how: int, path: str, patience: float = PATIENCE) -> None:
-    """Lock the file `fd`, which was opened at `path`; waits, with a word on standard error.  Locked after `patience`.
-
-    A thread does the waiting, as the system has no flock with a deadline, and to ask again and again would never get
-    a lock that others let go of for moments.  It has a number of its own for the file: what it gets too late, it
-    lets go of again."""
-    if _try_lock(fd, how):
-        return
-    got = Event()
-
-    def wait(own: int) -> None:
-        with closing(os.fdopen(own)):
-            fcntl.flock(own, how)
-            got.set()
-
-    Thread(target=wait, args=[os.dup(fd)], daemon=True).start()
-    if got.wait(min(SILENT, patience)):
-        return
-    with suppress(OSError):  # nobody reads it; we wait all the same
-        sys.stderr.write(f"coppice: waiting for the lock {path}, held by {holders(fd)}; {patience:g} s at most\n")
-        sys.stderr.flush()
-    if not got.wait(patience - SILENT):
-        who = holders(fd)
-        raise RunLocked(f"{path}: locked for {patience:g} s by {who}; wait for its end, or end it, and start again")
-
-
-def holders(fd: int) -> str:
-    """Who has the file locked, as far as the system tells us: a child may have inherited it from who is gone."""
-    here, mark = os.getpid(), b":%d 0 EOF" % os.fstat(fd).st_ino
-    pids = filter(str.isdigit, os.listdir("/proc")) if os.path.isdir("/proc/self/fdinfo") else ()
-    found = [f"process {pid} ({_called(pid)})" for pid in pids if int(pid) != here and _holds(pid, mark)]
-    return ", ".join(found) or ("this process itself" if _holds(str(here), mark) else "another process")
-
-
-def _holds(pid: str, mark: bytes) -> bool:
-    try:
-        for number in os.listdir(f"/proc/{pid}/fdinfo"):
-            with open(f"/proc/{pid}/fdinfo/{number}", "rb") as file:
-                if any(b" FLOCK " in line and mark in line for line in file):
-                    return True
-    except OSError:
-        return False  # ended meanwhile, or another user's
-    return False
-
-
-def _called(pid: str) -> str:
-    try:
-        with open(f"/proc/{pid}/comm", errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return "which has just ended"
 
 
 @contextmanager
@@ -297,25 +243,17 @@ def _lock_run(run: str, takeover: Takeover | None) -> Iterator[tuple[Holder, int
             write_holder(holder)
             if takeover and before:
                 log_takeover(takeover, before, holder)
-            acquire(guard, fcntl.LOCK_EX, f"{noop.folder(run)}/guard")
+            acquire_lock(guard, fcntl.LOCK_EX, f"{noop.folder(run)}/guard")
             yield holder, guard
         finally:
             remove_holder(run)
-
-
-def _try_lock(fd: int, how: int = fcntl.LOCK_EX) -> bool:
-    try:
-        fcntl.flock(fd, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _acquire_free(run: str, lock: int) -> Holder | None:
     """From nobody.  A child of a killed build, between its fork and its exec, has the lock a moment longer: as long as
     who holds it by name is gone, it is about to be free."""
     asked = time.monotonic()
-    while not _try_lock(lock):
+    while not try_lock(lock):
         holder, waited = read_holder(run), time.monotonic() - asked
         if waited > (GRACE if holder and is_gone(holder) else DYING):
             taking = f"a search over code is taken over with `coppice advance {run} --force`"
@@ -329,9 +267,9 @@ def _acquire_by_takeover(takeover: Takeover, lock: int) -> Holder | None:
     """From whom.  Of several who try, one has its turn; the others have come too late, also when it is free by then."""
     run = takeover.run
     with _open_file(f"{noop.folder(run)}/takeover") as turn:
-        if not _try_lock(turn):
+        if not try_lock(turn):
             raise RunLocked(f"run {run} is being taken over by another process right now; wait for that one")
-        if _try_lock(lock):
+        if try_lock(lock):
             return None
         before = end_holder(takeover)
         _await_release(run, lock, before)
@@ -341,7 +279,7 @@ def _acquire_by_takeover(takeover: Takeover, lock: int) -> Holder | None:
 def _await_release(run: str, lock: int, before: Holder) -> None:
     """A process that is gone may still have threads that are about to be; its locks are free after the last of them."""
     last = time.monotonic() + GRACE
-    while not _try_lock(lock):
+    while not try_lock(lock):
         now = read_holder(run)
         if time.monotonic() > last or (now and now["created_at"] != before["created_at"]):
             raise RunLocked(f"{lock_message(run, now)}: the lock is not free yet; try again")

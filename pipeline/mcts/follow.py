@@ -27,9 +27,9 @@ class MctsFollower:
 
     def begin(self) -> None: ...
 
-    def started(self, target: Target, new: bool) -> None: ...
+    def target_started(self, target: Target, new: bool) -> None: ...
 
-    def ended(self, target: Target, outcome: Outcome) -> None:
+    def target_ended(self, target: Target, outcome: Outcome) -> None:
         if target.stage == SEARCH and outcome.status != FAILED:  # the journal is among the outputs now
             with suppress(FileNotFoundError):
                 os.unlink(journal_path(target))

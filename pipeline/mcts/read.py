@@ -22,8 +22,8 @@ SEARCH_KEYS = (
     "iterations", "calls", "selection", "explore", "backup", "widen", "alpha", "expansion_policy", "attempts",
 )  # fmt: skip
 KEYS = (
-    "kind", "store", "bank", "goals", "lean", "ledger", "seeds", *SEARCH_KEYS, "priors", "as_of", "rewards", "scenarios",
-    *OF_SCENARIO,
+    "kind", "store", "bank", "goals", "lean", "ledger", "seeds", *SEARCH_KEYS, "priors", "as_of", "rewards",
+    "scenarios", *OF_SCENARIO,
 )  # fmt: skip
 NEEDED = ("kind", "bank")
 SELECTIONS, BACKUPS = (records.PUCT, records.UCT), (records.MINIMUM, records.PRODUCT)

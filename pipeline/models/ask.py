@@ -16,16 +16,8 @@ from typing import IO, Any, NamedTuple
 
 from pipeline.errors import cut_text, did_you_mean
 from pipeline.machine.confine import Confinement, landlock_version
-from pipeline.machine.process import (
-    BuildStopping,
-    Exit,
-    Failure,
-    copy_redacted,
-    describe_exit,
-    outage,
-    redact_text,
-    unnamed_file,
-)
+from pipeline.machine.failures import FailureFacts, describe_exit, outage_reason
+from pipeline.machine.process import BuildStopping, Exit, copy_redacted, redact_text, unnamed_file
 from pipeline.models import openai
 from pipeline.models.calls import Call, DamagedCall, call_key, read_calls, recorded_answer
 from pipeline.models.contract import (
@@ -154,7 +146,7 @@ def _check(backend: Mapping[str, Any], ended: BackendRun, said: BackendAnswer, s
     found = complaint(ended.printed)
     told = redact_text(found.said, secrets)
     words = (f": {cut_text(told)}" if told else _last_words(said)) if status in (ended.exit.code, 0) else ""
-    if lost := outage(Failure(ended.exit, asked=True, status=found.status, said=found.said)):
+    if lost := outage_reason(FailureFacts(ended.exit, asked=True, status=found.status, said=found.said)):
         raise BackendUnavailable(
             f"{program}: {why or 'it ended well'}{words}: {lost}; build again", said.usage, ended.seconds
         )
@@ -183,7 +175,7 @@ def _answer_place(backend: Mapping[str, Any]) -> str:
 def ask_recording(backend: Mapping[str, Any], question: Question, _desk: CallContext) -> Answer:
     folder, key = backend["folder"], call_key(question.role, question.prompt, question.ground)
     try:
-        calls = [call for path in _recordings(folder) for call in read_calls(path, key) if call.settled]
+        calls = [call for path in _recordings(folder) for call in read_calls(path, key) if call.is_settled]
     except (DamagedCall, OSError) as error:
         raise BackendUnavailable(f"{question.role}: {error}") from error
     if not calls:

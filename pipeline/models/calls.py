@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from pipeline.machine.process import NOT_NOW
+from pipeline.machine.failures import NOT_NOW
 from pipeline.models.contract import Answer, BackendUnavailable, CallFailed, Question, Usage, valid_amount
 from pipeline.store.files import append_all, sync_path
 
@@ -39,7 +39,7 @@ class Call(NamedTuple):
     error: str
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         return self.exit != NOT_NOW
 
 

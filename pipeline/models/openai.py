@@ -17,7 +17,8 @@ from threading import Thread
 from typing import Any, NamedTuple
 
 from pipeline.errors import cut_text
-from pipeline.machine.process import BuildStopping, Exit, Failure, Processes, outage, redact_text
+from pipeline.machine.failures import FailureFacts, outage_reason
+from pipeline.machine.process import BuildStopping, Exit, Processes, redact_text
 from pipeline.models.contract import (
     FREE,
     JSON_ERRORS,
@@ -170,7 +171,7 @@ def ask_openai(backend: Mapping[str, Any], question: Question, desk: CallContext
             raise BackendUnavailable(f"{question.role}: {error}{said and f': {said}'}") from None
         except HttpLate:
             what = f"{question.role}: no answer within {request.timeout:g} s from {request.url}"
-            raise _lost(what, Failure(Exit(0, timed_out=True), asked=True)) from None
+            raise _lost(what, FailureFacts(Exit(0, timed_out=True), asked=True)) from None
         answer = _answer(backend, question.role, redact_text(reply.body, secrets), time.monotonic() - began)
         log(answer.text)
     return answer._replace(text=redact_text(answer.text, secrets))
@@ -210,11 +211,13 @@ def _answer(backend: Mapping[str, Any], role: str, body: str, seconds: float) ->
     try:
         found: Any = json.loads(body)
     except JSON_ERRORS:
-        raise _lost(f"{role}: what came back is not JSON: {_line(body)}", Failure(asked=True, garbled=True)) from None
+        raise _lost(
+            f"{role}: what came back is not JSON: {_line(body)}", FailureFacts(asked=True, garbled=True)
+        ) from None
     usage = with_price(usage_in([found], USAGE)[0], backend.get("price"))
     if not isinstance(value_at("choices.0.message", found), dict):  # some gateways tell of an error with status 200
         what = f"{role}: no message at choices[0].message: {_complaint(body)}"
-        raise _lost(what, Failure(asked=True, garbled=True), usage, seconds)
+        raise _lost(what, FailureFacts(asked=True, garbled=True), usage, seconds)
     text, model = value_at("choices.0.message.content", found), value_at("model", found)
     if not isinstance(text, str) or not text.strip():
         raise CallFailed(f"no text at choices[0].message.content: {_line(body)}", 1, usage, seconds)
@@ -225,8 +228,8 @@ def _answer(backend: Mapping[str, Any], role: str, body: str, seconds: float) ->
     return Answer(text, usage, seconds, model if isinstance(model, str) else backend["model"])
 
 
-def _lost(what: str, failure: Failure, usage: Usage = FREE, seconds: float = 0.0) -> BackendUnavailable:
-    return BackendUnavailable(f"{what}: {outage(failure)}; build again", usage, seconds)
+def _lost(what: str, failure: FailureFacts, usage: Usage = FREE, seconds: float = 0.0) -> BackendUnavailable:
+    return BackendUnavailable(f"{what}: {outage_reason(failure)}; build again", usage, seconds)
 
 
 def _complaint(body: str) -> str:

@@ -18,9 +18,9 @@ class ProofFollower:
 
     def begin(self) -> None: ...
 
-    def started(self, target: Target, new: bool) -> None: ...
+    def target_started(self, target: Target, new: bool) -> None: ...
 
-    def ended(self, target: Target, outcome: Outcome) -> None:
+    def target_ended(self, target: Target, outcome: Outcome) -> None:
         if outcome.status in (BUILT, RECALLED):
             self._ended[target.stage] = target
 

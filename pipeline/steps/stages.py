@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from pipeline.core.graph import Target
 from pipeline.core.templates import files_by_name, fill_argv, fill_shell_line
+from pipeline.machine.failures import describe_exit, describe_start_failure
 from pipeline.machine.job import Job, Stage, StageFailed
-from pipeline.machine.process import Exit, describe_exit, describe_start_failure
+from pipeline.machine.process import Exit
 
 
 def run_command(job: Job) -> None:

@@ -1,10 +1,12 @@
 """What is kept on disk of runs and of results.
 
-Not pure.  Imports core alone.  This module and noop are imported on every start: they import only what is built in.
+Not pure.  Imports core and errors.  This module and noop are imported on every start: only what is built in is imported
+there.
 
 noop      says that nothing is to be done, at a stat a file
 state     the signatures of all files a run depends on, as of its last build; a cache
 files     contents of files, read once; files written whole or not at all
 receipts  what was recorded of each target: the truth
 results   results by key, shared between checkouts
+flock     locks on files, waited for with a deadline and a word of who holds them
 gc        drops results that no checkout refers to"""

@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 
 from pipeline.core.recipe import compact_json
 from pipeline.errors import writing
-from pipeline.machine.lock import acquire
 from pipeline.store.files import Version, append_all, file_sha256, file_version, sync_path, write_all
+from pipeline.store.flock import acquire_lock
 
 # Somebody's gc of a large store takes minutes, and so does a copy of a large output, for which gc waits.
 PATIENCE = 600.0
@@ -230,7 +230,7 @@ class Store:
     def _locked(self, how: int) -> int:
         fd = os.open(self._ready(f"{self.folder}/lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            acquire(fd, how, f"{self.folder}/lock", self._patience)
+            acquire_lock(fd, how, f"{self.folder}/lock", self._patience)
         except BaseException:
             os.close(fd)
             raise

@@ -181,16 +181,14 @@ def _causes(noise: CalibrationRecord, rule: CalibrationRecord) -> Iterator[str]:
 
 
 def _tight(guards: Sequence[CalibrationRecord]) -> Iterator[str]:
-    for guard in guards:
-        if guard["margin"] < guard["least_margin"]:
-            worth = guard["margin"] / guard["error"]
+    for each in guards:
+        if each["margin"] < each["least_margin"]:
+            worth = each["margin"] / each["error"]
             yield (
-                f"{guard['name']}: its margin of {guard['margin']:g} is {worth:.1f} standard errors: a harmless change"
-                f" often stays undecided; {guard['least_margin']:.3g} or more, or more blocks, would decide"
+                f"{each['name']}: its margin of {each['margin']:g} is {worth:.1f} standard errors: a harmless change"
+                f" often stays undecided; {each['least_margin']:.3g} or more, or more blocks, would decide"
             )
 
-
-__all__ = ["calibrate", "calibration_lines", "needed_targets", "seed_targets"]
 
 TIMES = (1, 2, 4)  # the blocks there are
 OF_SMALLEST = (0.25, 0.5, 1.0, 2.0)

@@ -91,8 +91,6 @@ def _time(targets: Sequence[Target], params: Mapping[str, Any], evaluations: int
     return f"at most {duration(each, 0)} of commands for each, {whole} for all, {at_once} at once"
 
 
-__all__ = ["outlook", "describe"]
-
 # Where the parameters of a target and of its roles hold a command: its words, or a line for a shell.
 COMMAND = {"argv", "shell", "run"}
 

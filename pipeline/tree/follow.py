@@ -2,7 +2,8 @@
 
 It hears of targets in the main thread.  Records decide: whatever it writes can be made again from them.  Per
 evaluation it writes the events of its life (states in `run/records.py`), for the run `searching`, `promotion` and
-`stopped`.  At the end refs and worktrees are made as the manifest wants them: what it names is kept, the rest let go."""
+`stopped`.  At the end refs and worktrees are made as the manifest wants them: what it names is kept,
+the rest let go."""
 
 from __future__ import annotations
 
@@ -134,12 +135,12 @@ class TreeFollower:
         if self.todo and parts not in [{name: event[name] for name in parts} for event in last]:
             self.log.append({"event": SEARCH_EVENT, **parts})
 
-    def started(self, target: Target, new: bool) -> None:
+    def target_started(self, target: Target, new: bool) -> None:
         slot = _slot(target)
         if slot and new and target.stage in PAID_STAGES and slot not in self.started_slots:
             self._start(slot, time.time())
 
-    def ended(self, target: Target, outcome: Outcome) -> None:
+    def target_ended(self, target: Target, outcome: Outcome) -> None:
         if outcome.status not in (BUILT, RECALLED, FAILED):
             return
         self.changed = True

@@ -81,7 +81,7 @@ def _sized(params: Mapping[str, Any], blocks: Sequence[str]) -> dict[str, Any]:
     return {**params, "blocks": {**params["blocks"], "ids": [*blocks]}}
 
 
-__all__ = ["REPORT_TARGETS", "holdout_lines", "open_seal", "question", "sources", "targets", "seal_record"]
+__all__ = ["REPORT_TARGETS", "holdout_lines", "open_seal", "question", "seal_record", "sources", "targets"]
 
 # What tells of a search, and has to tell of this too.
 REPORT_TARGETS = ("report", "validate")

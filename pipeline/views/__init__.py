@@ -7,6 +7,7 @@ events     what a build tells reporters, and a reporter that remembers all of it
 lines      outcomes, failures and totals as lines of text; the end of a log
 reporters  the reporters of `coppice run`: console, executed-only, json, zero
 junit      JUnit XML
+layout     where the boxes and edges of a graph go
 progress   how far a build has come, and how long it will still take
 live       the display on a terminal, redrawn in place
 graph      a graph as text and as SVG

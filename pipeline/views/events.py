@@ -39,12 +39,12 @@ class Reporter:
     def stopping(self, why: str) -> None:
         """Nothing more will be started.  Told by any thread and by signal handlers: set a mark, no more."""
 
-    def started(self, target: Target) -> None: ...
+    def target_started(self, target: Target) -> None: ...
 
     def target_progress(self, target: Target, line: str) -> None:
         """How far it is."""
 
-    def ended(self, target: Target, outcome: Outcome) -> None: ...
+    def target_ended(self, target: Target, outcome: Outcome) -> None: ...
 
     def initialize(self, tasks: Any, selected: Any) -> None:
         """doit's name for the start."""
@@ -69,10 +69,10 @@ class Recorder(Reporter):
     def stopping(self, why: str) -> None:
         self.stopped = why
 
-    def started(self, target: Target) -> None:
+    def target_started(self, target: Target) -> None:
         self.running.add(target.name)
 
-    def ended(self, target: Target, outcome: Outcome) -> None:
+    def target_ended(self, target: Target, outcome: Outcome) -> None:
         self.running.discard(target.name)
         self.outcomes[target.name] = outcome
 

@@ -86,7 +86,7 @@ def _bar_row(progress: Progress, now: float, width: int, look: Look) -> list[Spa
     while len(words) > 1 and _length(words.values()) > width:
         del words[min(words)]
     cells = min(BAR_WIDTH, width - _length(words.values()) - 2)
-    full = cells * progress.done // max(1, progress.total)
+    full = cells * progress.done_count // max(1, progress.total)
     done, open_ = look.bar
     bar = [(GREEN, done * full), (DIM, open_ * (cells - full)), (PLAIN, "  ")] if cells >= 5 else []
     return [*bar, *_spaced(list(reversed(words.values())))]
@@ -105,7 +105,7 @@ def _words(progress: Progress, now: float) -> dict[int, Span]:
         4: (GREEN, f"{counts[BUILT]} built" if BUILT in counts else ""),
         5: (BOLD, f"ETA {duration(rest, 0)}" if rest is not None and rest > 0 and progress.running else ""),
         6: (RED, f"{counts[FAILED]} failed" if FAILED in counts else ""),
-        7: (PLAIN, f"{progress.done}/{progress.total}"),
+        7: (PLAIN, f"{progress.done_count}/{progress.total}"),
     }
     return {importance: span for importance, span in words.items() if span[1]}
 
@@ -261,9 +261,9 @@ class LiveDisplay:
     def stopping(self, why: str) -> None:
         self.progress.stopping = why  # from a signal handler: the lock may be taken
 
-    def started(self, target: Target) -> None:
+    def target_started(self, target: Target) -> None:
         with self._lock:
-            self.progress.started(target, time.monotonic())
+            self.progress.target_started(target, time.monotonic())
         self.screen.redraw_soon()
 
     def target_progress(self, target: Target, line: str) -> None:
@@ -271,11 +271,11 @@ class LiveDisplay:
             self.progress.target_progress(target, clean_line(line))
         self.screen.redraw_soon()
 
-    def ended(self, target: Target, outcome: Outcome) -> None:
+    def target_ended(self, target: Target, outcome: Outcome) -> None:
         with self._lock:
             if outcome.status in self.shown and self.progress.worth_a_line(target, outcome):
                 self._say(outcome_line(target.name, outcome), outcome)
-            self.progress.ended(target, outcome)
+            self.progress.target_ended(target, outcome)
         self.screen.redraw_soon()
 
     def _say(self, text: str, outcome: Outcome) -> None:

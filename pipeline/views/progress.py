@@ -137,17 +137,17 @@ class Progress:
         self._judged, self._rest = now, self._eta.seconds({})
 
     @property
-    def done(self) -> int:
+    def done_count(self) -> int:
         return sum(self.counts.values())
 
-    def started(self, target: Target, now: float) -> None:
+    def target_started(self, target: Target, now: float) -> None:
         self.running[target.name] = RunningTarget(target.name, rooms_of(target), now)
 
     def target_progress(self, target: Target, line: str) -> None:
         if target.name in self.running:
             self.running[target.name] = self.running[target.name]._replace(says=line)
 
-    def ended(self, target: Target, outcome: Outcome) -> None:
+    def target_ended(self, target: Target, outcome: Outcome) -> None:
         self.counts[outcome.status] = self.counts.get(outcome.status, 0) + 1
         self.running.pop(target.name, None)
         self._eta.end(target.name)

@@ -80,9 +80,9 @@ class Display(Protocol):
     def open(self) -> None: ...
     def close(self, last: str) -> None: ...
     def stopping(self, why: str) -> None: ...
-    def started(self, target: Target) -> None: ...
+    def target_started(self, target: Target) -> None: ...
     def target_progress(self, target: Target, line: str) -> None: ...
-    def ended(self, target: Target, outcome: Outcome) -> None: ...
+    def target_ended(self, target: Target, outcome: Outcome) -> None: ...
 
 
 class LogDisplay:
@@ -98,7 +98,7 @@ class LogDisplay:
 
     def stopping(self, why: str) -> None: ...
 
-    def started(self, target: Target) -> None: ...
+    def target_started(self, target: Target) -> None: ...
 
     def target_progress(self, target: Target, line: str) -> None:
         """Not each of many: a line a second is as much as anybody reads."""
@@ -106,7 +106,7 @@ class LogDisplay:
             self.last[target.name] = time.monotonic()
             self._write([f"{target.name}: {clean_line(line)}"])
 
-    def ended(self, target: Target, outcome: Outcome) -> None:
+    def target_ended(self, target: Target, outcome: Outcome) -> None:
         if outcome.status not in self.shown:
             return
         lines = [outcome_line(target.name, outcome), *failure_lines(outcome)]
@@ -144,15 +144,15 @@ class Console(Reporter):
     def stopping(self, why: str) -> None:
         self.display.stopping(why)
 
-    def started(self, target: Target) -> None:
-        self.display.started(target)
+    def target_started(self, target: Target) -> None:
+        self.display.target_started(target)
 
     def target_progress(self, target: Target, line: str) -> None:
         self.display.target_progress(target, line)
 
-    def ended(self, target: Target, outcome: Outcome) -> None:
+    def target_ended(self, target: Target, outcome: Outcome) -> None:
         self.counts[outcome.status] = self.counts.get(outcome.status, 0) + 1
-        self.display.ended(target, outcome)
+        self.display.target_ended(target, outcome)
 
     def complete_run(self) -> None:
         not_run = len(self.build.todo) - sum(self.counts.values())
@@ -195,17 +195,17 @@ class ReporterGroup(Reporter):
         for reporter in self._reporters:
             reporter.stopping(why)
 
-    def started(self, target: Target) -> None:
+    def target_started(self, target: Target) -> None:
         for reporter in self._reporters:
-            reporter.started(target)
+            reporter.target_started(target)
 
     def target_progress(self, target: Target, line: str) -> None:
         for reporter in self._reporters:
             reporter.target_progress(target, line)
 
-    def ended(self, target: Target, outcome: Outcome) -> None:
+    def target_ended(self, target: Target, outcome: Outcome) -> None:
         for reporter in self._reporters:
-            reporter.ended(target, outcome)
+            reporter.target_ended(target, outcome)
 
     def initialize(self, tasks: Any, selected: Any) -> None:
         for reporter in self._reporters:

@@ -30,7 +30,8 @@ from pipeline.lean.model import (
     unheard,
 )
 from pipeline.lean.repl.process import POLL_PERIOD, Overrun, ProcessEnded, Starter, check_stop
-from pipeline.machine.process import FROM_OUTSIDE, Exit, signal_of
+from pipeline.machine.failures import FROM_OUTSIDE, signal_of
+from pipeline.machine.process import Exit
 
 START = 600.0  # seconds until the first goal is there: a large library is read before
 TRACE = 24 * 3600.0  # the same, where LeanDojo may have to trace the repository

@@ -37,7 +37,7 @@ from pipeline.lean.model import (
 from pipeline.lean.repl.process import POLL_PERIOD, Overrun, ProcessEnded, Starter, check_stop
 from pipeline.machine.process import BuildStopping, has_ended, signal_group
 
-CHILD = Path(__file__).with_name("dojo_child.py")
+CHILD = Path(__file__).with_name("child.py")
 LAST_WORDS = 2000
 PIECE = 1 << 16
 PAUSE = 0.02  # seconds between looks at whether a process has ended

@@ -22,7 +22,8 @@ from threading import Lock
 from typing import Any, Protocol
 
 from pipeline.lean.model import Interrupted, Stop
-from pipeline.machine.process import FROM_OUTSIDE, has_ended, signal_group
+from pipeline.machine.failures import FROM_OUTSIDE
+from pipeline.machine.process import has_ended, signal_group
 
 POLL_PERIOD = 0.1  # seconds between looks at whether to stop
 

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import RunLocked
+from pipeline.lean import repl
 from pipeline.lean.model import LeanStartError
-from pipeline.machine.lock import acquire
+from pipeline.store.flock import acquire_lock
 
 MANIFEST = "manifest.json"
 # For somebody else's download of some hundred megabytes.
@@ -133,7 +134,7 @@ def _to_disk(file: Path) -> None:
 def _alone(folder: Path, patience: float) -> Iterator[None]:
     """The operating system drops the lock with its process, however that ends."""
     with open(f"{folder}.lock", "a") as lock:
-        acquire(lock.fileno(), fcntl.LOCK_EX, lock.name, patience)
+        acquire_lock(lock.fileno(), fcntl.LOCK_EX, lock.name, patience)
         yield
 
 
@@ -143,7 +144,7 @@ def _cache_error(error: OSError, folder: Path) -> str:
     return f"{folder} could not be made: {error}"
 
 
-SOURCES = Path(__file__).with_name("Coppice")
+SOURCES = Path(repl.__file__).with_name("Coppice")
 # In this order, for each uses those before it.
 PARTS = ("Whole", "Plain", "Refuse", "Running", "Slots", "Trust", "Key", "Prove", "Serve")
 MODULE = "Coppice"

@@ -221,7 +221,7 @@ PACKAGE = NpmPackage(
     ),
 )
 # What decides how the trimmed toolchain turns out, besides the package.
-HASHED_SOURCES = ("toolchain.py", "wasm_binary.py", "wasm_host.js", "wasm_script.py", "wasm_trim.py")
+HASHED_SOURCES = ("wasm.py", "wasm_binary.py", "wasm_host.js")
 SKIPPED_LIBRARIES = ("Lake",)  # of its library: no proof imports the build tool
 
 

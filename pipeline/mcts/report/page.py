@@ -248,7 +248,8 @@ def _about_section(comparison: Record) -> Iterator[str]:
     yield f"<p>Each search may spend {escape(spent)}; seeds: {seeds or NONE}. Only proofs that held when checked count."
     yield f"{SEEDLESS if len(comparison['seeds']) == 1 else escape(INTERVALS)}</p>"
     lean = comparison["lean"]
-    made = f"Lean: {lean['version']} ({lean['backend']}); bank: {comparison['bank']}; {settings_line(comparison['shared'])}."
+    made = f"Lean: {lean['version']} ({lean['backend']}); bank: {comparison['bank']}; "
+    made += f"{settings_line(comparison['shared'])}."
     yield f'<p class="made">{escape(made)}</p>'
 
 

@@ -187,7 +187,7 @@ def propose_divisibility(goal: PrintedGoal) -> Iterator[TacticMove]:
 def gcd_moves(left: Term, right: Term, goal: PrintedGoal) -> Iterator[TacticMove]:
     a, b = term_text(left, tight=True), term_text(right, tight=True)
     one, other = goal.fresh("hg", 2)
-    if "∣" not in goal.said:
+    if "∣" not in goal.propositions:
         facts = [f"have {one} := Nat.gcd_dvd_left {a} {b}", f"have {other} := Nat.gcd_dvd_right {a} {b}"]
         yield TacticMove(0.9, "divisibility", chain([*facts, "simp_all"]), SHORT)
         yield TacticMove(1.0, "divisibility", chain(facts), SHORT)
@@ -237,7 +237,7 @@ def split_small(g: str, size: int) -> str:
 
 def lcm_moves(left: Term, right: Term, goal: PrintedGoal) -> Iterator[TacticMove]:
     a, b = term_text(left, tight=True), term_text(right, tight=True)
-    if f"{a} ∣ " in goal.said:
+    if f"{a} ∣ " in goal.propositions:
         return  # all of this was said before
     names = goal.fresh("hl", 5)
     laws = ("gcd_mul_lcm", "dvd_lcm_left", "dvd_lcm_right", "gcd_dvd_left", "gcd_dvd_right")

@@ -101,7 +101,7 @@ def propose_logic(goal: PrintedGoal) -> Iterator[TacticMove]:
         for cost, tactic in about_fact(fact, goal):
             yield TacticMove(cost + 0.05 * place, "logic", tactic, SHORT)
     yield from excluded_middle(goal)
-    if "¬" in goal.said:
+    if "¬" in goal.propositions:
         yield TacticMove(0.7, "logic", f"simp only [{NEGATIONS}] at *", SHORT)
 
 

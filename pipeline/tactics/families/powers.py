@@ -247,7 +247,9 @@ def exponent_bounds(one: StatedRelation, goal: PrintedGoal) -> Iterator[TacticMo
     lines: list[str] = []
     for power in subterms(side):
         match power:
-            case Operation("^", (Number(base), Leaf(exponent))) if base > 1 and f"{exponent} ≤ " not in goal.said:
+            case Operation("^", (Number(base), Leaf(exponent))) if (
+                base > 1 and f"{exponent} ≤ " not in goal.propositions
+            ):
                 largest = next((at for at in range(LARGEST_EXPONENT) if base ** (at + 1) > other.value), 0)
                 name = goal.fresh("hb", len(lines) + 1)[-1]
                 why = exponent_bound(one.name, term_text(power), base, other.value)

@@ -88,7 +88,8 @@ def congruence_proof(term: Term, kind: str, names: ResidueNames) -> str:
     of = f"{names.law}{kind}"
     match term:
         case Operation(sign, (left, right)) if sign in LAW_WORDS and (sign != "-" or kind == "Int"):
-            return f"({of}{LAW_WORDS[sign]} _ _ _ _ {congruence_proof(left, kind, names)} {congruence_proof(right, kind, names)})"
+            both = " ".join(congruence_proof(side, kind, names) for side in (left, right))
+            return f"({of}{LAW_WORDS[sign]} _ _ _ _ {both})"
         case Operation("neg", (inside,)):
             return f"({of}neg _ _ {congruence_proof(inside, kind, names)})"
         case Operation("^", (base, Number())):

@@ -22,7 +22,11 @@ CASE_COSTS = {"Bool": 0.3, "Nat": 0.8, "List": 0.8, "Option": 0.6, "Int": 1.5, "
 def propose_cases(goal: PrintedGoal) -> Iterator[TacticMove]:
     for place, one in enumerate(goal.variables):
         kind = one.type.split(" ")[0]
-        if "→" not in one.type and syntax.mentions(one.name, goal.said) and (kind in CASE_COSTS or "×" in one.type):
+        if (
+            "→" not in one.type
+            and syntax.mentions(one.name, goal.propositions)
+            and (kind in CASE_COSTS or "×" in one.type)
+        ):
             yield TacticMove(CASE_COSTS.get(kind, 0.4) + 0.1 * place, "cases", f"cases {one.name}", SHORT)
     if any(word in goal.target for word in ("if ", "match ")):
         yield TacticMove(0.3, "cases", "split", SHORT)
@@ -149,7 +153,9 @@ def propose_definitions(goal: PrintedGoal) -> Iterator[TacticMove]:
 
 def own_constants(goal: PrintedGoal) -> list[str]:
     """Constants that are none of Lean's own: neither variables here, nor bound in a proposition."""
-    bound = {name for group in re.findall(r"(?:∀|∃|fun|λ) \(?([\w ₀-₉✝']+)", goal.said) for name in group.split()}
+    bound = {
+        name for group in re.findall(r"(?:∀|∃|fun|λ) \(?([\w ₀-₉✝']+)", goal.propositions) for name in group.split()
+    }
     found = dict.fromkeys(WORD.findall(goal.propositions))
     return [
         word for word in found if word not in bound | KNOWN_WORDS | goal.types.keys() and not is_inherited(word, goal)

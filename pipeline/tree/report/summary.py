@@ -226,15 +226,15 @@ def _verdict(result: Mapping[str, Any]) -> Iterator[str]:
     held = plural(len(result["blocks"]), "block") if result["blocks"] else plural(len(result["configs"]), "config")
     primary = next(each for each in found["metrics"] if each["name"] == result["primary"])
     change = f"{primary['name']} {format_change(primary['baseline'], primary['candidate'])}"
+    start = f"{result['final']} against the start on {held} held out:"
     if evidence := found["evidence"]:
         yield (
-            f"{result['final']} against the start on {held} held out: {change}, "
-            f"estimate {format_number(evidence['estimate'])}, {format_number(evidence['lower'])} to {format_number(evidence['upper'])}, "
-            f"p {evidence['p']:.3g}: "
+            f"{start} {change}, estimate {format_number(evidence['estimate'])}, "
+            f"{format_number(evidence['lower'])} to {format_number(evidence['upper'])}, p {evidence['p']:.3g}: "
             f"{evidence['verdict']} ({', '.join(evidence['reasons'])})."
         )
     else:
-        yield f"{result['final']} against the start on {held} held out: {change}, score {format_number(found['score'])}."
+        yield f"{start} {change}, score {format_number(found['score'])}."
 
 
 def _opening_line(line: Mapping[str, Any]) -> str:
@@ -329,7 +329,8 @@ def _best(manifest: Manifest, best: str) -> str:
     primary, found = manifest["run_config"]["primary"], manifest["nodes"][best]
     start = next(iter(manifest["nodes"].values()))
     if found["parent_node_id"] is None:
-        return f"Best: **{best}**, the start: {primary} {_start_mean(found, primary)}. Nothing was found that ranks above it."
+        mean = _start_mean(found, primary)
+        return f"Best: **{best}**, the start: {primary} {mean}. Nothing was found that ranks above it."
     if primary not in start["metrics"] or primary not in found["metrics"]:
         return f"Best was **{best}**; its baseline is not there as the spec has it now."
     change = format_change(start["metrics"][primary], found["metrics"][primary])

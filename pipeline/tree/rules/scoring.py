@@ -24,10 +24,7 @@ from typing import Any, NamedTuple
 from pipeline.tree.rules.results import CheckedRows, Defect, SheetRow, defects_text
 from pipeline.trust.evidence import INDECISIVE, PROMOTED, REJECTED, Verdict
 from pipeline.trust.noninferiority import FAILED, UNDECIDED
-from pipeline.trust.series import DIGITS, SAME, differences, reduce_configs, significant
-from pipeline.trust.series import SAME as NOISE
-
-__all__ = ["NOISE", "round_relative", "significant"]
+from pipeline.trust.series import DIGITS, SAME, differences, reduce_configs
 
 
 def round_relative(number: float) -> float:

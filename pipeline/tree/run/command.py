@@ -20,8 +20,9 @@ from pipeline.git.folders import delete_tree, make_removable
 from pipeline.git.objects import tree_hash
 from pipeline.git.worktrees import Worktree
 from pipeline.machine.confine import Confinement, landlock_version
+from pipeline.machine.failures import NOT_FOUND, FailureFacts, describe_exit, describe_start_failure, outage_reason
 from pipeline.machine.job import Job, StageFailed
-from pipeline.machine.process import NOT_FOUND, Exit, Failure, describe_exit, describe_start_failure, outage
+from pipeline.machine.process import Exit
 from pipeline.tree.rules.positions import EvalSlot, NodePlace
 from pipeline.tree.rules.protection import VOID
 from pipeline.tree.run.protect import command_shield, job_void_reason, start_watch, tamper_reason
@@ -144,7 +145,9 @@ def _once(job: Job, errand: Errand, worktree: Worktree) -> CheckoutRun:
         b"",
         tripwire_reason(wire, hidden=bool(landlock_version())) or (tamper_reason(watched) if watched else ""),
     )
-    lost = outage(Failure(exit_, missing=exit_.code == NOT_FOUND and _lacks(job.target.params, words, folder, env)))
+    lost = outage_reason(
+        FailureFacts(exit_, missing=exit_.code == NOT_FOUND and _lacks(job.target.params, words, folder, env))
+    )
     why = foul or why
     if errand.wants and not foul:
         found, lacking = read_results(results)

@@ -1,7 +1,8 @@
 """The stages that decide: assign ideas to slots, end a depth; DECIDERS, the table of all stages that decide.
 
 They make records of records, start nothing and ask nobody, so that they can be replayed at any time.  Raise the code in
-DECIDERS when one would decide otherwise on the same inputs.  A search that has stopped stays so, for the reason it had."""
+DECIDERS when one would decide otherwise on the same inputs.  A search that has stopped stays so, for the reason it
+had."""
 
 from __future__ import annotations
 

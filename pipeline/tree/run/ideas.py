@@ -73,7 +73,7 @@ class RoleAsker(NamedTuple):
     def _settled(self, role: str, prompt: str) -> list[Call]:
         """Without those of which nothing came for want of the service."""
         key = call_key(role, prompt, self.ground)
-        return [call for call in self.calls.read_all() if call.key == key and call.settled]
+        return [call for call in self.calls.read_all() if call.key == key and call.is_settled]
 
     def ask(self, role: str, prompt: str, where: str) -> Answer:
         """For roles that only answer; a coder's work is more than its words."""

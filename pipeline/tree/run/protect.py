@@ -71,8 +71,8 @@ def _check_links(repo: str, found: dict[str, TreeEntry]) -> None:
         target = posixpath.normpath(posixpath.join(posixpath.dirname(path), os.fsdecode(leads_to[blob])))
         inside = not target.startswith(("/", ".."))
         if inside and not any(covers_path(target, other) for other in found):
-            what = f"protect: {printable_path(path)} is a symbolic link to {printable_path(target)}, which is not protected"
-            raise StageFailed(f"{what}; name that too", 2)
+            what = f"protect: {printable_path(path)} is a symbolic link to {printable_path(target)}"
+            raise StageFailed(f"{what}, which is not protected; name that too", 2)
 
 
 def _imports(repo: str, found: dict[str, TreeEntry]) -> dict[str, list[str]]:
@@ -252,7 +252,8 @@ def _in_checkout(watch: Watch) -> str:
     for path, was in watch.looks.items():
         now = _look(f"{watch.folder}/{path.rstrip('/')}")
         if now != was:
-            return f"{printable_path(path.rstrip('/') or 'the checkout')} is protected and {_how(now)} while the command ran"
+            name = printable_path(path.rstrip("/") or "the checkout")
+            return f"{name} is protected and {_how(now)} while the command ran"
     added = next((path for path in _matching(watch) if path not in watch.protected.files), "")
     return f"{printable_path(added)} was added while the command ran, where all is protected" if added else ""
 

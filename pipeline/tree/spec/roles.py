@@ -85,9 +85,8 @@ def _word(item: Item, what: str) -> str:
         item.wrong(f"{what}: {error}")
     for name in names:
         if name not in COMMAND_NAMES:
-            item.wrong(
-                f"{what}: '{{{name}}}' is not known here{did_you_mean(name, COMMAND_NAMES)}; the prompt arrives on stdin"
-            )
+            hint = did_you_mean(name, COMMAND_NAMES)
+            item.wrong(f"{what}: '{{{name}}}' is not known here{hint}; the prompt arrives on stdin")
     return text
 
 
