@@ -1,7 +1,7 @@
 """What is kept on disk of runs and of results.
 
-Not pure.  Imports core and errors.  This module and noop are imported on every start: only what is built in is imported
-there.
+Not pure.  Imports core and errors.  This module and noop are imported on every start, so they import only what is
+built in.
 
 noop      says that nothing is to be done, at a stat a file
 state     the signatures of all files a run depends on, as of its last build; a cache

@@ -16,16 +16,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from random import Random
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.goals.bank import Goal
 from pipeline.lean.model import Lean
-from pipeline.proof.run.attempt import Worker
 from pipeline.proof.schedule.records import WorkerResult
 from pipeline.proof.spec.model import StrategyWorker
 from pipeline.proof.workers.best_first import SearchOptions
 from pipeline.tactics.moves import ALL_FAMILIES, FAMILIES
+
+if TYPE_CHECKING:
+    from pipeline.proof.run.attempt import Worker
 
 
 class WorkerNotBuilt(SpecError):
@@ -123,7 +125,7 @@ def sample_workers(by_sample: Mapping[int, Mapping[str, Worker]], samples: Mappi
 
 def _make_worker(way: StrategyWorker, lean: Lean, seed: str) -> Worker:
     options = [search_options(way, seed)] if way.families or seed else []
-    worker: Worker = _worker_module(way.worker).bound(lean, *options)
+    worker: Worker = _worker_module(way.worker).worker_on(lean, *options)
     return worker
 
 
@@ -135,4 +137,4 @@ def search_options(way: StrategyWorker, seed: str) -> SearchOptions:
 
 
 def _worker_module(worker: str) -> Any:
-    return import_module(f"pipeline.proof.workers.table.{worker}")
+    return import_module(f"pipeline.proof.workers.{worker}")
