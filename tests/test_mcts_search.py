@@ -144,12 +144,12 @@ def test_the_bytes_of_a_centralized_search_stay_what_they_are() -> None:
 
 @pytest.mark.parametrize(
     ("runner", "others"),
-    [("centralized", {"distributed", "steering", "clocks", "interventions"}), ("distributed", {"centralized"})],
+    [("centralized", {"distributed", "agents"}), ("distributed", {"centralized"})],
 )
 def test_the_runners_do_not_know_each_other(runner: str, others: set[str]) -> None:
     seen, todo = {runner}, [runner]
     for module in todo:
-        todo += imported(ROOT / "pipeline" / "mcts" / f"{module}.py") - seen
+        todo += imported(ROOT / "pipeline" / "mcts" / "search" / f"{module}.py") - seen
         seen |= set(todo)
     assert seen.isdisjoint(others)
 
@@ -157,8 +157,8 @@ def test_the_runners_do_not_know_each_other(runner: str, others: set[str]) -> No
 def imported(path: Path) -> set[str]:
     """The modules of the same package."""
     found = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
-    whole = {each.name for node in found if node.module == "pipeline.mcts" for each in node.names}
-    return whole | {str(node.module)[14:] for node in found if str(node.module).startswith("pipeline.mcts.")}
+    whole = {each.name for node in found if node.module == "pipeline.mcts.search" for each in node.names}
+    return whole | {str(node.module)[21:] for node in found if str(node.module).startswith("pipeline.mcts.search.")}
 
 
 def test_a_search_says_when_it_was_over() -> None:
