@@ -19,6 +19,7 @@ from pipeline.tree.rules.assignment import NO_NODE
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.rules.positions import MANIFEST, SUMMARY, VALIDATION, RunLayout, depth_of
 from pipeline.tree.run.records import Record, load
+from pipeline.tree.targets.builder import planned_config
 
 
 def rounds(targets: Sequence[Target]) -> list[list[str]]:
@@ -33,7 +34,7 @@ def rounds(targets: Sequence[Target]) -> list[list[str]]:
 
 def progress_record(run: str, targets: Sequence[Target], done: int) -> Record:
     """After `done` depths; records of those beyond may be there, but of a search that has been edited since."""
-    config = _config(targets)
+    config = planned_config(targets)
     current, reason = _reached(run, done)
     found = fold_manifest(run, {**config, "max_depth": current})
     evaluations = found["evaluations"]
@@ -81,7 +82,7 @@ def _counted(evaluations: Mapping[str, Record]) -> dict[str, int]:
 
 def summarize(run: str, targets: Sequence[Target], done: int) -> None:
     """Before the end, when a target does."""
-    config = _config(targets)
+    config = planned_config(targets)
     found = fold_manifest(run, {**config, "max_depth": done})
     found["run_config"]["max_depth"] = config["max_depth"]
     write_whole(RunLayout(run).of_run(SUMMARY), summary_text(found).encode(errors="replace"), durable=False)
@@ -91,7 +92,7 @@ def report(run: str, targets: Sequence[Target]) -> str:
     """Written anew from the records that there are; its path."""
     path = RunLayout(run).of_run(SUMMARY)
     _check_begun(run)
-    write_whole(path, summary_text(fold_manifest(run, _config(targets))).encode(errors="replace"))
+    write_whole(path, summary_text(fold_manifest(run, planned_config(targets))).encode(errors="replace"))
     return path
 
 
@@ -99,7 +100,7 @@ def validate(run: str, targets: Sequence[Target]) -> tuple[str, int]:
     """The same, and how many problems there are."""
     path, stored = RunLayout(run).of_run(VALIDATION), RunLayout(run).of_run(MANIFEST)
     _check_begun(run)
-    found = validate_run(run, _config(targets), load(stored) if os.path.exists(stored) else None)
+    found = validate_run(run, planned_config(targets), load(stored) if os.path.exists(stored) else None)
     write_whole(path, validation_report(found).encode(errors="replace"))
     return path, len(found.problems)
 
@@ -107,7 +108,3 @@ def validate(run: str, targets: Sequence[Target]) -> tuple[str, int]:
 def _check_begun(run: str) -> None:
     if not os.path.exists(RunLayout(run).of_run("root.json")):
         raise SpecError(f"{run}: nothing is recorded of it yet; `coppice advance {run}` starts it")
-
-
-def _config(targets: Sequence[Target]) -> dict[str, Any]:
-    return next(dict(target.params) for target in targets if target.stage == "report")

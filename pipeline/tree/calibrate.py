@@ -19,6 +19,7 @@ from pipeline.tree.run import noise as run_noise
 from pipeline.tree.run.noise import BLOCKS, CONFIGS, EVALUATIONS, SEEDS, Nulls, find_nulls
 from pipeline.tree.run.records import Record
 from pipeline.tree.run.verdicts import alpha_for_depth
+from pipeline.tree.targets.builder import planned_config
 from pipeline.trust.calibration import Cell, Rule, Share, measure_promotions, with_power
 from pipeline.trust.evidence import FEWEST_BLOCKS
 from pipeline.trust.noninferiority import MARGIN_ERRORS, guard
@@ -199,7 +200,7 @@ POWER_DEPTHS = 0.25  # of those by which false promotions are counted
 
 def seed_targets(run: str, targets: Sequence[Target], count: int) -> list[Target]:
     """The root measured again, where the spec allows it."""
-    _check(run, _config(targets))
+    _check(run, planned_config(targets))
     return run_noise.reseeded_targets(run, targets, count)
 
 
@@ -209,7 +210,7 @@ def needed_targets(run: str, again: Sequence[Target]) -> list[str]:
 
 
 def calibrate(run: str, targets: Sequence[Target], again: Sequence[Target], depths: int, seed: int) -> Record:
-    config = _config(targets)
+    config = planned_config(targets)
     found = find_nulls(run, config, run_noise.seed_results(run, again))
     rows = found.rows[config["primary"]]
     noise = fit_noise(rows, found.states) if len(found.blocks) >= FEWEST_NOISE_BLOCKS else None
@@ -223,10 +224,6 @@ def calibrate(run: str, targets: Sequence[Target], again: Sequence[Target], dept
         "guards": [*_guards(config, found)] if noise and rule.tested else [],
     }
     return record | {"warnings": calibration_warnings(record)}
-
-
-def _config(targets: Sequence[Target]) -> Mapping[str, Any]:
-    return next(target.params for target in targets if target.stage == "report")
 
 
 def _check(run: str, config: Mapping[str, Any]) -> None:

@@ -15,6 +15,7 @@ from pipeline.core.graph import Target
 from pipeline.core.text import duration, plural
 from pipeline.tree.rules.positions import SCORING_STAGES, depth_of
 from pipeline.tree.rules.scoring import PAIRED
+from pipeline.tree.targets.builder import planned_config
 from pipeline.trust.evidence import FEWEST_BLOCKS
 
 TIMED = ("test", "checks", "sweep", "row")
@@ -27,7 +28,7 @@ def outlook(targets: Sequence[Target]) -> Iterator[str]:
     evaluations = sum(depths.values())
     shape = ", ".join(f"{n} at depth {depth}" for depth, n in depths.items())
     yield f"at most {plural(evaluations, 'evaluation')} ({shape})"
-    params = next(target.params for target in targets if target.stage == "report")
+    params = planned_config(targets)
     number = evaluations if params["budget"]["evals"] is None else min(evaluations, params["budget"]["evals"])
     yield from _cascade(params)
     yield from _limits(params["budget"])

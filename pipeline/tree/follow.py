@@ -41,6 +41,7 @@ from pipeline.tree.run import records
 from pipeline.tree.run.records import EventLog, Record, dump_record, load, load_if_whole
 from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.run.seal import HOLDOUT_REF, SEARCH_EVENT, searched_parts
+from pipeline.tree.targets.builder import planned_config
 
 
 def keep_git_state(run: str, manifest: Mapping[str, Any]) -> None:
@@ -108,7 +109,7 @@ class TreeFollower:
     def __init__(self, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> None:
         self.run, self.at = run, RunLayout(run)
         self.log = EventLog(self.at.of_run(EVENTS))
-        self.config = next(dict(target.params) for target in targets if target.stage == "report")
+        self.config = planned_config(targets)
         self.todo = {slot for target in todo if (slot := _slot(target))}
         self.known = records.lifecycles(self.log.read())
         self.started_slots: set[str] = set()

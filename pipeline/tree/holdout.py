@@ -27,7 +27,7 @@ from pipeline.tree.run.records import Record, load, read_bytes, recommendation, 
 from pipeline.tree.run.seal import open_seal, seal_record
 from pipeline.tree.run.verdicts import ComparisonSides, block_series, expected_by_sheet, sheet_of, weigh_against
 from pipeline.tree.spec.model import HoldoutKeys, TreeSpec
-from pipeline.tree.targets.builder import TargetBuilder
+from pipeline.tree.targets.builder import TargetBuilder, planned_config
 from pipeline.tree.targets.sweeps import FinalNode, holdout_targets
 
 HOLDOUT_ALPHA = 0.05  # of one look at one idea: whatever the search has spent
@@ -90,7 +90,7 @@ REPORT_TARGETS = ("report", "validate")
 def question(run: str, spec: TreeSpec, planned: Sequence[Target]) -> Record:
     """What is asked: whether the final node is better than the start on what the search has not seen."""
     held = _holdout_keys(run, spec)
-    found = RunRecords(run, next(dict(target.params) for target in planned if target.stage == "report"))
+    found = RunRecords(run, planned_config(planned))
     at = found.at
     last = [(depth, record["beam"][str(NodePlace(depth + 1, 0))]) for depth, record in found.promotions.items()]
     final = next(((NodePlace(d + 1, 0), beam) for d, beam in reversed(last) if beam["promoted_from_eval_id"]), None)

@@ -18,7 +18,7 @@ _BULLET = re.compile(r"^[-*+•]\s+")
 # Models write **IDEA:** or ## IDEA: too.  Only in capitals: a sentence may begin with "Idea:".
 _HEADING = re.compile(rf"[#*\s]*({'|'.join(SECTIONS)}|REQUIRED CHANGES)[*\s]*:\**\s*(.*)")
 
-# Why a slot stays empty, in the order in which it is looked at.
+# Reasons for which a slot stays empty, in the order in which they are checked.
 NO_NODE, NO_IDEA, DUPLICATE, NO_BUDGET = "no such node", "no idea", "duplicate", "budget"
 
 
@@ -31,14 +31,14 @@ class Idea(NamedTuple):
 
 
 class ParsedIdea(NamedTuple):
-    """`idea` is None when there are defects."""
+    """An idea text in sections; `idea` is None when it has defects."""
 
     idea: Idea | None
     defects: tuple[str, ...]
 
 
 class FrontierPlace(NamedTuple):
-    """A place of the beam to be expanded; or not, for lack of a node or because of what `closed` says."""
+    """A place of the beam to expand; it stays unexpanded without a node, or for the reason in `closed`."""
 
     place: NodePlace
     commit: str
@@ -47,16 +47,16 @@ class FrontierPlace(NamedTuple):
 
 
 class PastIdea(NamedTuple):
-    """An idea that has been tried before, and where."""
+    """An idea that was tried before, and where."""
 
     slot: EvalSlot
     identity: str
 
 
 class Task(NamedTuple):
-    """What a slot is to do: try `idea`; or nothing, then `empty` says in a word why and `why` in full.
+    """The task of a slot: try `idea`; or nothing, for the reason `empty` (`why` in full).
 
-    `lacking`: what of the budget does not suffice."""
+    `lacking`: the parts of the budget that do not suffice."""
 
     slot: EvalSlot
     idea: str = ""
@@ -75,28 +75,28 @@ class Assignment(NamedTuple):
 
     @property
     def past_ideas(self) -> tuple[PastIdea, ...]:
-        """For the depths below."""
+        """Ideas that the depths below must not repeat."""
         return tuple(PastIdea(task.slot, task.identity) for task in self.tasks if not task.empty)
 
     @property
     def cut(self) -> tuple[str, ...]:
-        """What of the budget did not suffice for all of the depth."""
+        """The parts of the budget that did not suffice for all of the depth."""
         return tuple(dict.fromkeys(name for task in self.tasks for name in task.lacking))
 
 
 def normal_text(text: str) -> str:
-    """Lines without what is around them, none blank, all bullets alike, in small letters."""
+    """Normalise a text: lines stripped, blank ones dropped, all bullets alike, lower case."""
     lines = (line.strip() for line in re.split(r"\r\n|\r|\n", text))
     return "\n".join(_BULLET.sub("- ", line) for line in lines if line).lower()
 
 
 def idea_identity(text: str) -> str:
-    """Ideas with the same one are the same idea."""
+    """The hash of an idea; equal for ideas that differ only in layout and case."""
     return sha256(normal_text(text).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def parse_idea(text: str) -> ParsedIdea:
-    """What comes before the first section is not part of the idea: models like to introduce it."""
+    """Parse an idea text.  Lines before the first section are dropped: models like to introduce an idea."""
     found: dict[str, list[str]] = {}
     defects: list[str] = []
     name = ""
@@ -109,18 +109,18 @@ def parse_idea(text: str) -> ParsedIdea:
         elif name:
             found[name].append(line)
     sections = {name: "\n".join(lines).strip() for name, lines in found.items()}
-    defects += _lacking(sections)
+    defects += _missing_sections(sections)
     return ParsedIdea(None if defects else Idea(*(sections[name] for name in SECTIONS)), tuple(defects))
 
 
-def _lacking(sections: Mapping[str, str]) -> Iterator[str]:
+def _missing_sections(sections: Mapping[str, str]) -> Iterator[str]:
     for name in SECTIONS:
         if not sections.get(name):
             how = "is empty" if name in sections else "is missing"
             yield f"{name} {how}; an idea has the sections {', '.join(f'{each}:' for each in SECTIONS)}"
 
 
-# Which of the ideas tried so far must not be tried again on a node.
+# By scope: whether an idea tried at `at` must not be tried again on the node at `ground`.
 DEDUPE_SCOPES: dict[str, Callable[[FrontierPlace, NodePlace], bool]] = {
     "node_plus_ancestors": lambda ground, at: at == ground.place or at in ground.ancestors,
     "global": lambda ground, at: True,
@@ -138,16 +138,16 @@ def assign_ideas(
     ceiling: Ceiling,
     tried: Iterable[PastIdea] = (),
 ) -> Assignment:
-    """The i-th idea of a node goes to its i-th slot.  What one evaluation may cost at most is reserved, in slot order.
+    """Assign the i-th idea of a node to its i-th slot, and reserve the ceiling of each evaluation in slot order.
 
     `tried`: ideas of the depths above, of which `scope` picks those that count."""
     room, lacking = affordable_count(ledger, ceiling, ideas_per_node * len(frontier))
-    full = _no_budget(ledger, lacking)
+    full = _budget_reason(ledger, lacking)
     known = sorted(tried)
     tasks: list[Task] = []
     starts: list[str] = []
     for ground in sorted(frontier):
-        seen = _seen(ground, known, scope)
+        seen = _first_slots(ground, known, scope)
         for slot, text in _slots(ground, ideas.get(ground.place, ()), ideas_per_node):
             task = _task(ground, slot, text, seen)
             if not task.empty and len(starts) == room:
@@ -156,12 +156,12 @@ def assign_ideas(
             if not task.empty:
                 starts.append(str(slot))
                 known.append(PastIdea(slot, task.identity))
-                seen |= _seen(ground, known[-1:], scope)
+                seen |= _first_slots(ground, known[-1:], scope)
     return Assignment(tuple(tasks), reserve_spending(ledger, starts, ceiling))
 
 
-def _seen(ground: FrontierPlace, known: Sequence[PastIdea], scope: str) -> dict[str, EvalSlot]:
-    """Where each idea was tried first."""
+def _first_slots(ground: FrontierPlace, known: Sequence[PastIdea], scope: str) -> dict[str, EvalSlot]:
+    """The slot in which each idea was tried first."""
     counts = DEDUPE_SCOPES[scope]
     return {each.identity: each.slot for each in reversed(known) if counts(ground, each.slot.place)}
 
@@ -184,6 +184,6 @@ def _task(ground: FrontierPlace, slot: EvalSlot, text: str, seen: Mapping[str, E
     return Task(slot, text, name)
 
 
-def _no_budget(ledger: BudgetLedger, lacking: Iterable[str]) -> str:
+def _budget_reason(ledger: BudgetLedger, lacking: Iterable[str]) -> str:
     limits = ledger.limits._asdict()
     return f"not enough of the budget is left: {', '.join(f'{name} (limit {limits[name]:g})' for name in lacking)}"

@@ -1,6 +1,6 @@
 """Global beam search: gate on the parent, rank against the root, promote, and decide whether to stop.
 
-The gate is GATE_CHECKS in order: the first that has something to say decides.  What passes is ranked over all parents
+The gate is GATE_CHECKS in order: the first one that fails decides.  Evaluations that pass are ranked over all parents
 together; ties go to the earlier slot; two evaluations with the same files take one place.  A depth is promoted only
 when all of its evaluations have ended.  STOPS are asked afterwards, in order: what was paid for is always ranked."""
 
@@ -22,10 +22,10 @@ FINAL_STATUSES = (COMPLETED, FAILED, SKIPPED)
 
 
 class Evaluation(NamedTuple):
-    """What became of a slot, as far as promotion needs it.  What does not exist is empty.
+    """The result of a slot, as far as promotion needs it; fields of what does not exist are empty.
 
-    `why`: of one that failed or was skipped.  `tree`: the hash of the candidate's files.  `results`, `baseline`: what
-    names the candidate's CSV and the parent's.  `defects`: of the rows of both, in words."""
+    `why`: the reason it failed or was skipped.  `tree`: the hash of the candidate's files.  `results`, `baseline`:
+    hashes of the candidate's CSV and of the parent's.  `defects`: of the rows of both, in words."""
 
     slot: EvalSlot
     status: str
@@ -48,19 +48,19 @@ class Failure(NamedTuple):
     why: str
 
 
-def _completed(e: Evaluation) -> str:
+def _check_completed(e: Evaluation) -> str:
     return "" if e.status == COMPLETED else f"{e.status}: {e.why or 'no reason given'}"
 
 
-def _rows_used(e: Evaluation) -> str:
+def _check_rows_used(e: Evaluation) -> str:
     used = {e.rows_used, *((e.score.parent.rows_used,) if e.score else ())}
     if e.rows_expected > 0 and used == {e.rows_expected}:
         return ""
     return f"{' and '.join(map(str, sorted(used)))} rows were used, {e.rows_expected} are expected"
 
 
-def _primary(e: Evaluation) -> str:
-    """Written so that a NaN does not pass."""
+def _check_primary(e: Evaluation) -> str:
+    """Check the primary metric; written so that a NaN does not pass."""
     if e.score is None:
         return "there is no score"
     parent = e.score.parent
@@ -70,13 +70,13 @@ def _primary(e: Evaluation) -> str:
     return "" if good else f"the primary metric is worse than the parent's: {parent.primary_delta:+.6g}"
 
 
-def _recommended(e: Evaluation) -> str:
+def _check_recommended(e: Evaluation) -> str:
     if e.score is None or e.score.parent.should_explore or e.score.parent.grade == MIXED:
         return ""
-    return _unexplored(e.score.parent)
+    return _unexplored_reason(e.score.parent)
 
 
-def _unexplored(parent: Comparison) -> str:
+def _unexplored_reason(parent: Comparison) -> str:
     found, reasons = parent.evidence, ", ".join(parent.reasons)
     if found is None:
         return f"{parent.grade}, not to be explored: {reasons}"
@@ -85,37 +85,37 @@ def _unexplored(parent: Comparison) -> str:
     return f"{found['verdict']}: {reasons} (p {found['p']:.3g}, alpha {found['alpha']:.3g}, {found['blocks']} blocks)"
 
 
-# The gate, in order: the first that has something to say decides.
+# The gate, in order: the first check that gives a reason decides.
 GATE_CHECKS: tuple[tuple[str, Callable[[Evaluation], str]], ...] = (
-    ("completed", _completed),
+    ("completed", _check_completed),
     ("commit", lambda e: "" if e.commit else "there is no commit of the candidate"),
     ("approved", lambda e: "" if e.approved else "the code was not approved"),
     ("results", lambda e: "" if e.results else "the candidate has no results CSV"),
     ("baseline", lambda e: "" if e.baseline else "the parent has no results CSV to compare with"),
     ("rows", lambda e: defects_text(e.defects)),
-    ("rows_used", _rows_used),
-    ("primary", _primary),
-    ("recommended", _recommended),
+    ("rows_used", _check_rows_used),
+    ("primary", _check_primary),
+    ("recommended", _check_recommended),
 )
 
 
 def gate(evaluation: Evaluation) -> Failure | None:
-    """None: it may be promoted."""
+    """The first check of the gate that an evaluation fails; None when it may be promoted."""
     return next((Failure(name, why) for name, check in GATE_CHECKS if (why := check(evaluation))), None)
 
 
 def is_comparable(evaluation: Evaluation) -> bool:
-    """Whether its score is all that is lacking: it is one of those among which luck may have chosen."""
+    """True when only its score can fail: it is one of those among which luck may choose."""
     return not any(check(evaluation) for name, check in GATE_CHECKS if name not in ("primary", "recommended"))
 
 
-# Checks besides those of the gate: among all that passed it.
+# Checks among all that passed the gate.
 SAME_CODE, RANK = "same_code", "rank"
 STRICT_FAILURE, MAX_DEPTH, EMPTY_FRONTIER = "strict_depth_failure", "max_depth_reached", "empty_frontier"
 
 
 class BeamDecision(NamedTuple):
-    """Of one evaluation: where it goes, or the check that it failed; `why` is never empty."""
+    """The decision on one evaluation: where it goes, or the check that it failed; `why` is never empty."""
 
     slot: EvalSlot
     promoted_to: NodePlace | None
@@ -144,7 +144,7 @@ class Promotion(NamedTuple):
 
 
 def rank_key(evaluation: Evaluation) -> tuple[float, float]:
-    """More is better: the root score, else the root's primary delta, else nothing; ties by that delta."""
+    """Key to rank by, more is better: the root score, else the root's primary delta; ties by that delta."""
     root = evaluation.score.root if evaluation.score else None
     delta = significant(root.primary_delta) if root and isfinite(root.primary_delta) else -inf
     score = root.score if root else None
@@ -152,23 +152,25 @@ def rank_key(evaluation: Evaluation) -> tuple[float, float]:
 
 
 def promote(evaluations: Iterable[Evaluation], beam_width: int, slots: Sequence[EvalSlot]) -> Promotion:
-    """`slots`: all of the depth.  Promoting some of them before the others have ended would lose these for good."""
-    ended = _ended(evaluations, slots)
+    """Promote the best evaluations of a depth; all of its `slots` must have ended, or some would be lost for good."""
+    ended = _complete_depth(evaluations, slots)
     failures = {e.slot: failure for e in ended if (failure := gate(e))}
-    # Ties go to the earlier slot: sorting is stable.
+    # ties go to the earlier slot: sorting is stable
     passed = sorted((e for e in ended if e.slot not in failures), key=rank_key, reverse=True)
     first = {code_of(e): e.slot for e in reversed(passed)}
     best = [e for e in passed if first[code_of(e)] == e.slot]
     again = {e.slot: _same_code(where) for e in passed if (where := first[code_of(e)]) != e.slot}
-    beaten = {e.slot: Failure(RANK, _beaten(e, n, best[:beam_width])) for n, e in enumerate(best) if n >= beam_width}
+    beaten = {
+        e.slot: Failure(RANK, _rank_reason(e, n, best[:beam_width])) for n, e in enumerate(best) if n >= beam_width
+    }
     beam = _beam(best, places_of(ended[0].slot.depth + 1, beam_width), len(ended))
     goes_to = {each.source: each for each in beam if each.source}
     failures |= again | beaten
     return Promotion(beam, tuple(_decision(e.slot, goes_to, failures) for e in ended))
 
 
-def _ended(evaluations: Iterable[Evaluation], slots: Sequence[EvalSlot]) -> list[Evaluation]:
-    """In slot order, one for each slot of the depth."""
+def _complete_depth(evaluations: Iterable[Evaluation], slots: Sequence[EvalSlot]) -> list[Evaluation]:
+    """Evaluations in slot order, one for each slot of one depth, all of them ended."""
     found = sorted(evaluations, key=lambda e: e.slot)
     if [e.slot for e in found] != sorted(slots) or not slots:
         different = {e.slot for e in found} ^ {*slots}
@@ -181,7 +183,7 @@ def _ended(evaluations: Iterable[Evaluation], slots: Sequence[EvalSlot]) -> list
 
 
 def code_of(evaluation: Evaluation) -> str:
-    """Two ideas applied in either order may give the same files: one node is enough for them."""
+    """The identity of an evaluation's code: its files.  Two ideas applied in either order may give the same."""
     return evaluation.tree or evaluation.commit
 
 
@@ -189,19 +191,19 @@ def _same_code(where: EvalSlot) -> Failure:
     return Failure(SAME_CODE, f"the same code as {where}, which comes before it")
 
 
-def _beaten(evaluation: Evaluation, place: int, beam: Sequence[Evaluation]) -> str:
-    last = f"; the last of them has {_ranked(beam[-1])}" if beam else ""
-    return f"{_ranked(evaluation)} is number {place + 1}, the beam has {len(beam)}{last}"
+def _rank_reason(evaluation: Evaluation, place: int, beam: Sequence[Evaluation]) -> str:
+    last = f"; the last of them has {_rank_text(beam[-1])}" if beam else ""
+    return f"{_rank_text(evaluation)} is number {place + 1}, the beam has {len(beam)}{last}"
 
 
-def _ranked(evaluation: Evaluation) -> str:
+def _rank_text(evaluation: Evaluation) -> str:
     score, delta = rank_key(evaluation)
     return f"rank {score:+.6g} (primary {delta:+.6g}) against the root"
 
 
 def _beam(best: Sequence[Evaluation], places: Sequence[NodePlace], among: int) -> tuple[BeamPlace, ...]:
     none = f"{len(best)} of {among} evaluations passed the gate with code of their own"
-    filled = [BeamPlace(p, e.slot, e.commit, _ranked(e)) for p, e in zip(places, best, strict=False)]
+    filled = [BeamPlace(p, e.slot, e.commit, _rank_text(e)) for p, e in zip(places, best, strict=False)]
     return (*filled, *(BeamPlace(place, None, "", none) for place in places[len(filled) :]))
 
 
@@ -214,9 +216,9 @@ def _decision(
 
 
 class DepthProgress(NamedTuple):
-    """What decides, after a depth has been promoted, whether there is another one.
+    """The facts that decide, after a depth has been promoted, whether there is another one.
 
-    `cut`: what of the budget left slots of this depth empty.  `short`: what does not suffice for one more."""
+    `cut`: parts of the budget that left slots of this depth empty.  `short`: those too small for one more."""
 
     depth: int
     max_depth: int
@@ -239,5 +241,5 @@ STOPS: tuple[Callable[[DepthProgress], str], ...] = (
 
 
 def stop_reason(progress: DepthProgress) -> str:
-    """Empty: go on.  Whatever it says, the depth has been promoted before it is asked: what was paid for is ranked."""
+    """The reason to stop after a promoted depth; empty to go on."""
     return next(filter(None, (stop(progress) for stop in STOPS)), "")

@@ -1,8 +1,12 @@
-"""The budget of a run: reserved before an evaluation starts, settled when it has ended, never taken back.
+"""Budget of a run: reserved before an evaluation starts, settled when it has ended, never taken back.
 
-States of an evaluation in the ledger: absent -> reserved (`reserve_spending`, at its ceiling) -> spent
-(`settle_spending`, at what it really was).  An evaluation that has ended is kept whatever it cost; only the next one is
-refused.  Sums do not depend on who ended first."""
+States of an evaluation in the ledger, with no way back:
+
+    absent -> reserved   `reserve_spending`, at its ceiling
+    reserved -> spent    `settle_spending`, at its real cost
+
+An evaluation that has ended is kept whatever it cost; only the next one is refused.  Sums do not depend on the order
+in which evaluations end."""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from typing import NamedTuple
 
 from pipeline.trust.series import significant
 
-# The stop reason for each thing that may run out, in the order in which they are told.
+# The stop reason for each amount that may run out, in the order in which they are reported.
 BUDGET_STOPS = {
     "evals": "max_total_idea_evals_reached",
     "usd": "budget_usd_reached",
@@ -23,7 +27,7 @@ BUDGET_STOPS = {
 
 
 class BudgetLimits(NamedTuple):
-    """Of a whole run.  None: there is no limit."""
+    """The most that a whole run may spend; None where there is no limit."""
 
     evals: int | None = None
     usd: float | None = None
@@ -32,7 +36,7 @@ class BudgetLimits(NamedTuple):
 
 
 class Ceiling(NamedTuple):
-    """What one evaluation may cost at most.  None: nobody knows; zero: it is free."""
+    """The most that one evaluation may cost; None when nobody knows, zero when it is free."""
 
     evals: int = 1
     usd: float | None = None
@@ -41,7 +45,7 @@ class Ceiling(NamedTuple):
 
 
 class Spending(NamedTuple):
-    """`seconds`: those of each evaluation added up, so that it is the same however many run at once."""
+    """An amount spent; seconds of evaluations are added up, so that they do not depend on how many run at once."""
 
     evals: int = 0
     usd: float = 0.0
@@ -50,7 +54,7 @@ class Spending(NamedTuple):
 
 
 class BudgetLedger(NamedTuple):
-    """Every evaluation is in one of both, by name: sums do not depend on who ended first."""
+    """Evaluations by name, each either reserved or spent."""
 
     limits: BudgetLimits = BudgetLimits()
     reserved: Mapping[str, Ceiling] = {}
@@ -64,13 +68,13 @@ def total_spending(amounts: Iterable[Spending]) -> Spending:
 
 
 def committed_spending(ledger: BudgetLedger) -> Spending:
-    """What is spent and what may still be, as far as it is known."""
+    """The amounts spent and reserved, as far as they are known."""
     known = [Spending(c.evals, c.usd or 0.0, c.tokens or 0, c.seconds or 0.0) for c in ledger.reserved.values()]
     return total_spending([*ledger.spent.values(), *known])
 
 
 def budget_left(ledger: BudgetLedger) -> BudgetLimits:
-    """None where there is no limit; never below zero."""
+    """The amounts left: None where there is no limit, never below zero."""
     most, used = ledger.limits, committed_spending(ledger)
     return BudgetLimits(
         None if most.evals is None else max(0, most.evals - used.evals),
@@ -81,36 +85,36 @@ def budget_left(ledger: BudgetLedger) -> BudgetLimits:
 
 
 def shortages(ledger: BudgetLedger, ceiling: Ceiling) -> tuple[str, ...]:
-    """What does not suffice for one more evaluation of this ceiling."""
+    """The amounts that do not suffice for one more evaluation of this ceiling."""
     return affordable_count(ledger, ceiling, 1)[1]
 
 
 def affordable_count(ledger: BudgetLedger, ceiling: Ceiling, wanted: int) -> tuple[int, tuple[str, ...]]:
-    """How many of the wanted evaluations may start, and what does not suffice for the next one."""
+    """The number of wanted evaluations that may start, and the amounts that do not suffice for the next one."""
     used = committed_spending(ledger)
     for count in range(wanted):
-        if lacking := _lacking(ledger.limits, used, ceiling, count):
+        if lacking := _missing_amounts(ledger.limits, used, ceiling, count):
             return count, lacking
     return wanted, ()
 
 
-def _lacking(limits: BudgetLimits, used: Spending, ceiling: Ceiling, before: int) -> tuple[str, ...]:
-    """For one more after `before` others like it."""
+def _missing_amounts(limits: BudgetLimits, used: Spending, ceiling: Ceiling, before: int) -> tuple[str, ...]:
+    """The amounts that do not suffice for one more after `before` others like it."""
     rows = zip(BUDGET_STOPS, limits, used, ceiling, strict=True)
     return tuple(
-        name for name, most, spent, each in rows if most is not None and not _enough(most, spent, each, before)
+        name for name, most, spent, each in rows if most is not None and not _suffices(most, spent, each, before)
     )
 
 
-def _enough(most: float, spent: float, each: float | None, before: int) -> bool:
-    """What is free may start even when nothing is left; what costs nobody knows how much, only while something is."""
+def _suffices(most: float, spent: float, each: float | None, before: int) -> bool:
+    """Free evaluations start even when nothing is left; those of unknown cost only while something is."""
     if each is None:
         return spent < most
     return not each or significant(spent + each * (before + 1)) <= most
 
 
 def reserve_spending(ledger: BudgetLedger, names: Sequence[str], ceiling: Ceiling) -> BudgetLedger:
-    """For evaluations of these names.  Ask `affordable` first: what does not suffice raises here."""
+    """Reserve the ceiling for evaluations of these names.  Ask `affordable_count` first: too little raises here."""
     times = Counter([*ledger.reserved, *ledger.spent, *names])
     if again := [name for name in names if times[name] > 1]:
         raise ValueError(f"{again[0]} has been reserved already")
@@ -121,7 +125,7 @@ def reserve_spending(ledger: BudgetLedger, names: Sequence[str], ceiling: Ceilin
 
 
 def settle_spending(ledger: BudgetLedger, name: str, spent: Spending) -> BudgetLedger:
-    """What it really was, more than reserved or less; one that never started has spent nothing."""
+    """Settle a reservation at the real cost, more or less than reserved; nothing for one that never started."""
     if name not in ledger.reserved:
         raise ValueError(f"{name} has not been reserved" if name not in ledger.spent else f"{name} is settled already")
     if min(spent) < 0 or not fsum(spent) < inf:

@@ -1,8 +1,8 @@
 """Explanations of decisions: each check's number, its threshold and the smallest change that would do.
 
-Whether a check was passed is what the gate and the ranking say; here are only the numbers that they looked at.
-CHECK_NUMBERS has a row for each check of the gate, and must have one for a new check.  For `coppice replay`: the first
-place at which a rebuilt record differs, a key of two JSON records or else a line."""
+The gate and the ranking say whether a check was passed; this module gives the numbers that they used.  CHECK_NUMBERS
+has a row for each check of the gate, and needs one for a new check.  For `coppice replay`: the first place at which a
+rebuilt record differs, a key of two JSON records or else a line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from pipeline.trust.noninferiority import PASSED
 
 
 class CheckNumbers(NamedTuple):
-    """Of a check, besides whether it was passed."""
+    """The numbers of a check, besides whether it was passed."""
 
     what: str
     number: float | None = None
@@ -46,7 +46,7 @@ class CheckNumbers(NamedTuple):
 NumbersLine = tuple[str, bool, CheckNumbers]
 
 
-def _rows(e: Evaluation, _: ScoringRules) -> CheckNumbers | None:
+def _rows_numbers(e: Evaluation, _: ScoringRules) -> CheckNumbers | None:
     if not e.results or not e.baseline or e.status != COMPLETED:
         return None
     missing = e.rows_expected - e.rows_used
@@ -56,37 +56,37 @@ def _rows(e: Evaluation, _: ScoringRules) -> CheckNumbers | None:
     return CheckNumbers(what, bad, 0, -bad, lacking or f"{bad} fewer defects")
 
 
-def _rows_used(e: Evaluation, _: ScoringRules) -> CheckNumbers | None:
+def _rows_used_numbers(e: Evaluation, _: ScoringRules) -> CheckNumbers | None:
     if not e.rows_expected:
         return None
     change = e.rows_expected - e.rows_used
     return CheckNumbers(f"{e.rows_used} rows were used", e.rows_used, e.rows_expected, change, f"{change} more")
 
 
-def _primary(e: Evaluation, rules: ScoringRules) -> CheckNumbers | None:
+def _primary_numbers(e: Evaluation, rules: ScoringRules) -> CheckNumbers | None:
     if e.score is None:
         return None
     delta = e.score.parent.primary_delta
-    what = f"{rules.primary} is {_better(delta)} than the parent's"
-    return CheckNumbers(what, delta, 0.0, -delta, _moved(rules, rules.primary, -delta))
+    what = f"{rules.primary} is {_delta_text(delta)} than the parent's"
+    return CheckNumbers(what, delta, 0.0, -delta, _change_text(rules, rules.primary, -delta))
 
 
 def guard_lines(found: Comparison, rules: ScoringRules) -> Iterator[NumbersLine]:
-    """They veto exploring; a mixed grade passes the gate all the same."""
+    """Checks of the guards.  They veto exploring; a mixed grade passes the gate all the same."""
     for detail in (each for each in found.metrics if each.guard):
         least = -rules.constants.guard_drop
         passed = f"{RISK_REGRESSED}:{detail.name}" not in found.reasons
         what = f"{detail.name} changed by {detail.relative:+.4g} of its baseline; {least:+.4g} is allowed"
-        needs = _moved(rules, detail.name, _lacking(detail, least))
+        needs = _change_text(rules, detail.name, _missing_change(detail, least))
         yield f"guard {detail.name}", passed, CheckNumbers(what, detail.relative, least, least - detail.relative, needs)
 
 
-def _lacking(detail: Detail, least: float) -> float:
-    """In units of the metric; from a baseline of zero every loss is infinitely large."""
+def _missing_change(detail: Detail, least: float) -> float:
+    """The missing change in units of the metric; from a baseline of zero every loss is infinitely large."""
     return (least - detail.relative) * abs(detail.baseline) if detail.baseline else -detail.delta
 
 
-def _recommended(e: Evaluation, rules: ScoringRules) -> CheckNumbers | None:
+def _recommended_numbers(e: Evaluation, rules: ScoringRules) -> CheckNumbers | None:
     if e.score is None:
         return None
     found, c = e.score.parent, rules.constants
@@ -94,14 +94,14 @@ def _recommended(e: Evaluation, rules: ScoringRules) -> CheckNumbers | None:
         return CheckNumbers(f"{found.evidence['verdict']}: {', '.join(found.reasons)}", needs="what failed above")
     assert found.score is not None  # only a verdict by blocks is without one
     what = f"{found.grade}, score {found.score:+.6g}: from {c.mixed:g} on it is {MIXED}, from {c.explore:g} on explored"
-    ways = [*_ways(found, rules)]
+    ways = [*_sufficient_changes(found, rules)]
     least = min((change for change, _ in ways if change is not None), default=None)
     threshold = found.score + least if least is not None else c.explore if found.should_explore else c.mixed
     return CheckNumbers(what, found.score, threshold, least, "; or ".join(words for _, words in ways))
 
 
-def _ways(found: Comparison, rules: ScoringRules) -> Iterator[tuple[float | None, str]]:
-    """Each change that alone would have been enough: of the score, or of something else."""
+def _sufficient_changes(found: Comparison, rules: ScoringRules) -> Iterator[tuple[float | None, str]]:
+    """Each change that alone would have been enough, of the score or of something else, with its words."""
     assert found.score is not None
     c, total = rules.constants, found.score
     blocks = [guard.removeprefix(f"{RISK_REGRESSED}:") for guard in found.reasons if guard.startswith(RISK_REGRESSED)]
@@ -118,43 +118,43 @@ def _ways(found: Comparison, rules: ScoringRules) -> Iterator[tuple[float | None
         yield None, f"{more} of the metrics that are the same better"
 
 
-def _approved(e: Evaluation) -> CheckNumbers | None:
+def _approved_numbers(e: Evaluation) -> CheckNumbers | None:
     if e.approved:
         return CheckNumbers("the code was approved, or nobody was to review it")
     unapproved = "the code was not approved"
     return CheckNumbers(unapproved, needs="an approval, or `proceed_on_max_review_rounds`") if e.commit else None
 
 
-def _named(sha: str) -> CheckNumbers | None:
+def _short_sha(sha: str) -> CheckNumbers | None:
     return CheckNumbers(sha[:10]) if sha else None
 
 
-# What each check of the gate looks at; None: nothing is known of it but whether it was passed.
+# The numbers that each check of the gate uses; None when only its result is known.
 CHECK_NUMBERS: dict[str, Callable[[Evaluation, ScoringRules], CheckNumbers | None]] = {
     "completed": lambda e, _: CheckNumbers(f"{e.status}: {e.why}" if e.why else e.status),
-    "commit": lambda e, _: _named(e.commit),
-    "approved": lambda e, _: _approved(e),
-    "results": lambda e, _: _named(e.results),
-    "baseline": lambda e, _: _named(e.baseline),
-    "rows": _rows,
-    "rows_used": _rows_used,
-    "primary": _primary,
-    "recommended": _recommended,
+    "commit": lambda e, _: _short_sha(e.commit),
+    "approved": lambda e, _: _approved_numbers(e),
+    "results": lambda e, _: _short_sha(e.results),
+    "baseline": lambda e, _: _short_sha(e.baseline),
+    "rows": _rows_numbers,
+    "rows_used": _rows_used_numbers,
+    "primary": _primary_numbers,
+    "recommended": _recommended_numbers,
 }
 
 
-def _better(delta: float) -> str:
+def _delta_text(delta: float) -> str:
     return f"{abs(delta):.6g} {'worse' if delta < 0 else 'better'}" if delta else "no different"
 
 
-def _moved(rules: ScoringRules, name: str, change: float) -> str:
-    """`change`: more is better."""
+def _change_text(rules: ScoringRules, name: str, change: float) -> str:
+    """A change in words, such as "sharpe 0.1 higher"; `change`: more is better."""
     better = next(metric.better for metric in rules.metrics if metric.name == name)
     higher = (SIGN[better] == SIGN[HIGHER]) == (change > 0)
     return f"{name} {abs(change):.6g} {'higher' if higher else 'lower'}"
 
 
-# Of what was not tested: what it lacks.
+# The needs of an idea that was not tested.
 UNTESTED_NEEDS = {
     IDENTICAL: "a difference from the parent in some block",
     DEGENERATE: "differences that are not all alike",
@@ -163,18 +163,18 @@ UNTESTED_NEEDS = {
 
 
 def paired_lines(found: Comparison, rules: ScoringRules) -> Iterator[NumbersLine]:
-    """All of them together are what promotes."""
+    """Checks of a verdict by blocks; an idea must pass all of them."""
     it, paired = found.evidence, rules.paired
     assert it is not None
     assert paired is not None
-    yield "blocks", it["blocks"] >= FEWEST_BLOCKS, _blocks(it)
-    yield "chance", it["standing"] == TESTED and it["p"] <= it["alpha"], _chance(rules.primary, it)
+    yield "blocks", it["blocks"] >= FEWEST_BLOCKS, _blocks_numbers(it)
+    yield "chance", it["standing"] == TESTED and it["p"] <= it["alpha"], _chance_numbers(rules.primary, it)
     mean, least = it["mean"], paired.smallest_effect
-    yield "effect", mean >= least and mean > 0, _effect(rules.primary, mean, least)
-    yield from ((f"guard {each['name']}", each["verdict"] == PASSED, _guard(each)) for each in it["guards"])
+    yield "effect", mean >= least and mean > 0, _effect_numbers(rules.primary, mean, least)
+    yield from ((f"guard {each['name']}", each["verdict"] == PASSED, _guard_numbers(each)) for each in it["guards"])
 
 
-def _blocks(it: Mapping[str, Any]) -> CheckNumbers:
+def _blocks_numbers(it: Mapping[str, Any]) -> CheckNumbers:
     count, most = it["blocks"], it["detectable"]
     found = f"; an effect of {most:.4g} would be found four times in five" if most else ""
     found = f" in the order of time, neighbours correlated {it['rho']:.2f}{found}" if it["rho"] else found
@@ -182,8 +182,8 @@ def _blocks(it: Mapping[str, Any]) -> CheckNumbers:
     return CheckNumbers(f"{count} blocks{found}", count, FEWEST_BLOCKS, more, f"{more} more")
 
 
-def _chance(name: str, it: Mapping[str, Any]) -> CheckNumbers:
-    """The mean that would have done is the critical value times the standard error: the bound is the mean less that."""
+def _chance_numbers(name: str, it: Mapping[str, Any]) -> CheckNumbers:
+    """The test: the mean needed is the critical value times the standard error, and the bound is the mean less it."""
     if it["standing"] != TESTED:
         return CheckNumbers(f"not tested: {it['standing']}", needs=UNTESTED_NEEDS[it["standing"]])
     mean, lower = it["mean"], it["lower"]
@@ -194,13 +194,13 @@ def _chance(name: str, it: Mapping[str, Any]) -> CheckNumbers:
     )
 
 
-def _effect(name: str, mean: float, least: float) -> CheckNumbers:
+def _effect_numbers(name: str, mean: float, least: float) -> CheckNumbers:
     what = f"{name} {mean:+.6g}, {f'at least {least:g}' if least else 'more than 0'} is worth having"
     return CheckNumbers(what, mean, least, least - mean, f"{'' if least else 'more than '}{least - mean:+.6g}")
 
 
-def _guard(it: Mapping[str, Any]) -> CheckNumbers:
-    """By how much more than its margin the loss may be, as far as the blocks can tell."""
+def _guard_numbers(it: Mapping[str, Any]) -> CheckNumbers:
+    """A guard: how far the loss may exceed its margin, as far as the blocks can tell."""
     limit, margin, more = it["limit"], it["margin"] or 0.0, FEWEST_BLOCKS - (it["df"] + 1)
     what = f"{it['verdict']}: changed by {it['mean']:+.6g}, at worst by {limit:+.6g}; {-margin:+g} is allowed"
     what += "; the margin is small for this noise" if it["tight"] else ""
@@ -210,7 +210,8 @@ def _guard(it: Mapping[str, Any]) -> CheckNumbers:
 
 
 class CheckExplanation(NamedTuple):
-    """`passed` None: it was not come to.  `change`: what `number` lacks at least; `needs`: the same in words."""
+    """A check explained: `passed` is None when it was not reached; `change`: the least that `number` lacks, `needs` in
+    words."""
 
     check: str
     passed: bool | None
@@ -236,7 +237,7 @@ def explain_assignment(task: Mapping[str, Any]) -> CheckExplanation:
 
 
 def explain_step(name: str, record: Mapping[str, Any]) -> CheckExplanation:
-    """Of a command, or of who made the code: how it ended."""
+    """How a command ended, or the role that made the code."""
     if record["status"] == SKIPPED:
         return CheckExplanation(name, None, "not come to")
     if record["status"] == COMPLETED:
@@ -249,7 +250,7 @@ def explain_step(name: str, record: Mapping[str, Any]) -> CheckExplanation:
 
 
 def explain_steps(records: Mapping[str, Mapping[str, Any]]) -> Iterator[CheckExplanation]:
-    """How each ended, by its name; of the checks before a sweep each by itself."""
+    """How each step ended, by its name; checks before a sweep one by one."""
     for name, record in records.items():
         yield explain_step(name, record)
         yield from (explain_step(f"check {each['name']}", each) for each in record.get("checks", ()))
@@ -259,7 +260,7 @@ def explain_steps(records: Mapping[str, Mapping[str, Any]]) -> Iterator[CheckExp
 
 
 def explain_gate(e: Evaluation, rules: ScoringRules) -> Iterator[CheckExplanation]:
-    """After the first check that was not passed, others only as far as anything is known of them."""
+    """Checks of the gate; after the first failure, others only as far as anything is known of them."""
     failed = False
     for name, check in GATE_CHECKS:
         passed, measured = not check(e), CHECK_NUMBERS[name](e, rules)
@@ -281,20 +282,18 @@ def _check_explanation(name: str, passed: bool, found: CheckNumbers) -> CheckExp
 
 
 def explain_ranking(e: Evaluation, depth: Sequence[Evaluation], beam_width: int) -> Iterator[CheckExplanation]:
-    """`depth`: all of it, ended.  Of one that failed the gate: where it would have come."""
-    others = sorted((o for o in depth if o.slot != e.slot and gate(o) is None), key=_before, reverse=True)
-    same = next((o.slot for o in others if code_of(o) == code_of(e) and _before(o) > _before(e)), None)
+    """Checks among all evaluations of the `depth`, also of one that failed the gate: where it would have come."""
+    others = sorted((o for o in depth if o.slot != e.slot and gate(o) is None), key=_rank_order, reverse=True)
+    same = next((o.slot for o in others if code_of(o) == code_of(e) and _rank_order(o) > _rank_order(e)), None)
     if code_of(e):
-        told = CheckExplanation(
-            SAME_CODE, not same, f"the same code as {same}" if same else "no better one has the same code"
-        )
-        yield told._replace(needs="other code") if same else told
+        what = f"the same code as {same}" if same else "no better one has the same code"
+        yield CheckExplanation(SAME_CODE, not same, what, needs="other code" if same else "")
     if e.score:
         yield _rank(e, _distinct(others), beam_width)
 
 
-def _before(e: Evaluation) -> tuple[tuple[float, float], tuple[int, ...]]:
-    """More is earlier; ties go to the earlier slot."""
+def _rank_order(e: Evaluation) -> tuple[tuple[float, float], tuple[int, ...]]:
+    """Key of the ranking, more is earlier; ties go to the earlier slot."""
     return rank_key(e), tuple(-number for number in e.slot)
 
 
@@ -303,24 +302,24 @@ def _distinct(ranked: Sequence[Evaluation]) -> list[Evaluation]:
 
 
 def _rank(e: Evaluation, others: Sequence[Evaluation], beam_width: int) -> CheckExplanation:
-    (own, delta), place = rank_key(e), sum(_before(o) > _before(e) for o in others) + 1
+    (own, delta), place = rank_key(e), sum(_rank_order(o) > _rank_order(e) for o in others) + 1
     what = f"{own:+.6g} against the root: number {place}, the beam has {beam_width}"
     if place <= beam_width:
         return CheckExplanation(RANK, True, what, finite_or_none(own))
     last = others[beam_width - 1]
     least, least_delta = rank_key(last)
-    told = CheckExplanation(RANK, False, what, finite_or_none(own), finite_or_none(least))
+    beaten = CheckExplanation(RANK, False, what, finite_or_none(own), finite_or_none(least))
     tie = "at least" if e.slot < last.slot else "more than"
     if own == least:
         needs = f"{tie} {least_delta - delta:.6g} more of the primary metric against the root, as {last.slot} has"
-        return told._replace(change=0.0, needs=needs)
+        return beaten._replace(change=0.0, needs=needs)
     needs = f"{tie} {least:+.6g} ({last.slot} has that): {least - own:+.6g}"
-    return told._replace(change=finite_or_none(least - own), needs=needs)
+    return beaten._replace(change=finite_or_none(least - own), needs=needs)
 
 
 def margin_to_next(e: Evaluation, depth: Sequence[Evaluation]) -> tuple[EvalSlot, float | None] | None:
-    """To the next of those that passed the gate."""
-    after = sorted((o for o in depth if gate(o) is None and _before(o) < _before(e)), key=_before)
+    """The next evaluation that passed the gate, and the distance to it."""
+    after = sorted((o for o in depth if gate(o) is None and _rank_order(o) < _rank_order(e)), key=_rank_order)
     return (after[-1].slot, finite_or_none(rank_key(e)[0] - rank_key(after[-1])[0])) if after else None
 
 
@@ -332,7 +331,7 @@ _NOTHING = object()
 
 
 class FirstDifference(NamedTuple):
-    """`where`: such as `decisions.d1.n0.i1.why` or `line 3`; then what stands there in each of the two."""
+    """The first difference of two records: `where`, such as `decisions.d1.n0.i1.why` or `line 3`, and both texts."""
 
     where: str
     old: str
@@ -356,13 +355,13 @@ def _record(content: bytes) -> Any:
 
 
 def _in_values(where: str, old: Any, new: Any) -> FirstDifference | None:
-    if inner := [*_inner(where, old, new)]:
+    if inner := [*_inner_values(where, old, new)]:
         return next((found for each in inner if (found := _in_values(*each))), None)
-    told = _value_text(old), _value_text(new)  # 1, 1.0 and true are equal, but not the same
-    return FirstDifference(where, *told) if told[0] != told[1] else None
+    texts = _value_text(old), _value_text(new)  # 1, 1.0 and true are equal, but not the same
+    return FirstDifference(where, *texts) if texts[0] != texts[1] else None
 
 
-def _inner(where: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
+def _inner_values(where: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for name in sorted({*old, *new}):
             yield f"{where}.{name}" if where else name, old.get(name, _NOTHING), new.get(name, _NOTHING)
@@ -378,7 +377,7 @@ def _value_text(value: Any) -> str:
 
 
 def _in_lines(old: bytes, new: bytes) -> FirstDifference:
-    """The end of a line belongs to it."""
+    """The first line that differs, its end included."""
     lines = enumerate(zip_longest(old.splitlines(True), new.splitlines(True), fillvalue=None), 1)
     number, (a, b) = next((number, pair) for number, pair in lines if pair[0] != pair[1])
     return FirstDifference(f"line {number}", *("missing" if line is None else ascii(line)[2:-1] for line in (a, b)))

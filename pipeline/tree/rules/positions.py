@@ -1,7 +1,8 @@
 """Positions of nodes and evaluations in a search, and the path of every record below runs/<run>/.
 
 d1.n0 is the best node of depth 1 (NodePlace), d1.n0.i2 the third idea tried on it (EvalSlot).  Names of targets begin
-with a position (`run:d0.n0.i2.sweep`, `run:d0.n0.row.3`, `run:d1.promote`); paths follow from positions alone."""
+with a position (`run:d0.n0.i2.sweep`, `run:d0.n0.row.3`, `run:d1.promote`), and only this module reads it from there:
+in the parameters it would be part of the recipe, and the same work in another slot would not be found again."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ _SLOT = re.compile(rf"d{_NUMBER}\.n{_NUMBER}\.i{_NUMBER}")
 
 
 class NodePlace(NamedTuple):
-    """A position of the beam: which depth, which rank in it.  It holds a node or is empty."""
+    """A place of the beam: a depth and a rank in it.  It holds a node or is empty."""
 
     depth: int
     node: int
@@ -24,7 +25,7 @@ class NodePlace(NamedTuple):
 
 
 class EvalSlot(NamedTuple):
-    """A position for one evaluation: they are compared in the order in which they are assigned."""
+    """A slot for one evaluation; slots compare in the order in which they are assigned."""
 
     depth: int
     node: int
@@ -55,12 +56,12 @@ def parse_slot(text: str) -> EvalSlot:
 
 
 def places_of(depth: int, beam_width: int) -> tuple[NodePlace, ...]:
-    """Depth 0 has the root alone."""
+    """All places of a depth, in order; depth 0 has the root alone."""
     return tuple(NodePlace(depth, node) for node in range(beam_width if depth else 1))
 
 
 def slots_of(depth: int, beam_width: int, ideas_per_node: int) -> tuple[EvalSlot, ...]:
-    """All evaluations that a depth can have, in order."""
+    """All slots of a depth, in order."""
     return tuple(EvalSlot(*place, idea) for place in places_of(depth, beam_width) for idea in range(ideas_per_node))
 
 
@@ -71,7 +72,7 @@ FIRST_PART, REST_PART, HOLDOUT_PART = "first", "rest", "holdout"  # parts of a s
 
 
 def own_name(target: str) -> str:
-    """Without that of the run."""
+    """The name of a target without that of its run."""
     return target.partition(":")[2]
 
 
@@ -79,7 +80,12 @@ def depth_of(target: str) -> int:
     return int(own_name(target).partition(".")[0].removeprefix("d"))
 
 
+def parse_position(text: str) -> EvalSlot | NodePlace:
+    return parse_slot(text) if ".i" in text else parse_place(text)
+
+
 def position(target: str) -> EvalSlot | NodePlace:
+    """The position that a target works at; the root for one that measures it once more."""
     parts = own_name(target).split(".")
     if parts[0] == CALIBRATION_PREFIX:
         return ROOT
@@ -88,26 +94,25 @@ def position(target: str) -> EvalSlot | NodePlace:
 
 
 def calibration_name(target: str) -> str:
-    """Of a target that measures the root once more, `calibrate.seed.3.row.1`, so that none is in the way of another;
-    empty for all others."""
+    """The own name of a target that measures the root once more, such as `calibrate.seed.3.row.1`; else empty."""
     name = own_name(target)
     return name if name.startswith(f"{CALIBRATION_PREFIX}.") else ""
 
 
 def sweep_part(target: str) -> str:
-    """Which part of a sweep it measures, where it is divided."""
+    """The part of a divided sweep that a target measures; else empty."""
     return next((part for part in own_name(target).split(".") if part in (FIRST_PART, REST_PART, HOLDOUT_PART)), "")
 
 
 def slot_of(target: str) -> EvalSlot:
-    """Of a target that is there for each slot."""
-    found = position(target)
-    assert isinstance(found, EvalSlot)
-    return found
+    """The slot of a target that every slot has."""
+    slot = position(target)
+    assert isinstance(slot, EvalSlot)
+    return slot
 
 
 class RunLayout(NamedTuple):
-    """Paths from the project's folder on."""
+    """Paths of a run's records, from the project's folder on."""
 
     run: str
 
@@ -130,11 +135,11 @@ class RunLayout(NamedTuple):
         return f"runs/{self.run}/artifacts/{where}.csv"
 
     def idea(self, slot: EvalSlot, suffix: str) -> str:
-        """`suffix`: md is the text, json what it cost, patch the recorded change, where there is one."""
+        """The file of an idea: md is the text, json its cost, patch the recorded change, where there is one."""
         return f"runs/{self.run}/node_ideas/{slot.place}/idea_{slot.idea:03}.{suffix}"
 
 
-# Of a run's folder: what is made of all its records.
+# Files of a run's folder that are made from all its records.
 MANIFEST, EVENTS = "manifest.json", "events.jsonl"
 HOLDOUT_FOLDER, OPENINGS, VERDICT = "holdout", "holdout.jsonl", "holdout.json"
 SUMMARY, VALIDATION = "TREE_SUMMARY.md", "VALIDATION_REPORT.md"

@@ -1,8 +1,8 @@
-"""Prompts for roles and what their answers mean; the made-up answers of a dry run.
+"""Prompts for roles and the meaning of their answers; the made-up answers of a dry run.
 
-Templates have $names, those of PROMPT_NAMES.  The history section tells a node's lineage, its gains and the ideas
-already tried.  A review approves in its first line or not at all: what is unclear is no approval.  A dry run asks no
-model and runs no sweep: ideas, code and results are made from hashes, the same each time."""
+Templates have $names, those of PROMPT_NAMES.  The history section has a node's lineage, its gains and the ideas already
+tried.  A review approves in its first line or not at all: an unclear one is no approval.  A dry run asks no model and
+runs no sweep: ideas, code and results are made from hashes, the same each time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 
 from pipeline.errors import did_you_mean
 
-# For each role the names that its prompt may have, and those without which nobody could answer.
+# For each role: the names that its prompt may have, and those it needs.
 PROMPT_NAMES = {
     "ideas": ("context", "constraints"),
     "planner": ("idea", "context"),
@@ -29,7 +29,7 @@ NEEDED_NAMES = {"ideas": ("context",), "planner": ("idea",), "coder": ("idea", "
 _NAME = re.compile(r"\$(?:(\$)|([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\}|)", re.ASCII)
 
 # Models dress their words up; none of this changes what they say.
-_DRESS = re.compile("""[#*_>`"'✅]""")
+_DECORATION = re.compile("""[#*_>`"'✅]""")
 _VERDICT = re.compile(
     r"\s*(?:verdict\s*:)?\s*(approved?|rejected|reject|changes? requested|request changes)\b(.*)", re.I
 )
@@ -42,12 +42,12 @@ _STARTS = ("diff --git ", "--- ")
 
 
 def render_prompt(template: str, values: Mapping[str, str]) -> str:
-    """Values are put in as they are: a `$` in one of them is no name."""
+    """Fill the values into a template; a `$` in a value is no name."""
     return Template(template).substitute(values)
 
 
 def prompt_mistakes(role: str, template: str) -> tuple[str, ...]:
-    """What is wrong with a template for this role, and what would be right."""
+    """Mistakes in a template for this role, and how to correct them."""
     out: list[str] = []
     found: set[str] = set()
     for match in _NAME.finditer(template):
@@ -62,9 +62,9 @@ def prompt_mistakes(role: str, template: str) -> tuple[str, ...]:
 
 
 def review_verdict(text: str) -> bool | None:
-    """What a review says in its first line that is not blank; None when that is unclear, which is no approval."""
+    """The verdict in the first line of a review that is not blank; None when it is unclear, which is no approval."""
     first = next((line for line in text.splitlines() if line.strip()), "")
-    found = _VERDICT.fullmatch(_DRESS.sub("", first))
+    found = _VERDICT.fullmatch(_DECORATION.sub("", first))
     if not found:
         return None
     word, rest = found[1].lower(), found[2]
@@ -74,7 +74,7 @@ def review_verdict(text: str) -> bool | None:
 
 
 def diff_in_answer(text: str) -> str:
-    """The change in an answer: its last block of that kind, or all of it; empty when there is none."""
+    """The diff in an answer: its last diff block, or all of it; empty when there is none."""
     blocks = _BLOCK.findall(text)
     if blocks:
         return str(blocks[-1][1])
@@ -83,16 +83,20 @@ def diff_in_answer(text: str) -> str:
 
 
 NO_HISTORY = "Nothing yet: this is the code that the search starts from."
-LONGEST_HISTORY = 200_000  # characters; of more, the earliest ideas are told by their first line
+LONGEST_HISTORY = 200_000  # characters; a longer one has ideas by their first line
 
 
 def history_section(context: Mapping[str, Any], before: Sequence[str]) -> str:
-    """`before`: ideas for the same node that are waiting to be tried."""
-    whole = "\n".join(_parts(context, before, _in_full))
-    return whole if len(whole) <= LONGEST_HISTORY else "\n".join(_parts(context, before, _in_short))[:LONGEST_HISTORY]
+    """The history section of an idea prompt; `before`: ideas for the same node that wait to be tried."""
+    whole = "\n".join(_history_parts(context, before, _idea_in_full))
+    return (
+        whole
+        if len(whole) <= LONGEST_HISTORY
+        else "\n".join(_history_parts(context, before, _idea_in_short))[:LONGEST_HISTORY]
+    )
 
 
-def _parts(context: Mapping[str, Any], before: Sequence[str], tell: Callable[[str, str], str]) -> Iterator[str]:
+def _history_parts(context: Mapping[str, Any], before: Sequence[str], tell: Callable[[str, str], str]) -> Iterator[str]:
     changes, step, tried = context["changes"], context["step"], context["tried"]
     yield "## The code as it is"
     yield from (f"Changed since {name}:\n{stat}" for name, stat in changes.items())
@@ -120,16 +124,16 @@ def delta_line(detail: Mapping[str, Any]) -> str:
     return f"- {name}: {old:.6g} -> {new:.6g} ({verdict}; {detail['better']} is better)"
 
 
-def _in_full(text: str, word: str) -> str:
+def _idea_in_full(text: str, word: str) -> str:
     return f"### An idea\n\n{text.strip()}\n\n{word}\n"
 
 
-def _in_short(text: str, word: str) -> str:
+def _idea_in_short(text: str, word: str) -> str:
     return f"- {text.strip().splitlines()[0][:200] if text.strip() else '(empty)'} {word.partition('.')[0]}"
 
 
 def hash_fraction(*words: object) -> float:
-    """From 0 to 1."""
+    """A number from 0 to 1 that depends on the words alone."""
     return int(sha256("\0".join(map(str, words)).encode()).hexdigest()[:8], 16) / 0xFFFFFFFF
 
 
@@ -139,7 +143,7 @@ def dry_idea(number: int, context: str) -> str:
 
 
 def dry_patch(identity: str) -> bytes:
-    """Adds a file that no repository has."""
+    """A change that adds a file which no repository has."""
     name, line = f"dry-run-{identity[:16]}.md", f"Made by a dry run: {identity}"
     head = f"diff --git a/{name} b/{name}\nnew file mode 100644\n--- /dev/null\n+++ b/{name}\n"
     return f"{head}@@ -0,0 +1 @@\n+{line}\n".encode()

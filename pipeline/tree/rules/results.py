@@ -1,8 +1,8 @@
-"""The results CSV of a sweep: its rows, whatever a candidate wrote, its defects, whether it is complete.
+"""Results CSV of a sweep: its rows, whatever a candidate wrote, its defects, and the rows that are expected.
 
-A candidate must not get better by failing: no mean is taken of rows unless every config that is expected is there once,
-or once in each block, ended well, and has a finite number in every metric that counts.  Which rows are expected is one
-rule for a whole run, and no candidate has a say in it."""
+A candidate must not get better by failing: no mean is taken of rows unless every expected config is there once, or once
+in each block, ended well, and has a finite number in every metric that counts.  One rule for a whole run says which
+rows are expected, and no candidate has a say in it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ OK = "ok"
 NEEDED_COLUMNS = ("config_id", "status")
 NUMBER_PATTERN = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _ID = re.compile(r"[0-9]{1,18}")
-# Sums and quotients of what is nearer to zero, or further from it, would leave the range of floats.
+# Sums and quotients of numbers beyond these would leave the range of floats.
 LARGEST, SMALLEST = 1e100, 1e-100
 LONGEST_SHOWN = 60
 
 
 class Defect(NamedTuple):
-    """Why a sheet is not complete: where, as far as one config or one column is to blame, and what is wrong."""
+    """A reason why a sheet is not complete: what is wrong, and the config or column, if only one is to blame."""
 
     config: int | None
     column: str
@@ -38,7 +38,7 @@ class Defect(NamedTuple):
 
 
 class SheetRow(NamedTuple):
-    """One config, or a block of it.  `metrics` has those that count and are finite numbers."""
+    """The results of one config, or of a block of it.  `metrics`: those that count and are finite numbers."""
 
     config_id: int
     params: str
@@ -49,20 +49,43 @@ class SheetRow(NamedTuple):
     block: str = ""
 
 
+class CsvProblem(Exception):
+    """A text that is not CSV: the line, and what is wrong with it."""
+
+    def __init__(self, line: int, why: str) -> None:
+        super().__init__(why)
+        self.line = line
+
+
+def csv_rows(lines: Iterable[str], strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a CSV, each with the number of its last line."""
+    reader = csv.reader(lines, strict=strict)
+    try:
+        for cells in reader:
+            yield reader.line_num, cells
+    except csv.Error as error:
+        raise CsvProblem(reader.line_num, str(error)) from error
+
+
+def csv_lines(text: str) -> Iterator[str]:
+    """The lines of a CSV as every sheet has them: none ends at a lone carriage return."""
+    return (f"{line}\n" for line in text.removeprefix("\ufeff").split("\n"))
+
+
 class Sheet(NamedTuple):
-    """A CSV as it was read."""
+    """The rows of a CSV and its defects."""
 
     rows: tuple[SheetRow, ...]
     defects: tuple[Defect, ...]
 
 
 def read_sheet(text: str, metrics: Sequence[str], block: str = "") -> Sheet:
-    """`metrics`: the names of the columns that count; `block`: of the one that tells repeated measurements apart."""
-    lines = csv.reader([f"{line}\n" for line in text.removeprefix("\ufeff").split("\n")], strict=True)
+    """Read a results CSV.  `metrics`: columns that count; `block`: the column that tells repetitions apart."""
+
     try:
-        table = [(lines.line_num, cells) for cells in lines if any(map(str.strip, cells))]
-    except csv.Error as error:
-        return Sheet((), (Defect(None, "", f"line {lines.line_num} is not CSV: {error}"),))
+        table = [row for row in csv_rows(csv_lines(text), strict=True) if any(map(str.strip, row[1]))]
+    except CsvProblem as problem:
+        return Sheet((), (Defect(None, "", f"line {problem.line} is not CSV: {problem}"),))
     if not table:
         return Sheet((), (Defect(None, "", "the file is empty"),))
     header = [name.strip() for name in table[0][1]]
@@ -74,7 +97,8 @@ def read_sheet(text: str, metrics: Sequence[str], block: str = "") -> Sheet:
 def _wrong_header(header: Sequence[str], needed: Iterable[str]) -> Iterator[Defect]:
     for name in dict.fromkeys(needed):
         if (times := header.count(name)) != 1:
-            what = f"{times} columns have this name" if times else f"the column is missing; there are {_few(header)}"
+            there = clip(", ".join(header))
+            what = f"{times} columns have this name" if times else f"the column is missing; there are {there}"
             yield Defect(None, name, what)
 
 
@@ -100,7 +124,7 @@ def _sheet(
 
 
 def _row(config: int, cell: Mapping[str, str], metrics: Sequence[str], block: str) -> tuple[SheetRow, list[Defect]]:
-    """Of a config that failed, no metric is looked at."""
+    """A row and its defects; the metrics of a failed config are ignored."""
     status = cell.get("status", "")
     numbers = {name: _finite(cell.get(name, "")) for name in metrics} if status == OK else {}
     good = {name: number for name, number in numbers.items() if number is not None}
@@ -116,34 +140,32 @@ def _row(config: int, cell: Mapping[str, str], metrics: Sequence[str], block: st
 
 
 def _finite(text: str) -> float | None:
-    """Beyond LARGEST is no measurement; below SMALLEST is zero."""
+    """The number in a cell; None beyond LARGEST, zero below SMALLEST."""
     number = float(text) if len(text) <= 400 and NUMBER_PATTERN.fullmatch(text) else None
     if number is None or abs(number) > LARGEST:
         return None
     return number if abs(number) >= SMALLEST else 0.0
 
 
-def _few(names: Sequence[str]) -> str:
-    return clip(", ".join(names))
-
-
 def clip(text: str) -> str:
-    """What a candidate wrote, in a message: on one line, and nothing that a terminal would do instead of showing it."""
-    plain = (
-        text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:LONGEST_SHOWN])
-    )
+    """A candidate's text for a message: on one line, bounded, with nothing that a terminal would obey."""
+    plain = text if text.isprintable() else "".join(map(_visible, text[:LONGEST_SHOWN]))
     return plain if len(plain) <= LONGEST_SHOWN else f"{plain[: LONGEST_SHOWN - 1]}…"
 
 
+def _visible(letter: str) -> str:
+    return letter if letter.isprintable() else repr(letter)[1:-1]
+
+
 DEFECTS_SHOWN = 3
-MOST_DEFECTS = 1000  # defects that are recorded of a comparison: a candidate's program may write any number of rows
+MOST_DEFECTS = 1000  # in the record of a comparison: a candidate's program may write any number of rows
 
 
 class ExpectedRows(NamedTuple):
     """The configs that both sides of a comparison must have, and the rule that says so.
 
-    `cut`: rows of configs from this one on are left out.  Without it a config that is not expected is a defect.
-    `blocks`: in their order, of each config; the one without a name where measurements are not repeated."""
+    `cut`: rows of configs from this one on are left out.  Without it an unexpected config is a defect.
+    `blocks`: those of each config, in order; one without a name where measurements are not repeated."""
 
     ids: tuple[int, ...]
     rule: str
@@ -155,11 +177,11 @@ class ExpectedRows(NamedTuple):
         return len(self.ids) * len(self.blocks)
 
     def only_configs(self, ids: Sequence[int]) -> ExpectedRows:
-        """Where only these are measured."""
+        """The same rule for these configs alone."""
         return self._replace(ids=tuple(ids), rule=f"the {len(ids)} configs that are asked for", cut=None)
 
     def first_blocks(self, blocks: int) -> ExpectedRows:
-        """Of what was measured on the first of the blocks only; 0: on all."""
+        """The same rule for the first `blocks` alone; all of them for 0."""
         return self._replace(blocks=self.blocks[:blocks]) if blocks else self
 
 
@@ -178,15 +200,15 @@ class CheckedRows(NamedTuple):
 
 
 def bounded_defects(defects: Iterable[str]) -> tuple[str, ...]:
-    """As many as are worth a record; if there are more, how many comes first."""
-    found = iter(defects)
-    kept = tuple(islice(found, MOST_DEFECTS))
-    others = sum(1 for _ in found)
-    return (f"{len(kept) + others} defects", *kept) if others else kept
+    """The first MOST_DEFECTS; if there are more, their number comes first."""
+    rest = iter(defects)
+    first = tuple(islice(rest, MOST_DEFECTS))
+    others = sum(1 for _ in rest)
+    return (f"{len(first) + others} defects", *first) if others else first
 
 
 def defects_text(defects: Sequence[object]) -> str:
-    """The first of them in words, and how many more there are."""
+    """The first defects in words, and how many more there are."""
     more = f"; and {len(defects) - DEFECTS_SHOWN} more" if len(defects) > DEFECTS_SHOWN else ""
     return "; ".join(map(str, defects[:DEFECTS_SHOWN])) + more
 
@@ -194,11 +216,11 @@ def defects_text(defects: Sequence[object]) -> str:
 def expected_rows(
     limit: int | None, grid: int | None, baseline: Sheet | None, blocks: Sequence[str] | None = ()
 ) -> ExpectedRows:
-    """The same rule for a whole run.
+    """The rows expected in a whole run.
 
-    With neither a limit nor a grid the ids of the root's baseline are the rule: it was measured before any candidate
-    was, so that no candidate has a say in what it is measured on.  So it is with blocks where the spec names none
-    (`blocks` is None); it is empty where measurements are not repeated."""
+    With neither a limit nor a grid the ids of the root's baseline are the rule: it is measured before any candidate, so
+    that no candidate has a say in it.  The same holds for blocks where the spec names none (`blocks` is None); they are
+    empty where measurements are not repeated."""
     wanted = _expected_configs(limit, grid, baseline)
     if blocks is None:
         if baseline is None:
@@ -220,13 +242,13 @@ def _expected_configs(limit: int | None, grid: int | None, baseline: Sheet | Non
 
 
 def blocks_in_order(blocks: Iterable[str]) -> list[str]:
-    """Numbers by size, otherwise by letters: so that years and dates are in the order of time."""
+    """Sort blocks, numbers by size and others by letters: years and dates come in the order of time."""
     names = sorted(blocks)
     return sorted(names, key=float) if all(map(NUMBER_PATTERN.fullmatch, names)) else names
 
 
 def check_rows(sheet: Sheet, wanted: ExpectedRows) -> CheckedRows:
-    """The rows of the expected configs and blocks that are good, and why these are not all."""
+    """The good rows of the expected configs and blocks, and the defects of the others."""
     if sheet.defects and not sheet.rows:
         return CheckedRows((), sheet.defects)  # that every row is missing would say nothing more
     place = {block: n for n, block in enumerate(wanted.blocks)}
@@ -243,7 +265,7 @@ def check_rows(sheet: Sheet, wanted: ExpectedRows) -> CheckedRows:
 def _wrong_rows(
     times: Mapping[tuple[int, str], int], wanted: ExpectedRows, broken: Collection[int | None]
 ) -> Iterator[Defect]:
-    """`broken`: configs of which is known already that they failed as a whole."""
+    """Defects of missing, unexpected and repeated rows; `broken`: configs known to have failed as a whole."""
     if not wanted.ids:
         yield Defect(None, "config_id", f"no config is expected by {wanted.rule}")
     due = dict.fromkeys((config, block) for config in wanted.ids for block in wanted.blocks)

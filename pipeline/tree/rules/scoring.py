@@ -1,40 +1,38 @@
-"""Scores: how much better a candidate is than a baseline, by means, by blocks, and config by config.
+"""Scores of a candidate against a baseline: by means, by blocks, and config by config.
 
 `weighted_means`, for each metric: delta = candidate's mean - baseline's mean, with its sign turned where less is
 better; relative = delta / |baseline|, clamped.  From a baseline of zero every change is infinitely large: it counts as
 the clamp, with its sign.  score = the mean of the relatives by weight.
 
-`paired`, from the evidence of blocks to a verdict in the words of the gate: an idea is worth exploring if it is better
-than chance allows among all that were tried beside it, by as much as is worth having, with no guard in doubt.  Nothing
-else is: luck must not become the ground of the next depth.  Configs are reduced first: they share their data and are no
-repetitions of each other; blocks are.
+`paired` turns the evidence of blocks into a verdict in the words of the gate: an idea is worth exploring if it is
+better than chance allows among all that were tried beside it, by the smallest effect at least, with no guard in doubt.
+Nothing else is: luck must not become the ground of the next depth.  Configs are reduced first: they share their data
+and are no repetitions of each other; blocks are.
 
-Where float noise ends: what decides is compared only after rounding.  Means are sums without rounding errors (fsum).  A
-difference of means counts as none if it is at most NOISE of what the rows themselves measure.  Relative numbers and
-scores are of the order of one: they keep 12 decimals.  All others (the delta that breaks a tie, sums of money) keep 12
-significant digits."""
+Float noise: numbers are compared only after rounding.  Means are sums without rounding errors (fsum).  A difference of
+means counts as none if it is at most SAME of the size of the rows.  Relative numbers and scores are of the order of one
+and keep 12 decimals; all others (the delta that breaks a tie, sums of money) keep 12 significant digits."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from math import fsum, isfinite
 from typing import Any, NamedTuple
 
-from pipeline.tree.rules.results import CheckedRows, Defect, SheetRow, defects_text
+from pipeline.tree.rules.results import CheckedRows, Defect, SheetRow, csv_lines, csv_rows, defects_text
 from pipeline.trust.evidence import INDECISIVE, PROMOTED, REJECTED, Verdict
 from pipeline.trust.noninferiority import FAILED, UNDECIDED
 from pipeline.trust.series import DIGITS, SAME, differences, reduce_configs
 
 
 def round_relative(number: float) -> float:
-    """12 decimals; minus zero is zero."""
+    """Round to 12 decimals; minus zero is zero."""
     return round(number, DIGITS) + 0.0
 
 
 HIGHER, LOWER = "higher", "lower"
 WEIGHTED_MEANS, PAIRED = "weighted_means", "paired"
-RUN, DEPTH = "run", "depth"  # over which alpha holds
+RUN, DEPTH = "run", "depth"  # values of `alpha_over`
 SIGN = {HIGHER: 1.0, LOWER: -1.0}
 STRONG, PROMISING, MIXED, WEAK = "strong", "promising", "mixed", "weak"
 PRIMARY_REGRESSED, RISK_REGRESSED = "primary_metric_regressed", "risk_regressed"
@@ -42,9 +40,9 @@ NET_IMPROVEMENT, INSUFFICIENT_SIGNAL = "net_improvement", "insufficient_signal"
 
 
 class Metric(NamedTuple):
-    """A column that counts.  `weight` None: as a primary or another metric has it by default; a `guard` may veto.
+    """A column that counts.  `weight` None: the default of a primary or another metric; a `guard` may veto.
 
-    `margin`: how much worse a guard may be, in its own units, where blocks say how sure that is."""
+    `margin`: how much worse a guard may be, in its own units, in a verdict by blocks."""
 
     name: str
     better: str = HIGHER
@@ -54,7 +52,7 @@ class Metric(NamedTuple):
 
 
 class Constants(NamedTuple):
-    """The numbers behind the verdict; `score:` of a spec may give others, by these names."""
+    """The constants of a verdict by means; `score:` of a spec may set others, by these names."""
 
     primary_weight: float = 1.5
     other_weight: float = 1.0
@@ -70,7 +68,7 @@ class Constants(NamedTuple):
 
 
 class PairedConstants(NamedTuple):
-    """The numbers behind a verdict by blocks: see docs/trust.md.
+    """The constants of a verdict by blocks: see docs/trust.md.
 
     `alpha`: the share of runs (or of depths, by `alpha_over`) in which something is promoted though nothing is better.
     `smallest_effect`: the least gain of the primary metric that is worth having."""
@@ -82,7 +80,7 @@ class PairedConstants(NamedTuple):
 
 
 class ScoringRules(NamedTuple):
-    """What a run measures, and by what it is judged: the same for all of its comparisons.
+    """Metrics and constants of a run: the same for all of its comparisons.
 
     `paired` None: by `weighted_means`, with the `constants`."""
 
@@ -93,7 +91,7 @@ class ScoringRules(NamedTuple):
 
     @property
     def guards(self) -> list[Metric]:
-        """Apart from the primary one, of which more is asked."""
+        """All guards but the primary metric, which has stricter checks."""
         return [metric for metric in self.metrics if metric.guard and metric.name != self.primary]
 
 
@@ -111,9 +109,9 @@ class Detail(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The verdict on a candidate against one baseline.  `score` None: the way of scoring has none.
+    """The verdict on a candidate against one baseline.  `score` None: the method has none.
 
-    `evidence`: of a verdict by blocks, as `weighing` has it."""
+    `evidence`: of a verdict by blocks, as weigh_against gives it."""
 
     score: float | None
     grade: str
@@ -128,14 +126,14 @@ class Comparison(NamedTuple):
 
 
 class Score(NamedTuple):
-    """Against the parent, which the gate reads, and against the root, by which candidates of all parents are ranked."""
+    """Comparisons with the parent, for the gate, and with the root, to rank candidates of all parents."""
 
     parent: Comparison
     root: Comparison
 
 
 def rule_mistakes(rules: ScoringRules) -> tuple[str, ...]:
-    """What is wrong with rules, in words; such rules must not be used."""
+    """Mistakes in rules, in words; such rules must not be used."""
     names = [metric.name for metric in rules.metrics]
     c = rules.constants
     checks = (
@@ -170,13 +168,13 @@ def score_by_means(rules: ScoringRules, candidate: CheckedRows, parent: CheckedR
 
 
 def weighted_means(rules: ScoringRules, baseline: CheckedRows, candidate: CheckedRows) -> Comparison:
-    """Both must be complete: otherwise a candidate would get better by failing where it is bad."""
-    _comparable(baseline, candidate)
+    """Compare by means.  Both sides must be complete, or a candidate would get better by failing where it is bad."""
+    _check_comparable(baseline, candidate)
     details = tuple(_rows_detail(rules, metric, baseline, candidate) for metric in rules.metrics)
     return judge_details(rules, details, candidate.rows_used)
 
 
-def _comparable(baseline: CheckedRows, candidate: CheckedRows) -> None:
+def _check_comparable(baseline: CheckedRows, candidate: CheckedRows) -> None:
     for side, checked in (("baseline", baseline), ("candidate", candidate)):
         if checked.defects or not checked.rows:
             raise ValueError(f"the {side} is not complete: {defects_text(checked.defects) or 'no rows'}")
@@ -191,15 +189,15 @@ def _rows_detail(rules: ScoringRules, metric: Metric, baseline: CheckedRows, can
 
 
 def metric_detail(rules: ScoringRules, metric: Metric, old: Sequence[float], new: Sequence[float]) -> Detail:
-    """From what was measured with the baseline's code and with the candidate's."""
+    """The detail of a metric, from its values with the baseline's code and with the candidate's."""
     base, mean = fsum(old) / len(old), fsum(new) / len(new)
     sizes = [fsum(map(abs, values)) / len(values) for values in (old, new)]
     delta = SIGN[metric.better] * (mean - base) if abs(mean - base) > SAME * max(sizes) else 0.0
-    share = _share(delta, base, rules.constants.clamp)
+    share = _relative_delta(delta, base, rules.constants.clamp)
     return Detail(metric.name, metric.better, metric_weight(rules, metric), metric.guard, base, mean, delta, share)
 
 
-def _share(delta: float, base: float, clamp: float) -> float:
+def _relative_delta(delta: float, base: float, clamp: float) -> float:
     if not delta:
         return 0.0
     if not base:
@@ -208,7 +206,7 @@ def _share(delta: float, base: float, clamp: float) -> float:
 
 
 def judge_details(rules: ScoringRules, details: tuple[Detail, ...], rows_used: int) -> Comparison:
-    """From how each metric moved to the verdict."""
+    """The verdict by means, from the change of each metric."""
     c = rules.constants
     primary = next(detail for detail in details if detail.name == rules.primary)
     total = round_relative(fsum(d.weight * d.relative for d in details) / fsum(d.weight for d in details))
@@ -224,7 +222,7 @@ def judge_details(rules: ScoringRules, details: tuple[Detail, ...], rows_used: i
 
 
 def count_better_worse(details: Sequence[Detail]) -> tuple[int, int]:
-    """How many metrics that weigh something are better, and how many worse."""
+    """The numbers of weighted metrics that are better and worse."""
     signs = [d.delta > 0 for d in details if d.delta and d.weight]
     return sum(signs), len(signs) - sum(signs)
 
@@ -235,12 +233,12 @@ def grade_of_score(score: float, constants: Constants) -> str:
 
 
 def block_means(rows: Sequence[SheetRow], blocks: Sequence[str], metric: str) -> list[float]:
-    """Means over the configs, of rows that are complete."""
+    """The mean over the configs in each block, of complete rows."""
     return reduce_configs(config_rows(rows, blocks, metric))
 
 
 def config_rows(rows: Sequence[SheetRow], blocks: Sequence[str], metric: str) -> list[list[float]]:
-    """A row a config, a column a block of those that are asked for."""
+    """A metric as a table: a row a config, a column a block."""
     found: dict[int, dict[str, float]] = {}
     for row in rows:
         found.setdefault(row.config_id, {})[row.block] = row.metrics[metric]
@@ -248,7 +246,7 @@ def config_rows(rows: Sequence[SheetRow], blocks: Sequence[str], metric: str) ->
 
 
 def seed_defects(own: CheckedRows, parent: CheckedRows) -> Iterator[Defect]:
-    """A candidate that draws its luck anew is not measured on what its parent was measured on."""
+    """Rows with other seeds than the parent's: such a candidate is not measured on the same data."""
     seeds = {(row.config_id, row.block): row.seed for row in parent.rows}
     for row in own.rows:
         if row.seed != (seed := seeds[row.config_id, row.block]):
@@ -262,13 +260,13 @@ Series = Mapping[str, Mapping[str, Sequence[float]]]  # metric -> own, parent, r
 
 
 def metric_differences(rules: ScoringRules, series: Series, name: str, baseline: str) -> list[float]:
-    """Differences by block; more is better."""
+    """Differences of a metric by block; more is better."""
     metric = next(metric for metric in rules.metrics if metric.name == name)
     return differences(series[name]["own"], series[name][baseline], SIGN[metric.better])
 
 
 def apply_guards(found: Verdict, guards: Sequence[Mapping[str, Any]]) -> Verdict:
-    """A gain is not promoted at the price of a guard, nor while that price is not known."""
+    """Refuse a gain at the price of a guard, or while that price is not known."""
     if found.verdict != PROMOTED:
         return found
     failed = tuple(f"{RISK_REGRESSED}:{guard['name']}" for guard in guards if guard["verdict"] == FAILED)
@@ -281,7 +279,7 @@ def apply_guards(found: Verdict, guards: Sequence[Mapping[str, Any]]) -> Verdict
 def paired_comparison(
     rules: ScoringRules, series: Series, baseline: str, evidence: Mapping[str, Any], rows_used: int
 ) -> Comparison:
-    """`score` is the estimate, shrunk: of what looks best among many, part is luck."""
+    """A comparison by blocks.  `score` is the estimate, shrunk: the best of many owes a part to luck."""
     details = tuple(_series_detail(rules, metric, series[metric.name], baseline) for metric in rules.metrics)
     primary = next(each for each in details if each.name == rules.primary)
     promoted = evidence["verdict"] == PROMOTED
@@ -304,9 +302,9 @@ def _series_detail(rules: ScoringRules, metric: Metric, series: Mapping[str, Seq
 
 
 class ConfigComparison(NamedTuple):
-    """Of the primary metric: how many configs got better, worse, or stayed; and from where to where they reach.
+    """The primary metric config by config: how many got better, worse or stayed, and the range.
 
-    `beyond`: the worst config is better than the best one of the parent.  Honest ideas hardly ever do that."""
+    `beyond`: the worst config is better than the parent's best one.  Honest ideas hardly ever do that."""
 
     better: int
     worse: int
@@ -317,21 +315,19 @@ class ConfigComparison(NamedTuple):
 
 
 def compare_configs(better: str, parent: Mapping[int, float], own: Mapping[int, float]) -> ConfigComparison:
-    """By config, the same ones of both; more is better after SIGN has been applied."""
+    """Compare two sides config by config; both have the same configs."""
     sign = SIGN[better]
     old, new = ([sign * side[config] for config in parent] for side in (parent, own))
-    signs = [_sign(after, before) for before, after in zip(old, new, strict=True)]
+    signs = [_compare_numbers(after, before) for before, after in zip(old, new, strict=True)]
     best, worst = max(old), min(new)
     return ConfigComparison(
-        signs.count(1), signs.count(-1), signs.count(0), sign * best, sign * worst, _sign(worst, best) > 0
+        signs.count(1), signs.count(-1), signs.count(0), sign * best, sign * worst, _compare_numbers(worst, best) > 0
     )
 
 
 def column_by_config(text: str, name: str, configs: Container[int]) -> dict[int, float]:
-    """Of a CSV that is known to be complete, means where a config has many rows; `results` reads any, at ten times the
-    cost."""
-    lines = csv.reader(f"{line}\n" for line in text.removeprefix("\ufeff").split("\n"))
-    rows = (cells for cells in lines if any(map(str.strip, cells)))
+    """A column of a CSV known to be complete, as a mean for each config; a tenth of the cost of `read_sheet`."""
+    rows = (cells for _, cells in csv_rows(csv_lines(text)) if any(map(str.strip, cells)))
     header = [cell.strip() for cell in next(rows)]
     if name not in header:  # a metric of a later day
         return {}
@@ -346,7 +342,7 @@ def means_by_config(values: Iterable[tuple[int, float]]) -> dict[int, float]:
     return {config: fsum(each) / len(each) for config, each in found.items()}
 
 
-def _sign(after: float, before: float) -> int:
+def _compare_numbers(after: float, before: float) -> int:
     if abs(after - before) <= SAME * max(abs(after), abs(before)):
         return 0
     return 1 if after > before else -1

@@ -1,8 +1,8 @@
-"""Runs a command of the spec in a clean checkout, as often as it may fail, and returns how that went.
+"""Running a command of the spec in a clean checkout, with retries.
 
-Order of one attempt: checkout, tripwire and watch, command, then look whether anything was read or changed that must
+Order of one attempt: checkout, tripwire and watch, command, then check whether anything was read or changed that must
 not be (`void: ...`, which is never tried again), collect the results, tidy up.  A root that cannot be measured is no
-result: its target fails, which whoever builds tries again."""
+result: its target fails, and the next build tries it again."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from pipeline.tree.run.records import read_bytes, read_text, write
 from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.run.seal import arm_tripwire, hide_paths, sealed_paths, tripwire_reason
 
-# Words that a line may begin with and no program has for a name.
-_SHELLS_OWN = frozenset(
+# Words at the start of a shell line that are no programs.
+_SHELL_WORDS = frozenset(
     ("cd", "command", "eval", "exec", "export", "for", "if", "set", "trap", "ulimit", "until", "while")
 )
 _PROGRAM = re.compile(r"[\w./+-]+")
-LARGEST_RESULTS = 256 << 20  # of a file that a command leaves for us
+LARGEST_RESULTS = 256 << 20  # bytes of a results file
 
 
 class CheckoutRun(NamedTuple):
-    """The last attempt.  `why` is empty when it ended well; `results` is what it wrote, if it did.
+    """The last attempt of a command.  `why` is empty when it ended well; `results`: the bytes that it wrote, if any.
 
-    `shield`: what kept it from writing to the project, or nothing did (empty); None where nothing is protected.
-    `outage`: why that it failed says nothing of the candidate."""
+    `shield`: what kept it from writing to the project, empty when nothing did; None where nothing is protected.
+    `outage`: why its failure says nothing of the candidate."""
 
     why: str
     exit: int
@@ -69,7 +69,7 @@ NOTHING_RAN = CheckoutRun("", 0, b"", 0.0, 0)
 
 
 class Errand(NamedTuple):
-    """What is to be run where.  `values` stand for names in braces; `configs` is for a file, if one is asked for.
+    """A command to run and its place.  `values` stand for names in braces; `configs` is for a file, if it wants one.
 
     `wants`: it must write its results."""
 
@@ -84,26 +84,27 @@ class Errand(NamedTuple):
 
 
 def run_command(job: Job, errand: Errand) -> CheckoutRun:
+    """Run a command, again as often as the spec allows; an outage or a changed record fails the target."""
     bench = RunRepo(job.target.run)
     commit = bench.commit(errand.where)
-    if why := job_void_reason(job, _tree(job, tree_hash(bench.repo, commit))):
+    if why := job_void_reason(job, _checked_tree(job, tree_hash(bench.repo, commit))):
         return NOTHING_RAN._replace(why=why)
-    # A root that cannot be measured is no result: its target fails, which is tried again by whoever builds.
+    # a root that cannot be measured is no result: its target fails, and the next build tries it again
     retries = job.target.limits.retries if isinstance(errand.where, EvalSlot) else 0
     begun, attempt = time.monotonic(), 0
     while True:
         attempt += 1
         with bench.checkout(errand.checkout, commit, errand.keep_checkout) as worktree:
-            once = _once(job, errand, worktree)
+            once = _run_once(job, errand, worktree)
         if once.outage:
-            raise _unmeasured(job, errand, once)
+            raise _outage_failure(job, errand, once)
         if once.ok or once.void or attempt > retries or job.processes.stopping:
             return once._replace(seconds=time.monotonic() - begun, attempts=attempt)
         note_in_log(errand.log, f"attempt {attempt} failed: {once.why}")
 
 
-def _unmeasured(job: Job, errand: Errand, once: CheckoutRun) -> StageFailed:
-    """No result: the target fails, and is made again, `eval_retries` times at once, then by the next build."""
+def _outage_failure(job: Job, errand: Errand, once: CheckoutRun) -> StageFailed:
+    """The failure of a target by an outage: it is tried `eval_retries` times at once, then by the next build."""
     keep_printed(job, errand.log)
     delete_tree(errand.output)
     status = once.exit if once.exit >= 0 else 128 - once.exit
@@ -111,25 +112,25 @@ def _unmeasured(job: Job, errand: Errand, once: CheckoutRun) -> StageFailed:
 
 
 def keep_printed(job: Job, log: str) -> None:
-    """Of a target that fails, so that nothing else of it is kept."""
+    """Copy the output of a failing target into its log, as nothing else of it is kept."""
     with open(job.log, "ab") as file:
         file.write(read_bytes(log) if os.path.exists(log) else b"")
 
 
-def _tree(job: Job, tree: str) -> str:
-    """Which commit it is stands in a record beside what is read: whatever wrote over that must not choose the code."""
+def _checked_tree(job: Job, tree: str) -> str:
+    """Check that the commit has the files that the target reads: a changed record must not choose the code."""
     if read_text(job.reads["tree"][0]).strip() != tree:
         raise StageFailed(f"the records of {job.target.name} name different files: one was changed; build again", 1)
     return tree
 
 
-def _once(job: Job, errand: Errand, worktree: Worktree) -> CheckoutRun:
+def _run_once(job: Job, errand: Errand, worktree: Worktree) -> CheckoutRun:
     folder = worktree.path
     output = os.path.abspath(errand.output)
     delete_tree(output)
     os.makedirs(output)
     results = f"{output}/results.csv"
-    names = _names(job, errand.values) | {"tree": [folder], "output": [output], "results": [results]}
+    names = _brace_names(job, errand.values) | {"tree": [folder], "output": [output], "results": [results]}
     if errand.configs:
         names["configs"] = [f"{output}/configs.json"]
         write(f"{output}/configs.json", errand.configs)
@@ -139,36 +140,33 @@ def _once(job: Job, errand: Errand, worktree: Worktree) -> CheckoutRun:
     watched, sealed = start_watch(job, worktree.repo, folder), sealed_paths(job)
     wire = arm_tripwire(sealed, hidden=bool(landlock_version()))
     with command_shield(watched, folder, output, env) as shield:
-        confined, words = hide_paths(shield, sealed), _words(job.target.params, names)
-        exit_, why = _started(job, words, env, secrets, folder, errand.log, confined)
-    found, foul = (
-        b"",
-        tripwire_reason(wire, hidden=bool(landlock_version())) or (tamper_reason(watched) if watched else ""),
-    )
-    lost = outage_reason(
-        FailureFacts(exit_, missing=exit_.code == NOT_FOUND and _lacks(job.target.params, words, folder, env))
-    )
+        confined, words = hide_paths(shield, sealed), _command_words(job.target.params, names)
+        exit_, why = _run_words(job, words, env, secrets, folder, errand.log, confined)
+    content = b""
+    foul = tripwire_reason(wire, hidden=bool(landlock_version())) or (tamper_reason(watched) if watched else "")
+    missing = exit_.code == NOT_FOUND and _program_is_missing(job.target.params, words, folder, env)
+    lost = outage_reason(FailureFacts(exit_, missing=missing))
     why = foul or why
     if errand.wants and not foul:
-        found, lacking = read_results(results)
+        content, lacking = read_results(results)
         why = why or lacking
-    _tidy(output, results)
-    return CheckoutRun(why, exit_.code, found, 0.0, 0, watched.shield if watched else None, "" if foul else lost)
+    _tidy_output(output, results)
+    return CheckoutRun(why, exit_.code, content, 0.0, 0, watched.shield if watched else None, "" if foul else lost)
 
 
-def _names(job: Job, values: Mapping[str, str]) -> dict[str, Sequence[str]]:
+def _brace_names(job: Job, values: Mapping[str, str]) -> dict[str, Sequence[str]]:
     ports = {name.removeprefix("in."): group for name, group in job.reads.items() if name.startswith("in.")}
     absolute = {name: [os.path.abspath(path) for path in group] for name, group in ports.items()}
     return {**absolute, "project": [os.getcwd()], **{name: [value] for name, value in values.items()}}
 
 
-def _words(params: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> list[str]:
+def _command_words(params: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> list[str]:
     if "argv" in params:
         return fill_argv(params["argv"], names)
     return ["/bin/sh", "-c", fill_shell_line(params["shell"], names)]
 
 
-def _started(
+def _run_words(
     job: Job,
     words: list[str],
     env: Mapping[str, str],
@@ -189,15 +187,15 @@ def _started(
 
 
 def _is_inside(program: str, folder: str) -> bool:
-    """Does it belong to the candidate?  If it does not, the candidate is not to blame."""
+    """True for a program of the candidate; for another one the candidate is not to blame."""
     path = os.path.realpath(os.path.join(folder, program))
     return "/" in program and path.startswith(f"{os.path.realpath(folder)}/")
 
 
-def _lacks(params: Mapping[str, Any], words: Sequence[str], folder: str, env: Mapping[str, str]) -> bool:
-    """Of a shell line that ends with "not found": is the program gone with which it begins?
+def _program_is_missing(params: Mapping[str, Any], words: Sequence[str], folder: str, env: Mapping[str, str]) -> bool:
+    """True when the first program of a shell line that ended with "not found" is gone.
 
-    What the candidate's own files ask for and do not find is the candidate's failure."""
+    A program that the candidate's own files do not find is the candidate's failure."""
     if "argv" in params:
         return False
     try:
@@ -205,13 +203,13 @@ def _lacks(params: Mapping[str, Any], words: Sequence[str], folder: str, env: Ma
     except ValueError:  # the shell reads it otherwise
         return False
     program = next((word for word in line if "=" not in word), "")
-    if not _PROGRAM.fullmatch(program) or program in _SHELLS_OWN or _is_inside(program, folder):
+    if not _PROGRAM.fullmatch(program) or program in _SHELL_WORDS or _is_inside(program, folder):
         return False
     return shutil.which(os.path.join(folder, program) if "/" in program else program, path=env.get("PATH")) is None
 
 
 def read_results(path: str) -> tuple[bytes, str]:
-    """What a candidate's program left there, and what is wrong with it: it may be anything."""
+    """The results that a command wrote, and what is wrong with them: they may be anything."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -228,10 +226,10 @@ def read_results(path: str) -> tuple[bytes, str]:
         os.close(fd)
 
 
-def _tidy(output: str, results: str) -> None:
-    """The results are an artifact now.  What else the command left stays, for people to read; an empty folder does not.
+def _tidy_output(output: str, results: str) -> None:
+    """Remove the results, which are an artifact now; other files stay for people to read, an empty folder does not.
 
-    It may have left no folder at all, or something else in its place."""
+    The command may have left no folder at all, or something else in its place."""
     if os.path.islink(output) or not os.path.isdir(output):
         delete_tree(output)
         return

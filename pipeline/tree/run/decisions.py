@@ -1,8 +1,8 @@
 """The stages that decide: assign ideas to slots, end a depth; DECIDERS, the table of all stages that decide.
 
-They make records of records, start nothing and ask nobody, so that they can be replayed at any time.  Raise the code in
-DECIDERS when one would decide otherwise on the same inputs.  A search that has stopped stays so, for the reason it
-had."""
+They make records from records, start nothing and ask nobody, so that they can be replayed at any time.  Raise the code
+in DECIDERS when one would decide otherwise on the same inputs.  A search that has stopped stays stopped, for the same
+reason."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ def assign_stage(job: JobFiles) -> None:
     origins = [load(path) for path in job.reads["origins"]]
     slots = slots_of(depth, len(origins), params["ideas_per_node"])
     before = load(job.reads["before"][0]) if job.reads["before"] else {"spent": {}, "tried": []}
-    had = dict(zip(slots, map(load, job.reads["costs"]), strict=False))  # recorded ideas cost nothing
-    spent = spending_of(before["spent"]) | {f"{slot}.idea": _idea_cost(record) for slot, record in had.items()}
+    costs = dict(zip(slots, map(load, job.reads["costs"]), strict=False))  # recorded ideas cost nothing
+    spent = spending_of(before["spent"]) | {f"{slot}.idea": _idea_cost(record) for slot, record in costs.items()}
     tried = [PastIdea(parse_slot(slot), identity) for slot, identity in before["tried"]]
-    made = assign_ideas(
-        [_ground(NodePlace(depth, n), origin) for n, origin in enumerate(origins)],
-        _texts(slots, [read_text(path) for path in job.reads["ideas"]]),
+    assignment = assign_ideas(
+        [_frontier_place(NodePlace(depth, n), origin) for n, origin in enumerate(origins)],
+        _texts_by_place(slots, [read_text(path) for path in job.reads["ideas"]]),
         BudgetLedger(BudgetLimits(**params["budget"]), {}, spent),
         params["dedupe_scope"],
         ideas_per_node=params["ideas_per_node"],
         ceiling=Ceiling(**params["ceiling"]),
         tried=tried,
     )
-    reasons = {slot: record["why"] for slot, record in had.items()}
-    made = made._replace(tasks=tuple(_with_reason(task, reasons.get(task.slot, "")) for task in made.tasks))
-    for task, path in zip(made.tasks, job.writes["tasks"], strict=True):
-        save(path, _task(task))
-    save(job.writes["assigned"][0], _assigned(made, tried))
+    reasons = {slot: record["why"] for slot, record in costs.items()}
+    tasks = tuple(_with_reason(task, reasons.get(task.slot, "")) for task in assignment.tasks)
+    for task, path in zip(tasks, job.writes["tasks"], strict=True):
+        save(path, _task_record(task))
+    save(job.writes["assigned"][0], _assigned_record(assignment._replace(tasks=tasks), tried))
 
 
-def _ground(place: NodePlace, origin: Mapping[str, Any]) -> FrontierPlace:
-    """An empty place has no commit; one that the search stops at is closed."""
+def _frontier_place(place: NodePlace, origin: Mapping[str, Any]) -> FrontierPlace:
+    """A place of the frontier: without a commit when it is empty, closed when the search stops at it."""
     ancestors = tuple(map(parse_place, origin.get("ancestors", ())))
     why = origin["empty"] or origin["closed"]
     return FrontierPlace(place, "" if origin["empty"] else "there", ancestors, why)
 
 
-def _texts(slots: tuple[EvalSlot, ...], texts: list[str]) -> dict[NodePlace, list[str]]:
+def _texts_by_place(slots: tuple[EvalSlot, ...], texts: list[str]) -> dict[NodePlace, list[str]]:
     found: dict[NodePlace, list[str]] = {}
     for slot, text in zip(slots, texts, strict=True):
         found.setdefault(slot.place, []).append(text)
@@ -71,39 +71,39 @@ def spending_of(record: Mapping[str, Any]) -> dict[str, Spending]:
 
 
 def _with_reason(task: Task, why: str) -> Task:
-    """Whoever was asked for an idea may have said why there is none."""
+    """Add the reason for which the role gave no idea."""
     return task._replace(why=f"{task.why}: {why}") if task.empty == NO_IDEA and why else task
 
 
-def _task(task: Task) -> Record:
-    """All that an implementation has to know.  No position: the same idea on the same code is the same work."""
+def _task_record(task: Task) -> Record:
+    """The input of an implementation.  It has no position: the same idea on the same code is the same work."""
     return {"idea": task.idea, "empty": task.empty, "why": task.why}
 
 
-def _assigned(made: Assignment, tried: list[PastIdea]) -> Record:
-    """For people and for what comes after the depth."""
+def _assigned_record(assignment: Assignment, tried: list[PastIdea]) -> Record:
+    """The record of an assignment, for people and for the next depth."""
     return {
-        "tasks": {str(task.slot): _listed(task) for task in made.tasks},
-        "cut": [*made.cut],
-        "spent": {name: [*amounts] for name, amounts in made.ledger.spent.items()},
-        "reserved": sorted(made.ledger.reserved),
-        "tried": [[str(each.slot), each.identity] for each in (*tried, *made.past_ideas)],
+        "tasks": {str(task.slot): _task_entry(task) for task in assignment.tasks},
+        "cut": [*assignment.cut],
+        "spent": {name: [*amounts] for name, amounts in assignment.ledger.spent.items()},
+        "reserved": sorted(assignment.ledger.reserved),
+        "tried": [[str(each.slot), each.identity] for each in (*tried, *assignment.past_ideas)],
     }
 
 
-def _listed(task: Task) -> Record:
+def _task_entry(task: Task) -> Record:
     first = str(task.duplicate_of) if task.duplicate_of else None
     return {"empty": task.empty, "why": task.why, "identity": task.identity, "duplicate_of": first}
 
 
 def promote_stage(job: JobFiles, opened: Callable[[str], NodeCommits] = RunRepo) -> None:
-    """`opened`: the repository of a run, to look into."""
+    """End a depth: promote, decide whether to stop, write the next nodes; `opened` gives the repository of a run."""
     params = job.target.params
     depth = _depth(job)
     slots = [evaluation.slot for evaluation in depth.evaluations]
     promotion = promote(depth.evaluations, params["beam_width"], slots)
     stop = _stop(params, depth, promotion)
-    save(job.writes["promoted"][0], _promoted(depth, promotion, stop))
+    save(job.writes["promoted"][0], _promoted_record(depth, promotion, stop))
     NextNodes(job, depth, promotion, stop, opened).write()
 
 
@@ -121,22 +121,22 @@ def _depth(job: JobFiles) -> Depth:
         [load(path) for path in job.reads["node_context"]],
         [evaluation_of(slot, load(path)) for slot, path in summaries],
         {slot: task["idea"] for slot, task in tasks.items()},
-        _settled(job, assigned, slots),
+        _settled_ledger(job, assigned, slots),
     )
 
 
-def _settled(job: JobFiles, assigned: Record, slots: Sequence[EvalSlot]) -> BudgetLedger:
+def _settled_ledger(job: JobFiles, assigned: Record, slots: Sequence[EvalSlot]) -> BudgetLedger:
     params = job.target.params
     ceiling = Ceiling(**params["ceiling"])
     reserved = dict.fromkeys(assigned["reserved"], ceiling)
     ledger = BudgetLedger(BudgetLimits(**params["budget"]), reserved, spending_of(assigned["spent"]))
     for n, slot in enumerate(slots):
         if str(slot) in reserved:
-            ledger = settle_spending(ledger, str(slot), _cost(job, n))
+            ledger = settle_spending(ledger, str(slot), _evaluation_cost(job, n))
     return ledger
 
 
-def _cost(job: JobFiles, n: int) -> Spending:
+def _evaluation_cost(job: JobFiles, n: int) -> Spending:
     calls = cost_of_calls([*read_calls(job.reads["calls"][n])])
     commands = [load(path) for port in ("sweep", "test", "checks") for path in job.reads[port][n : n + 1]]
     seconds = calls["seconds"] + sum(cost["seconds"] for cost in commands)
@@ -144,7 +144,7 @@ def _cost(job: JobFiles, n: int) -> Spending:
 
 
 def _stop(params: Mapping[str, Any], depth: Depth, promotion: Promotion) -> str:
-    """A search that has stopped stays so, for the reason that it had."""
+    """The reason to stop, if any; a search that has stopped keeps its reason."""
     carried = {node["closed"] for node in depth.nodes if node["closed"].startswith(STOPPED_PREFIX)}
     if carried:
         return str(min(carried)).removeprefix(STOPPED_PREFIX)
@@ -162,23 +162,23 @@ def _stop(params: Mapping[str, Any], depth: Depth, promotion: Promotion) -> str:
     )
 
 
-def _promoted(depth: Depth, promotion: Promotion, stop: str) -> Record:
+def _promoted_record(depth: Depth, promotion: Promotion, stop: str) -> Record:
     return {
         "depth": depth.depth,
         "stop_reason": stop or None,
-        "decisions": {str(decision.slot): _decided(decision) for decision in promotion.decisions},
-        "beam": {str(each.place): _beam(each) for each in promotion.slots},
+        "decisions": {str(decision.slot): _decision_entry(decision) for decision in promotion.decisions},
+        "beam": {str(each.place): _beam_entry(each) for each in promotion.slots},
         "spent": {name: [*amounts] for name, amounts in depth.ledger.spent.items()},
         "tried": depth.assigned["tried"],
     }
 
 
-def _decided(decision: BeamDecision) -> Record:
+def _decision_entry(decision: BeamDecision) -> Record:
     to = str(decision.promoted_to) if decision.promoted_to else None
     return {"promoted_to_node_id": to, "failed_check": decision.failed, "why": decision.why}
 
 
-def _beam(each: BeamPlace) -> Record:
+def _beam_entry(each: BeamPlace) -> Record:
     return {"promoted_from_eval_id": str(each.source) if each.source else None, "commit": each.commit, "why": each.why}
 
 
@@ -186,7 +186,7 @@ OpenRepo = Callable[[str], NodeCommits]
 
 
 class Decider(NamedTuple):
-    """`do` is told how the repository of a run is looked into."""
+    """A stage that decides: its code, and `do`, which gets the function that opens a run's repository."""
 
     code: str
     do: Callable[[JobFiles, OpenRepo], None]
@@ -195,7 +195,7 @@ class Decider(NamedTuple):
         return Stage(self.code, lambda job: self.do(job, RunRepo))
 
 
-# By the name of the stage; within a depth in this order.
+# Deciders by the name of their stage; within a depth they run in this order.
 DECIDERS = {
     "assign": Decider("tree.assign/1", lambda job, _: assign_stage(job)),
     "gather": Decider("tree.gather/2", lambda job, _: gather_stage(job)),

@@ -1,8 +1,13 @@
-"""Asking a role, and the stage that comes by one idea: asked for, recorded in a folder, or written by a person.
+"""Asking a role, and the stages that get ideas: asked for, recorded in a folder, or written by a person.
 
-An answer that was paid for before the work was broken off is not asked for again: calls are journalled as they end.  A
-failure is kept too, it may have cost money; it is tried again as often as the spec allows.  The default prompts are
-files in prompts/ beside this module."""
+An answer that was paid for before the work was broken off is not asked for again: calls are journalled as they end.
+States of a call, by its key (role, prompt, files):
+
+    none -> answered          kept, and used again by the same target
+    none -> failed            kept with its cost; asked again, `eval_retries` times at most
+    none -> service at fault  its cost is kept; the target fails, and the next build asks again
+
+The default prompts are files in prompts/ beside this module."""
 
 from __future__ import annotations
 
@@ -36,7 +41,7 @@ def default_prompt_text(role: str) -> str:
 
 
 class RoleAsker(NamedTuple):
-    """All that is asked in the course of one target.  `ground`: the tree of files that it is about."""
+    """Asks the roles of one target.  `ground`: the tree of files that the questions are about."""
 
     job: Job
     roles: Mapping[str, Mapping[str, Any]]
@@ -45,7 +50,7 @@ class RoleAsker(NamedTuple):
 
     @classmethod
     def for_job(cls, job: Job, roles: Mapping[str, Mapping[str, Any]], ground: str) -> RoleAsker:
-        """What an earlier time has asked is forgotten if that came to its end: then it is wanted anew."""
+        """Drops the journal of an earlier time that came to its end: then new answers are wanted."""
         name, published = own_name(job.target.name), dict(job.target.writes)["calls"][0]
         journal = f"{folder(job.target.run)}/calls/{name}"
         calls = Calls(journal)
@@ -61,24 +66,24 @@ class RoleAsker(NamedTuple):
         return render_prompt(template, values)
 
     def earlier_call(self, role: str, prompt: str) -> Call | None:
-        """What came of it the last time; nothing while it may be tried once more."""
-        last = next((call for call in reversed(self._settled(role, prompt))), None)
+        """The last settled call for a prompt; None while it may be tried once more."""
+        last = next(reversed(self._settled_calls(role, prompt)), None)
         return None if last and last.exit and self._tries_left(role, prompt) else last
 
     def _tries_left(self, role: str, prompt: str) -> int:
-        """Those before a kill count too."""
-        failures = sum(call.exit != 0 for call in self._settled(role, prompt))
+        """The number of tries left; those before a kill count too."""
+        failures = sum(call.exit != 0 for call in self._settled_calls(role, prompt))
         return max(0, 1 + self.job.target.limits.retries - failures)
 
-    def _settled(self, role: str, prompt: str) -> list[Call]:
-        """Without those of which nothing came for want of the service."""
+    def _settled_calls(self, role: str, prompt: str) -> list[Call]:
+        """Calls for a prompt, without those that failed by fault of the service."""
         key = call_key(role, prompt, self.ground)
         return [call for call in self.calls.read_all() if call.key == key and call.is_settled]
 
     def ask(self, role: str, prompt: str, where: str) -> Answer:
-        """For roles that only answer; a coder's work is more than its words."""
-        if known := self.earlier_call(role, prompt):
-            return recorded_answer(known)
+        """Ask a role that only answers; a coder's work is more than its words."""
+        if earlier := self.earlier_call(role, prompt):
+            return recorded_answer(earlier)
         question = self.question(role, prompt, where)
         answer = self.ask_with_retries(question)
         self.calls.append(answered_call(self.roles[role], question, answer))
@@ -88,11 +93,11 @@ class RoleAsker(NamedTuple):
         return Question(role, prompt, where, self.job.log, own_name(self.job.target.name), self.ground)
 
     def ask_with_retries(self, question: Question, again: Callable[[], object] = lambda: None) -> Answer:
-        """A failure is kept too: it may have cost money.  Asked again as often as the spec allows, after `again`."""
+        """Ask as often as the spec allows, calling `again` before each retry; failures are kept with their cost."""
         backend = self.roles[question.role]
         while True:
             try:
-                return ask(backend, question, self._desk())
+                return ask(backend, question, self._context())
             except BackendUnavailable as problem:
                 raise self.unanswered(question, problem) from problem
             except CallFailed as failure:
@@ -102,12 +107,12 @@ class RoleAsker(NamedTuple):
                 again()
 
     def unanswered(self, question: Question, problem: BackendUnavailable) -> StageFailed:
-        """What it cost all the same is kept, to be counted when there is an answer."""
+        """The failure of a target whose question got no answer; a cost is kept, to be counted with the answer."""
         if problem.usage != FREE:
             self.calls.append(failed_call(self.roles[question.role], question, problem))
         return StageFailed(str(problem), 1)
 
-    def _desk(self) -> CallContext:
+    def _context(self) -> CallContext:
         return CallContext(self.job.processes, self.job.target.run, tuple(sealed_paths(self.job)))
 
     def journal_bytes(self) -> bytes:
@@ -115,7 +120,7 @@ class RoleAsker(NamedTuple):
 
 
 def _roles_in_full(job: Job, roles: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """As they stand in the spec: what the recipe leaves out is beside it, files are where the job has them."""
+    """Roles as they stand in the spec: with the keys that the recipe leaves out, and the job's files."""
     aside = job.target.params.get("limits", {})
     found = {name: {**role, **aside.get(name, {})} for name, role in roles.items()}
     for name, role in found.items():
@@ -128,7 +133,7 @@ NO_CONSTRAINTS = "None beyond those above."
 
 
 class IdeaAnswer(NamedTuple):
-    """`text` is empty when there is none, and `why` says why."""
+    """An idea; `text` is empty when there is none, and `why` says why."""
 
     text: str
     source: str
@@ -139,14 +144,14 @@ def idea_stage(job: Job) -> None:
     context = load(job.reads["context"][0])
     backend = job.target.params["role"]["backend"]
     source: Callable[[Job, Record], IdeaAnswer] = IDEA_SOURCES.get(backend, _ask_for_idea)
-    found = IdeaAnswer("", "", context["closed"]) if context["closed"] else source(job, context)
-    calls = _calls(job)
-    write(job.writes["md"][0], found.text)
-    save(job.writes["json"][0], _record(found, calls))
+    idea = IdeaAnswer("", "", context["closed"]) if context["closed"] else source(job, context)
+    calls = _published_calls(job)
+    write(job.writes["md"][0], idea.text)
+    save(job.writes["json"][0], _idea_record(idea, calls))
 
 
 def recorded_ideas_stage(job: Job) -> None:
-    """The folder's ideas in the order of their names: as many for each depth as a node has slots."""
+    """Take a folder's ideas in the order of their names: as many for each depth as a node has slots."""
     folder = dict(job.target.reads)["ideas_folder"][0]
     names = sorted(name for name in os.listdir(folder) if os.path.isfile(f"{folder}/{name}/idea.md"))
     if not names:
@@ -157,13 +162,13 @@ def recorded_ideas_stage(job: Job) -> None:
         write(patch, read_bytes(f"{path}/change.patch") if os.path.isfile(f"{path}/change.patch") else b"")
 
 
-def _record(found: IdeaAnswer, calls: list[Call]) -> Record:
-    defects = parse_idea(found.text).defects if found.text else ()
-    return {"source": found.source, "why": found.why, "defects": [*defects], **cost_of_calls(calls)}
+def _idea_record(idea: IdeaAnswer, calls: list[Call]) -> Record:
+    defects = parse_idea(idea.text).defects if idea.text else ()
+    return {"source": idea.source, "why": idea.why, "defects": [*defects], **cost_of_calls(calls)}
 
 
 def cost_of_calls(calls: list[Call]) -> Record:
-    """What calls cost together, the failed ones too."""
+    """The cost of calls together, the failed ones too."""
     return {
         "usd": sum(call.usage.usd for call in calls),
         "tokens": sum(call.usage.input_tokens + call.usage.output_tokens for call in calls),
@@ -171,8 +176,8 @@ def cost_of_calls(calls: list[Call]) -> Record:
     }
 
 
-def _calls(job: Job) -> list[Call]:
-    """What was asked, now an output."""
+def _published_calls(job: Job) -> list[Call]:
+    """The calls of a job, now an output."""
     if "calls" not in job.writes:
         return []
     path = job.writes["calls"][0]

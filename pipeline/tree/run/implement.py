@@ -1,8 +1,15 @@
-"""The stage that makes an idea real: planner, coder and reviewer, or a change from a file or by hand.
+"""Implementing an idea: planner, coder and reviewer, or a change from a file or by hand.
 
-The coder writes, the reviewer objects, the coder goes on from there, until there is an approved commit or the rounds
-are over.  The commit exists before anything is measured.  What counts is the difference in files, whatever anybody
-said.  A change made by hand is waited for in a worktree of its slot."""
+States of the work on one idea:
+
+    start -> planned           the planner's answer, if there is one
+    planned -> coded           the coder changes a worktree; without any change it is told so, and has another round
+    coded -> approved          the reviewer agrees, or there is none
+    coded -> planned           the reviewer objects, and rounds are left: the coder goes on from there
+    coded -> not approved      the rounds are over; the code is kept for people to look at, and goes no further
+
+The commit exists before anything is measured.  Only the difference in files counts, whatever anybody said.  A change
+made by hand is waited for in a worktree of its slot."""
 
 from __future__ import annotations
 
@@ -23,23 +30,21 @@ from pipeline.tree.rules import prompts
 from pipeline.tree.rules.assignment import idea_identity, parse_idea
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.rules.positions import slot_of
-from pipeline.tree.rules.prompts import diff_in_answer, review_verdict
-from pipeline.tree.rules.prompts import history_section as context_told
+from pipeline.tree.rules.prompts import diff_in_answer, history_section, review_verdict
 from pipeline.tree.run.ideas import RoleAsker
 from pipeline.tree.run.records import Record, load, read_bytes, save, write
-from pipeline.tree.run.run_repo import CANDIDATE_FIELDS, RunRepo
+from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.spec.model import DRY, MANUAL, NONE, PATCHES
 
 
 def by_hand_stage(job: Job) -> None:
-    """A person works in a worktree of the slot's own, or anywhere: what counts is the patch."""
+    """Take a change made by hand.  A person works in a worktree of the slot, or anywhere: only the patch counts."""
     folder, slot = dict(job.target.reads)["coder_folder"][0], job.target.params["slot"]
     path, task, bench = f"{folder}/{slot}.patch", load(job.reads["task"][0]), RunRepo(job.target.run)
     if not task["empty"] and not os.path.isfile(path):
         worktree = bench.by_hand.add(slot, bench.chain(load(job.reads["code"][0]))).path
-        how = (
-            f"change the files in {os.path.relpath(worktree)}, then `git add -A` and `git diff --cached --binary` there"
-        )
+        where = os.path.relpath(worktree)
+        how = f"change the files in {where}, then `git add -A` and `git diff --cached --binary` there"
         raise StageFailed(f"waits for you: {how} > {path}; an empty file gives the idea up; build again", 1)
     write(job.writes["patch"][0], b"" if task["empty"] else read_bytes(path))
     bench.by_hand.remove(slot)
@@ -47,9 +52,10 @@ def by_hand_stage(job: Job) -> None:
 
 NOTHING_CHANGED = "nothing was changed"
 NOT_APPROVED = "the reviewer did not approve it"
+NO_CANDIDATE = Candidate("", "", "", "", 0, 0, 0)
 LONGEST_SUBJECT = 72
-SHORTEST_SECRET = 8  # of a value that is a secret, and not a word that any change may hold
-# Of a change that is taken from a file.
+SHORTEST_SECRET = 8  # a shorter value may stand in any change
+# The reason for an empty change, by where it comes from.
 NO_CHANGE_WHY = {
     PATCHES: "no change is recorded with the idea: there is no change.patch beside its idea.md",
     MANUAL: "it was given up: the change made by hand is empty",
@@ -57,11 +63,11 @@ NO_CHANGE_WHY = {
 
 
 class GivenUp(Exception):
-    """The candidate's failure: recorded, not raised any further."""
+    """The candidate's failure: recorded, and raised no further."""
 
 
 class Implementation(NamedTuple):
-    """`why` is empty when there is a candidate that may be measured."""
+    """The work on an idea; `why` is empty when there is a candidate that may be measured."""
 
     why: str = ""
     candidate: Candidate | None = None
@@ -74,7 +80,7 @@ def implement_stage(job: Job) -> None:
     task, code = load(job.reads["task"][0]), load(job.reads["code"][0])
     asking = RoleAsker.for_job(job, job.target.params["roles"], code.get("tree", ""))
     made = Implementation(task["why"]) if task["empty"] else _Work(job, task["idea"], code, asking).implementation()
-    save(job.writes["candidate"][0], _record(made, SKIPPED if task["empty"] else FAILED))
+    save(job.writes["candidate"][0], _candidate_record(made, SKIPPED if task["empty"] else FAILED))
     write(job.writes["patch"][0], made.patch)
     write(job.writes["tree"][0], f"{made.candidate.tree}\n" if made.candidate and not made.why else "")
     write(job.writes["calls"][0], asking.journal_bytes())
@@ -82,18 +88,14 @@ def implement_stage(job: Job) -> None:
         write(path, made.reviews[n] if n < len(made.reviews) else "This round was not held.\n")
 
 
-def _record(made: Implementation, otherwise: str) -> Record:
-    fields = made.candidate._asdict() if made.candidate else dict.fromkeys(CANDIDATE_FIELDS)
+def _candidate_record(made: Implementation, otherwise: str) -> Record:
     status = otherwise if made.why else COMPLETED
-    names = {
-        name: fields[name] or ("" if name in ("commit", "tree", "parent", "message") else 0)
-        for name in CANDIDATE_FIELDS
-    }
-    return {"status": status, "why": made.why, "approved": made.approved, "rounds": len(made.reviews), **names}
+    record = {"status": status, "why": made.why, "approved": made.approved, "rounds": len(made.reviews)}
+    return record | (made.candidate or NO_CANDIDATE)._asdict()
 
 
 class _Work:
-    """One idea on one node.  `at` is where it stands between the rounds."""
+    """The work of one idea on one node.  `at`: its state between the rounds."""
 
     def __init__(self, job: Job, idea: str, code: Record, asking: RoleAsker) -> None:
         self.job, self.idea, self.asking = job, idea, asking
@@ -114,7 +116,7 @@ class _Work:
         return made
 
     def _commit_recorded_change(self, change: bytes) -> Implementation:
-        """A change that is there already needs no worktree."""
+        """Commit a recorded change, which needs no worktree."""
         made = commit_patch(self.bench.repo, self.parent, change, self._subject())
         return self._refuse_empty(Implementation("", made, change))
 
@@ -130,7 +132,7 @@ class _Work:
         return made
 
     def _review_once(self, made: Implementation) -> Implementation:
-        """Nobody can answer to a review here: there is one round."""
+        """Review a recorded change, in one round: nobody can answer."""
         assert made.candidate is not None
         if self.roles["reviewer"]["backend"] == NONE:
             return made._replace(approved=True)
@@ -139,7 +141,7 @@ class _Work:
         return self._apply_verdict(made._replace(approved=approved, reviews=(review,) if review else ()))
 
     def _code_and_review(self) -> Implementation:
-        """A coder writes, a reviewer objects, the coder goes on from there."""
+        """Code and review in rounds, until the reviewer approves or the rounds are over."""
         objection = "Nothing."
         with self.bench.checkout(str(self.slot), self.parent) as worktree:
             plan = self._plan(worktree.path)
@@ -153,7 +155,7 @@ class _Work:
         return self._apply_verdict(self.at)
 
     def _round(self, worktree: Worktree, plan: str, review: str) -> str:
-        """Moves on to what is there now.  What the reviewer says to it, or why there is nothing to review."""
+        """Code once and review it: the reviewer's objection, or why there is nothing to review."""
         prompt = self.asking.prompt("coder", {"idea": self.idea, "plan": plan, "review": review})
         try:
             answer, change = self._code_once(worktree, prompt)
@@ -169,7 +171,7 @@ class _Work:
         return objection
 
     def _apply_verdict(self, made: Implementation) -> Implementation:
-        """Code that nobody approved is kept for people to look at, and goes no further."""
+        """Refuse code that nobody approved, unless the spec lets it proceed."""
         if not made.approved and self.job.target.params["proceed_on_max_review_rounds"]:
             return made._replace(approved=True)
         return made if made.approved else made._replace(why=NOT_APPROVED)
@@ -177,25 +179,25 @@ class _Work:
     def _plan(self, folder: str) -> str:
         if self.roles["planner"]["backend"] == NONE:
             return "None."
-        context = context_told(load(self.job.reads["context"][0]), ())
+        context = history_section(load(self.job.reads["context"][0]), ())
         prompt = self.asking.prompt("planner", {"idea": self.idea, "context": context})
         return self.asking.ask("planner", prompt, folder).text
 
     def _review(self, made: Implementation, plan: str, report: str, folder: str) -> tuple[bool, str]:
         if self.roles["reviewer"]["backend"] == NONE:
             return True, ""
-        shown = made.patch.decode(errors="replace")
-        values = {"idea": self.idea, "plan": plan or "None.", "diff": shown, "report": report or "Nothing."}
+        diff = made.patch.decode(errors="replace")
+        values = {"idea": self.idea, "plan": plan or "None.", "diff": diff, "report": report or "Nothing."}
         text = self.asking.ask("reviewer", self.asking.prompt("reviewer", values), folder).text
         return review_verdict(text) is True, text
 
     def _code_once(self, worktree: Worktree, prompt: str) -> tuple[Answer, bytes]:
-        """The worktree as the coder leaves it, or has left it the last time it was asked exactly this.
+        """The coder's answer and change, or those of the last time with the same prompt.
 
-        One that has not touched it may have answered with a change, in words."""
+        A coder that changed no file may have answered with a diff."""
         before = self._change(worktree)
-        if known := self.asking.earlier_call("coder", prompt):
-            answer = recorded_answer(known)
+        if earlier := self.asking.earlier_call("coder", prompt):
+            answer = recorded_answer(earlier)
             self._reset(worktree, answer.patch)
             change = answer.patch
         else:
@@ -206,19 +208,17 @@ class _Work:
         return answer, change
 
     def _ask_coder(self, worktree: Worktree, prompt: str, before: bytes) -> tuple[Answer, bytes]:
-        """The answer is kept before anything else is made of it: it may have cost money."""
+        """Ask the coder, and keep the answer before anything else is done: it may have cost money."""
         question = self.asking.question("coder", prompt, worktree.path)
         answer = self.asking.ask_with_retries(question, lambda: self._reset(worktree, before))
-        if answer.patch:  # of one that was recorded elsewhere
+        if answer.patch:  # recorded elsewhere
             self._reset(worktree, answer.patch)
         coder = self.asking.roles["coder"]
         try:
             change = self._change(worktree)
             if answer.trouble and change == before and not diff_in_answer(answer.text):
-                lost = BackendUnavailable(
-                    f"coder: {cut_text(answer.trouble)}; build again", answer.usage, answer.seconds
-                )
-                raise self.asking.unanswered(question, lost)
+                why = f"coder: {cut_text(answer.trouble)}; build again"
+                raise self.asking.unanswered(question, BackendUnavailable(why, answer.usage, answer.seconds))
             self._check_keys(change)
         except CandidateProblem as problem:
             failure = CallFailed(str(problem), 1, answer.usage, answer.seconds)
@@ -235,13 +235,10 @@ class _Work:
         return b"" if made.empty else patch_between(self.bench.repo, self.parent, made.commit)
 
     def _check_keys(self, change: bytes) -> None:
-        """A coder has keys in its environment; what it writes is recorded, committed and run."""
-        names = [
-            name
-            for name in self.asking.roles["coder"].get("pass", ())
-            if len(os.environ.get(name, "")) >= SHORTEST_SECRET
-        ]
-        if held := [name for name in names if os.environ[name].encode(errors="surrogateescape") in change]:
+        """Refuse a change that holds a key of the coder's environment: it would be recorded, committed and run."""
+        values = {name: os.environ.get(name, "") for name in self.asking.roles["coder"].get("pass", ())}
+        secrets = {name: value for name, value in values.items() if len(value) >= SHORTEST_SECRET}
+        if held := [name for name, value in secrets.items() if value.encode(errors="surrogateescape") in change]:
             raise CandidateProblem(f"the change holds the value of {', '.join(held)}, which is not to be written down")
 
     def _reset(self, worktree: Worktree, change: bytes) -> None:
@@ -250,7 +247,7 @@ class _Work:
             apply_patch(worktree, change)
 
 
-def _from_file(work: _Work) -> bytes:
+def _change_from_file(work: _Work) -> bytes:
     change = read_bytes(work.job.reads["patch"][0])
     if not change.strip():
         raise GivenUp(NO_CHANGE_WHY[work.roles["coder"]["backend"]])
@@ -261,4 +258,8 @@ def _dry_run_change(work: _Work) -> bytes:
     return prompts.dry_patch(idea_identity(work.idea))
 
 
-CHANGE_SOURCES: Mapping[str, Callable[[_Work], bytes]] = {PATCHES: _from_file, MANUAL: _from_file, DRY: _dry_run_change}
+CHANGE_SOURCES: Mapping[str, Callable[[_Work], bytes]] = {
+    PATCHES: _change_from_file,
+    MANUAL: _change_from_file,
+    DRY: _dry_run_change,
+}

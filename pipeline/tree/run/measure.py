@@ -1,8 +1,8 @@
 """Stages that measure code: its tests, its checks, its sweep as one command or a row at a time.
 
-What they make follows from the tree of files that they measure; in which slot that is does not matter.  Each hands on
-`tree` when it went well and an empty file when it did not, so that nothing after a failure runs.  Checks run in order;
-the first that fails ends them.  A failing candidate is a record; a failing root fails its target."""
+Their outputs follow from the tree of files that they measure, whatever the slot.  Each hands on `tree` when it went
+well and an empty file when it did not, so that nothing runs after a failure.  Checks run in order; the first that fails
+ends them.  A failing candidate is a record; a failing root fails its target."""
 
 from __future__ import annotations
 
@@ -17,9 +17,17 @@ from typing import Any
 from pipeline.git.folders import delete_tree
 from pipeline.machine.job import Job, JobFiles, StageFailed
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
-from pipeline.tree.rules.positions import HOLDOUT_PART, EvalSlot, RunLayout, calibration_name, position, sweep_part
+from pipeline.tree.rules.positions import (
+    HOLDOUT_PART,
+    EvalSlot,
+    NodePlace,
+    RunLayout,
+    calibration_name,
+    position,
+    sweep_part,
+)
 from pipeline.tree.rules.protection import VOID
-from pipeline.tree.rules.results import OK
+from pipeline.tree.rules.results import OK, CsvProblem, csv_rows
 from pipeline.tree.run.canary import DataTable, UnusableTable, parse_data, run_canary
 from pipeline.tree.run.command import NOTHING_RAN, CheckoutRun, Errand, keep_printed, note_in_log, run_command
 from pipeline.tree.run.protect import PROTECTED_PORT, job_void_reason
@@ -31,13 +39,13 @@ NOTHING_TO_SWEEP = "there is no code to measure"
 
 
 def test_stage(job: Job) -> None:
-    """`tree` of what passed goes on to the sweep; of what did not, nothing does."""
+    """Run the tests; `tree` goes on to the sweep if they pass."""
     tree = _tree(job)
     done = _run(job, "tests", {}, wants=False) if tree else NOTHING_RAN
     status = SKIPPED if not tree else COMPLETED if done.ok else FAILED
     save(job.writes["test"][0], {"status": status, "why": done.why, "exit": done.exit})
     write(job.writes["tree"][0], tree if done.ok else "")
-    _cost(job, done)
+    _save_run_cost(job, done)
 
 
 def sweep_stage(job: Job) -> None:
@@ -47,28 +55,28 @@ def sweep_stage(job: Job) -> None:
 
         done = NOTHING_RAN._replace(results=dry_results(tree, job.target.params["dry"]) if tree else b"")
     else:
-        done = _run(job, "sweep", _values(job), wants=True) if tree else NOTHING_RAN
+        done = _run(job, "sweep", _brace_values(job), wants=True) if tree else NOTHING_RAN
     write(job.writes["csv"][0], done.results)
     save(job.writes["sweep"][0], sweep_record(tree, done.why, done.results, done.exit))
-    _cost(job, done)
+    _save_run_cost(job, done)
 
 
 def row_stage(job: Job) -> None:
-    """One config; a failure is a row that says so."""
+    """Measure one config; a failure is a row that says so."""
     params, tree = job.target.params, _tree(job)
     config = str(params["config_id"])
-    values = {name: _text(value) for name, value in params["values"].items()}
-    values |= _values(job) | {"config_id": config, "config": json.dumps(params["values"], sort_keys=True)}
+    values = {name: _value_text(value) for name, value in params["values"].items()}
+    values |= _brace_values(job) | {"config_id": config, "config": json.dumps(params["values"], sort_keys=True)}
     done = _run(job, f"rows-{config}", values, wants=True) if tree else NOTHING_RAN
-    write(job.writes["csv"][0], _rows(params, done) if tree else b"")
-    _cost(job, done)
+    write(job.writes["csv"][0], _config_rows(params, done) if tree else b"")
+    _save_run_cost(job, done)
 
 
 def gather_stage(job: JobFiles) -> None:
     tree = _tree(job)
     rows = [read_text(path) for path in job.reads["csv"]]
-    void = next(filter(None, map(_void, rows)), "")
-    results = _joined(rows, job.target.params["columns"]) if tree and not void else b""
+    void = next(filter(None, map(_void_reason, rows)), "")
+    results = _join_rows(rows, job.target.params["columns"]) if tree and not void else b""
     write(job.writes["csv"][0], results)
     save(job.writes["sweep"][0], sweep_record(tree, void, results, 0))
     write(job.writes["log"][0], b"".join(map(read_bytes, job.reads["log"])))
@@ -76,16 +84,16 @@ def gather_stage(job: JobFiles) -> None:
 
 
 def costs_of(costs: Sequence[Record]) -> Record:
-    """Of several commands as if they were one."""
+    """The cost of several commands as if they were one."""
     seconds, attempts = sum(cost["seconds"] for cost in costs), max(cost["attempts"] for cost in costs)
     exit_ = next((cost["exit"] for cost in costs if cost["exit"]), 0)
     shield = {name: cost[name] for cost in costs for name in cost if name == "shield"}
     return {"seconds": round(seconds, 3), "attempts": attempts, "exit": exit_, **shield}
 
 
-def _void(row: str) -> str:
-    """Why this row makes void what all of them say."""
-    errors = (cells.get("error", "") for cells in _given(row.encode())[0])
+def _void_reason(row: str) -> str:
+    """The reason for which this row makes all results void; empty if it does not."""
+    errors = (cells.get("error", "") for cells in _parse_rows(row.encode())[0])
     return next((error for error in errors if error.startswith(VOID)), "")
 
 
@@ -94,7 +102,7 @@ def _tree(job: JobFiles) -> str:
 
 
 def sweep_record(tree: str, why: str, results: bytes, exit_: int) -> Record:
-    """What ties code and results together."""
+    """The record of a sweep, which ties code and results together."""
     status = SKIPPED if not tree else FAILED if why else COMPLETED
     why = why if tree else NOTHING_TO_SWEEP
     return {"status": status, "why": why, "exit": exit_, "tree": tree, "csv_sha256": sha256(results).hexdigest()}
@@ -103,7 +111,7 @@ def sweep_record(tree: str, why: str, results: bytes, exit_: int) -> Record:
 def _run(job: Job, what: str, values: Mapping[str, str], wants: bool) -> CheckoutRun:
     where, log = position(job.target.name), job.writes["log"][0]
     at, what = RunLayout(job.target.run), ".".join(filter(None, [calibration_name(job.target.name), what]))
-    folder = at.of_eval(where, "out") if isinstance(where, EvalSlot) else at.of_node(where, "out")
+    folder = _output_folder(at, where, "out")
     part = sweep_part(job.target.name)  # those of the root may be at work side by side
     names = [*([part] if part else []), *([] if what == "sweep" else [what])]
     output, checkout = (".".join([each, *names]) for each in (folder, str(where)))
@@ -116,6 +124,10 @@ def _run(job: Job, what: str, values: Mapping[str, str], wants: bool) -> Checkou
     if not done.ok and not job.target.params.get("limits", {}).get("keep"):
         delete_tree(output)
     return done
+
+
+def _output_folder(at: RunLayout, where: EvalSlot | NodePlace, name: str) -> str:
+    return at.of_eval(where, name) if isinstance(where, EvalSlot) else at.of_node(where, name)
 
 
 def baseline_failure(run: str, what: str, why: str) -> StageFailed:
@@ -131,14 +143,14 @@ def _keeps_checkout(job: Job) -> bool:
     return bool(job.target.params.get("limits", {}).get("keep_checkout"))
 
 
-def _values(job: Job) -> dict[str, str]:
+def _brace_values(job: Job) -> dict[str, str]:
     params = job.target.params
     given = {name: str(params[name]) for name in ("limit", "seed") if name in params}
     return given | ({"blocks": ",".join(params["blocks"])} if "blocks" in params else {})
 
 
 def _configs(job: Job) -> bytes:
-    """Only for a command that asks for them."""
+    """The configs as JSON, for a command that asks for them."""
     if "configs" not in job.target.params:
         return b""
     configs = job.target.params["configs"]
@@ -147,45 +159,49 @@ def _configs(job: Job) -> bytes:
     return json.dumps(rows, sort_keys=True).encode()
 
 
-def _cost(job: Job, done: CheckoutRun) -> None:
-    """Apart from what was found, since it is different each time.  A command that prints nothing leaves no log."""
-    save(job.writes["cost"][0], done.cost())
+def _save_run_cost(job: Job, done: CheckoutRun) -> None:
+    """Save the cost, apart from the results since it differs each time; and a log, which a silent command lacks."""
+    _save_cost(job, done.cost())
+
+
+def _save_cost(job: Job, cost: Record) -> None:
+    save(job.writes["cost"][0], cost)
     if not os.path.exists(job.writes["log"][0]):
         write(job.writes["log"][0], b"")
 
 
-def _text(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _rows(params: Mapping[str, Any], done: CheckoutRun) -> bytes:
-    """Of one config: a row, or one for each block."""
-    given, why = _given(done.results) if done.ok else ([], done.why)
-    if not why and len(given) != 1 and not (given and "block" in params):
-        why = f"{len(given)} rows were written for one config"
+def _config_rows(params: Mapping[str, Any], done: CheckoutRun) -> bytes:
+    """The rows of one config: one, or one for each block."""
+    rows, why = _parse_rows(done.results) if done.ok else ([], done.why)
+    if not why and len(rows) != 1 and not (rows and "block" in params):
+        why = f"{len(rows)} rows were written for one config"
     fixed = {"config_id": str(params["config_id"]), "params": json.dumps(params["values"], sort_keys=True)}
     if why:
         return _csv([{**fixed, "status": "error", "error": why}])
-    return _csv([{"status": OK, "error": "", **cells, **fixed} for cells in given])
+    return _csv([{"status": OK, "error": "", **cells, **fixed} for cells in rows])
 
 
-def _given(results: bytes) -> tuple[list[dict[str, str]], str]:
-    """The rows, and what is wrong with them: they may be anything."""
-    lines = csv.reader(io.StringIO(results.decode("utf-8-sig", errors="replace"), newline=""))
+def _parse_rows(results: bytes) -> tuple[list[dict[str, str]], str]:
+    """The rows of results, and what is wrong with them: they may be anything."""
+    lines = io.StringIO(results.decode("utf-8-sig", errors="replace"), newline="")
     try:
-        table = [cells for cells in lines if any(cells)]
-    except csv.Error as error:
-        return [], f"line {lines.line_num} of its results is not CSV: {error}"
+        table = [cells for _, cells in csv_rows(lines) if any(cells)]
+    except CsvProblem as problem:
+        return [], f"line {problem.line} of its results is not CSV: {problem}"
     return [dict(zip(table[0], cells, strict=False)) for cells in table[1:]], ""
 
 
-def _joined(rows: Iterable[str], columns: Iterable[str]) -> bytes:
-    """With all columns that count, also those of which no config that failed has said anything."""
-    return _csv([{**dict.fromkeys(columns, ""), **cells} for text in rows for cells in _given(text.encode())[0]])
+def _join_rows(rows: Iterable[str], columns: Iterable[str]) -> bytes:
+    """Join the rows of configs; all columns that count are there, even when no config has them."""
+    return _csv([{**dict.fromkeys(columns, ""), **cells} for text in rows for cells in _parse_rows(text.encode())[0]])
 
 
 def _csv(rows: Sequence[Mapping[str, str]]) -> bytes:
-    """Our columns first, then the others as they come up."""
+    """Rows as CSV: our columns first, then the others in the order of their appearance."""
     seen = dict.fromkeys(name for row in rows for name in row)
     header = [*COLUMNS, *(name for name in seen if name not in COLUMNS)]
     out = io.StringIO()
@@ -196,7 +212,7 @@ def _csv(rows: Sequence[Mapping[str, str]]) -> bytes:
 
 
 def check_stage(job: Job) -> None:
-    """`tree` of what passed goes on to the sweep."""
+    """Run the checks; `tree` goes on to the sweep if they pass."""
     tree, checking = read_text(job.reads["tree"][0]).strip(), _Checking(job)
     foul = job_void_reason(job, tree)
     found = [*checking.results(tree)] if tree and not foul else []
@@ -208,9 +224,7 @@ def check_stage(job: Job) -> None:
     exit_ = found[-1]["exit"] if found else 0
     save(job.writes["checks"][0], {"status": status, "why": why, "exit": exit_, "checks": found})
     write(job.writes["tree"][0], "" if why else tree)
-    save(job.writes["cost"][0], checking.cost())
-    if not os.path.exists(job.writes["log"][0]):
-        write(job.writes["log"][0], b"")
+    _save_cost(job, checking.cost())
 
 
 def _failure_text(result: Record) -> str:
@@ -218,7 +232,7 @@ def _failure_text(result: Record) -> str:
 
 
 class _Checking:
-    """Of one candidate, or of the root."""
+    """Runs the checks of one candidate, or of the root."""
 
     def __init__(self, job: Job) -> None:
         self.job, self.where, self.at = job, position(job.target.name), RunLayout(job.target.run)
@@ -226,7 +240,7 @@ class _Checking:
 
     def results(self, tree: str) -> Iterator[Record]:
         for number, check in enumerate(self.job.target.params["checks"]):
-            job = _of_check(self.job, number)
+            job = _check_job(self.job, number)
             why, more = self._canary(job, check, tree) if check["canary"] else self._command(job, check)
             yield {"name": check["name"], "status": FAILED if why else COMPLETED, "why": why, **more}
             if why:
@@ -241,7 +255,7 @@ class _Checking:
 
     def _canary(self, job: Job, check: Mapping[str, Any], tree: str) -> tuple[str, Record]:
         canary, name = Canary(**check["canary"]), check["name"]
-        content, data = _data(job, name, canary)
+        content, data = _canary_data(job, name, canary)
         folder = self._out(f"{name}.data")
         cut = f"{folder}/{os.path.basename(job.reads[f'in.{canary.port}'][0])}"
 
@@ -270,14 +284,11 @@ class _Checking:
         return done
 
     def _out(self, name: str) -> str:
-        name = f"out.checks.{name}"
-        return (
-            self.at.of_eval(self.where, name) if isinstance(self.where, EvalSlot) else self.at.of_node(self.where, name)
-        )
+        return _output_folder(self.at, self.where, f"out.checks.{name}")
 
 
-def _of_check(job: Job, number: int) -> Job:
-    """As if its command were all that there is to do."""
+def _check_job(job: Job, number: int) -> Job:
+    """The job of one check, as if its command were all that there is to do."""
     check, timeout = job.target.params["checks"][number], job.target.params["limits"]["timeouts"][number]
     own = f"in.{check['name']}."
     reads = {f"in.{port.removeprefix(own)}": paths for port, paths in job.reads.items() if port.startswith(own)}
@@ -287,8 +298,8 @@ def _of_check(job: Job, number: int) -> Job:
     return job._replace(target=target, reads=reads)
 
 
-def _data(job: Job, name: str, canary: Canary) -> tuple[bytes, DataTable]:
-    """What is wrong with the data is no candidate's fault."""
+def _canary_data(job: Job, name: str, canary: Canary) -> tuple[bytes, DataTable]:
+    """The data of a canary; mistakes in it are no candidate's fault, and fail the target."""
     paths = job.reads[f"in.{canary.port}"]
     if len(paths) != 1 or not os.path.isfile(paths[0]):
         raise StageFailed(f"checks: {name}: cut: {canary.port} is no single file; name one CSV", 2)

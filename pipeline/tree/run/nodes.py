@@ -1,8 +1,13 @@
 """Nodes: the root and its checked baseline, and the records of the places that a depth promotes to.
 
-root_stage takes the user's commit, start_stage makes it a node (a search whose baseline is not complete could promote
-nothing), NextNodes writes code, origin, context and CSV of each promoted place, node_stage puts it into git.  Records
-hold positions and no paths: they may be recalled by another run."""
+States of a place:
+
+    empty              nothing was promoted to it; `closed` says why
+    decided -> placed  NextNodes writes code, origin, context and CSV; node_stage puts the commit into git
+    closed             it holds a node, but the search has stopped: nothing is tried on it
+
+root_stage takes the user's commit, start_stage makes it a node: a search whose baseline is not complete could promote
+nothing.  Records hold positions and no paths: they may be recalled by another run."""
 
 from __future__ import annotations
 
@@ -28,7 +33,7 @@ STOPPED_PREFIX = "the search stopped: "
 
 
 class Depth(NamedTuple):
-    """All that is known when the last evaluation of a depth has ended."""
+    """The facts of a depth whose last evaluation has ended."""
 
     depth: int
     assigned: Record
@@ -55,7 +60,7 @@ class NextNodes:
     def write(self) -> None:
         closed = f"{STOPPED_PREFIX}{self.stop}" if self.stop else ""
         for n, promoted in enumerate(self.promotion.slots):
-            made = self._promoted_records(promoted, closed) if promoted.source else _nothing(promoted.why, closed)
+            made = self._promoted_records(promoted, closed) if promoted.source else _empty_records(promoted.why, closed)
             for name in ("code", "context", "origin"):
                 save(self.job.writes[name][n], made[name])
             write(self.job.writes["csv"][n], made["csv"])
@@ -78,7 +83,7 @@ class NextNodes:
         return {"root": parent["root"], "chain": [*parent["chain"], made]}
 
     def _origin(self, slot: EvalSlot, closed: str) -> Record:
-        """Positions, no paths: it may be recalled by another run."""
+        """The origin of a node: positions and no paths, as another run may recall it."""
         parent = self.depth.parent(slot)
         return {
             "empty": "",
@@ -89,29 +94,26 @@ class NextNodes:
         }
 
     def _context(self, slot: EvalSlot, code: Record, candidate: Mapping[str, Any], closed: str) -> Record:
-        """Of scores only what does not change with their weights: an edit of these must not cost new ideas."""
+        """The context of an idea: of scores only the parts without weights, whose edit must not cost new ideas."""
         bench, root = self.opened(self.job.target.run), code["root"]
         bench.chain(code)  # all of it may have been recalled from another run, and its commits not be here
         before = self.depth.contexts[slot.node]
         siblings = [e for e in self.depth.evaluations if e.slot.place == slot.place and self.depth.ideas[e.slot]]
-        changes = {
-            "the start": (root, candidate["commit"]),
-            "the last step": (candidate["parent"], candidate["commit"]),
-        }
+        since = {"the start": root, "the last step": candidate["parent"]}
         if candidate["parent"] == root:
-            del changes["the last step"]
+            del since["the last step"]
         step = _step(next(e for e in siblings if e.slot == slot))
         return {
             "closed": closed,
             "tree": candidate["tree"],
-            "changes": {name: _stat(bench.repo, *commits) for name, commits in changes.items()},
+            "changes": {name: _stat(bench.repo, commit, candidate["commit"]) for name, commit in since.items()},
             "step": step,
             "tried": [*before["tried"], *(self._idea_record(e, e.slot == slot) for e in siblings)],
         }
 
     def _idea_record(self, evaluation: Evaluation, kept: bool) -> Record:
         again = "the same code as another idea here" if evaluation.slot in self.same_code else ""
-        why = "; ".join(filter(None, [evaluation.why, *evaluation.defects[:1], _stopped(evaluation), again]))
+        why = "; ".join(filter(None, [evaluation.why, *evaluation.defects[:1], _stopped_note(evaluation), again]))
         return {"text": self.depth.ideas[evaluation.slot], "kept": kept, "why": why, "step": _step(evaluation)}
 
 
@@ -121,7 +123,7 @@ def _step(evaluation: Evaluation) -> list[Record]:
     return [{name: getattr(detail, name) for name in names} for detail in comparison.metrics] if comparison else []
 
 
-def _stopped(evaluation: Evaluation) -> str:
+def _stopped_note(evaluation: Evaluation) -> str:
     parent = evaluation.score.parent if evaluation.score else None
     if parent is None or STOPPED_EARLY not in parent.reasons or parent.evidence is None:
         return ""
@@ -137,41 +139,40 @@ def _line(path: str, insertions: int, deletions: int) -> str:
     return f"{ascii(path)[1:-1]} | +{insertions} -{deletions}\n"
 
 
-def _nothing(why: str, closed: str) -> Record:
+def _empty_records(why: str, closed: str) -> Record:
     return {
         "code": {"empty": why},
-        "context": {"closed": closed or why, "tree": "", "changes": {}, "step": [], "tried": []},
-        "origin": {
-            **dict.fromkeys(("from_eval", "parent_node")),
-            "empty": why,
-            "closed": closed or why,
-            "ancestors": [],
-        },
+        "context": _bare_context(closed or why, ""),
+        "origin": _bare_origin(why, closed or why),
         "csv": b"",
     }
 
 
 def root_stage(job: Job) -> None:
     path = job.target.params["repo"]
-    found = root_of(path, job.target.run)
-    save(job.writes["root"][0], {"repo": path, "commit": found.commit, "tree": found.tree})
-    write(job.writes["tree"][0], f"{found.tree}\n")
+    root = root_of(path, job.target.run)
+    save(job.writes["root"][0], {"repo": path, "commit": root.commit, "tree": root.tree})
+    write(job.writes["tree"][0], f"{root.tree}\n")
 
 
 def start_stage(job: Job) -> None:
-    """The root as a node.  A search whose baseline is not complete could promote nothing."""
+    """Make the root a node, once its baseline is complete."""
     _check_baseline(job)
-    params, found = job.target.params, load(job.reads["root"][0])
+    params, root = job.target.params, load(job.reads["root"][0])
     lacking = shortages(BudgetLedger(BudgetLimits(**params["budget"])), Ceiling(**params["ceiling"]))
     closed = f"{STOPPED_PREFIX}{BUDGET_STOPS[lacking[0]]}" if lacking else ""
-    save(job.writes["code"][0], {"root": found["commit"], **_state(found), "chain": []})
-    save(job.writes["context"][0], {"closed": closed, "tree": found["tree"], "changes": {}, "step": [], "tried": []})
-    save(job.writes["origin"][0], _first_origin(closed))
-    save(job.writes["node"][0], _placed(RunRepo(job.target.run), ROOT, _state(found)))
+    save(job.writes["code"][0], {"root": root["commit"], **_state(root), "chain": []})
+    save(job.writes["context"][0], _bare_context(closed, root["tree"]))
+    save(job.writes["origin"][0], _bare_origin("", closed))
+    save(job.writes["node"][0], _place_node(RunRepo(job.target.run), ROOT, _state(root)))
 
 
-def _first_origin(closed: str) -> Record:
-    return {"empty": "", "closed": closed, "from_eval": None, "parent_node": None, "ancestors": []}
+def _bare_origin(empty: str, closed: str) -> Record:
+    return {"empty": empty, "closed": closed, "from_eval": None, "parent_node": None, "ancestors": []}
+
+
+def _bare_context(closed: str, tree: str) -> Record:
+    return {"closed": closed, "tree": tree, "changes": {}, "step": [], "tried": []}
 
 
 def _check_baseline(job: Job) -> None:
@@ -191,15 +192,15 @@ def node_stage(job: Job) -> None:
         return
     bench = RunRepo(job.target.run)
     bench.chain(code)
-    save(job.writes["node"][0], _placed(bench, place, _state(code)))
+    save(job.writes["node"][0], _place_node(bench, place, _state(code)))
 
 
 def _state(record: Mapping[str, Any]) -> Record:
     return {"commit": record["commit"], "tree": record["tree"]}
 
 
-def _placed(bench: RunRepo, place: NodePlace, state: Record) -> Record:
-    """With a ref that keeps its commit, and a worktree to look at."""
+def _place_node(bench: RunRepo, place: NodePlace, state: Record) -> Record:
+    """Put a node into git: a ref that keeps its commit, and a worktree to look at."""
     pin(bench.repo, bench.at.run, str(place), state["commit"])
     bench.nodes.add(str(place), state["commit"])
     return {**state, "worktree": f"{NODES}/{place}"}

@@ -1,9 +1,9 @@
 """Noise of a search: differences that mean nothing, and targets that measure the root again with other seeds.
 
-What a search would promote of such differences is promoted by mistake.  Best is the same code measured again with other
-seeds.  Else what evaluations differ from their parents by, less the mean, which may be an effect.  Else how configs of
-the baseline differ from their mean: a stand-in.  The targets are like those of the baseline, apart from the seed and
-from where they write; no search is made from them, they are built for `coppice calibrate` alone."""
+A search that promotes such a difference promotes it by mistake.  The best source is the same code measured again with
+other seeds; else the differences of evaluations to their parents, less their mean, which may be an effect; else the
+differences of the baseline's configs to their mean, a stand-in.  The targets are like those of the baseline, apart from
+the seed and their outputs' paths; they are built for `coppice calibrate` alone."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Rows = list[list[float]]  # a number a block
 
 
 class Nulls(NamedTuple):
-    """`rows` by metric, more is better; `states`: they are measurements, not differences.  `seeded`: how many seeds
-    were tried, be they of use or not."""
+    """Noise by metric, more is better.  `states`: rows are measurements, not differences.  `seed_count`: the seeds
+    tried, of use or not."""
 
     source: str
     rows: Mapping[str, Rows]
@@ -56,7 +56,7 @@ class Baseline(NamedTuple):
 
 
 def find_nulls(run: str, config: Mapping[str, Any], again: Sequence[str]) -> Nulls:
-    """`again`: the results with other seeds."""
+    """Find the best source of noise; `again`: the results with other seeds."""
     base = _baseline(run, config, again)
     signs = {metric["name"]: SIGN[metric["better"]] for metric in config["metrics"]}
     sources = {SEEDS: _seeds(base, signs), EVALUATIONS: _evaluations(run, config, base.wanted.blocks, signs)}
@@ -66,7 +66,7 @@ def find_nulls(run: str, config: Mapping[str, Any], again: Sequence[str]) -> Nul
 
 
 def _moves(rows: Rows) -> bool:
-    """Is there anything but zeros, or more than one and the same row?"""
+    """True for rows that are not all zeros, nor all the same row."""
     return any(any(row) for row in rows) and (len(rows) == 1 or any(row != rows[0] for row in rows))
 
 
@@ -96,7 +96,7 @@ def _series(checked: CheckedRows, wanted: ExpectedRows, metric: str, sign: float
 def _evaluations(
     run: str, config: Mapping[str, Any], blocks: Sequence[str], signs: Mapping[str, float]
 ) -> dict[str, Rows]:
-    records = [*_measured(run, config, [*blocks])]
+    records = [*_recorded_series(run, config, [*blocks])]
     found: dict[str, Rows] = {}
     for name, sign in signs.items():
         every = [differences(each[name]["own"], each[name]["parent"], sign) for each in records]
@@ -104,8 +104,8 @@ def _evaluations(
     return found if len(records) >= FEWEST_EVALUATIONS else {name: [] for name in signs}
 
 
-def _measured(run: str, config: Mapping[str, Any], blocks: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-    """Series of evaluations that differ from their parent, and not alike in all blocks; the same code counts once."""
+def _recorded_series(run: str, config: Mapping[str, Any], blocks: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+    """Series of evaluations that differ from their parent, by more than a constant; the same code counts once."""
     seen: list[Any] = []
     for depth in range(config["max_depth"]):
         for slot in slots_of(depth, config["beam_width"], config["ideas_per_node"]):
@@ -126,7 +126,7 @@ def _configs(base: Baseline, signs: Mapping[str, float]) -> dict[str, Rows]:
 
 
 def _off_the_mean(rows: Rows, sign: float) -> Rows:
-    """Block by block, so that what moves all configs is no difference."""
+    """Differences to the mean of the configs, block by block: a move of all configs is no difference."""
     means = reduce_configs(rows)
     return [_centred(differences(row, means, sign)) for row in rows]
 
@@ -141,7 +141,7 @@ def _centred(row: Sequence[float]) -> list[float]:
 
 
 BASELINE_TARGET = f"{ROOT}.sweep"
-# What is decided or prepared before the root is measured.
+# Stages that come before the root is measured.
 PREPARING_STAGES = {"root", "test", "checks", "protected"}
 SEED_PARAM = "seed"
 
@@ -158,21 +158,21 @@ def measuring_targets(run: str, targets: Sequence[Target]) -> list[Target]:
 
 
 def reseeded_targets(run: str, targets: Sequence[Target], count: int) -> list[Target]:
-    """Nothing when the sweep does not take a seed."""
-    known = measuring_targets(run, targets)
-    first = next((target.params[SEED_PARAM] for target in known if SEED_PARAM in target.params), None)
-    return [] if first is None else [each for n in range(1, count + 1) for each in _again(run, known, n, first + n)]
+    """The targets that measure the root again, `count` times; none when the sweep does not take a seed."""
+    base = measuring_targets(run, targets)
+    first = next((target.params[SEED_PARAM] for target in base if SEED_PARAM in target.params), None)
+    return [] if first is None else [each for n in range(1, count + 1) for each in _reseeded(run, base, n, first + n)]
 
 
-def _again(run: str, known: Sequence[Target], number: int, seed: int) -> Iterator[Target]:
+def _reseeded(run: str, base: Sequence[Target], number: int, seed: int) -> Iterator[Target]:
     folder, at = f"{RunLayout(run).of_run(CALIBRATION_FOLDER)}/{number}", f"{run}:{CALIBRATION_PREFIX}.seed.{number}"
-    paths = {path: f"{folder}/{_within(run, path)}" for target in known for path in target.outputs}
-    for target in known:
+    paths = {path: f"{folder}/{_within(run, path)}" for target in base for path in target.outputs}
+    for target in base:
         own = target.name.removeprefix(f"{run}:{ROOT}.")
         yield target._replace(
             name=at if own == "sweep" else f"{at}.{own}",
-            reads=_moved(target.reads, paths),
-            writes=_moved(target.writes, paths),
+            reads=_moved_ports(target.reads, paths),
+            writes=_moved_ports(target.writes, paths),
             params={**target.params, SEED_PARAM: seed} if SEED_PARAM in target.params else target.params,
         )
 
@@ -182,12 +182,12 @@ def _within(run: str, path: str) -> str:
     return path.removeprefix(folder) if path.startswith(folder) else os.path.basename(path)
 
 
-def _moved(ports: Ports, paths: dict[str, str]) -> Ports:
+def _moved_ports(ports: Ports, paths: dict[str, str]) -> Ports:
     return tuple((port, tuple(paths.get(path, path) for path in group)) for port, group in ports)
 
 
 def seed_target_names(run: str, aside: Sequence[Target]) -> list[str]:
-    """Names of those that end a measurement."""
+    """Names of the targets that end a measurement."""
     return [target.name for target in aside if target.name.removeprefix(f"{run}:{CALIBRATION_PREFIX}.seed.").isdigit()]
 
 

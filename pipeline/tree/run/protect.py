@@ -1,9 +1,9 @@
 """Protected files: recorded before the search, checked in every candidate, watched around every command.
 
-protect_stage records the protected files and what they import.  Around a command: protected files are put back as in
-the root, the command is kept from writing outside its checkout where the kernel can, and afterwards everything must be
-as it was (ctime, which cannot be set, tells).  Where the command could not have done it, somebody else has, and the
-candidate is not to blame: the build stops with a message."""
+protect_stage records the protected files and their imports.  Around a command: protected files are put back as in the
+root, the command is kept from writing outside its checkout where the kernel can, and afterwards everything must be
+unchanged (by ctime, which cannot be set).  A change that the command could not make is somebody else's: the candidate
+is not to blame, and the build stops with a message."""
 
 from __future__ import annotations
 
@@ -35,36 +35,32 @@ from pipeline.tree.rules.protection import (
 from pipeline.tree.run.records import load, save
 from pipeline.tree.run.run_repo import RunRepo
 
-PROTECTED_PORT = "protected"  # of a target that runs a command: by it the command is watched
+PROTECTED_PORT = "protected"  # a target with this port has its command watched
 _PYTHON = ".py"
-# Files of the project: each is read once as long as it stays the same, by whichever target asks.
+# Files of the project, shared by all targets: each is read once as long as it stays the same.
 _PROJECT_FILES = Files()
 
 
 def protect_stage(job: Job) -> None:
     params, root = job.target.params, load(job.reads["root"][0])
-    repo, files = (
-        RunRepo(job.target.run).repo,
-        ProtectedFiles(root["tree"], params["repo"], looked_in=params["looked_in"]),
-    )
+    repo = RunRepo(job.target.run).repo
+    files = ProtectedFiles(root["tree"], params["repo"], looked_in=params["looked_in"])
     found = {path: entry for path, entry in tree_entries(repo, root["tree"]).items() if files.covers(path)}
     _check_found(params["repo"], found, root["commit"])
     _check_links(repo, found)
-    made = files._replace(files=found, imports=_imports(repo, found), project=project_digests(params["project"]))
-    save(job.writes[PROTECTED_PORT][0], made._asdict())
+    files = files._replace(files=found, imports=_imports(repo, found), project=project_digests(params["project"]))
+    save(job.writes[PROTECTED_PORT][0], files._asdict())
 
 
 def _check_found(patterns: Iterable[str], found: Iterable[str], commit: str) -> None:
     for pattern in patterns:
         if not any(ProtectedFiles("", (pattern,)).covers(path) for path in found):
-            what = (
-                f"protect: {printable_path(pattern)} is nothing in commit {commit[:10]}, which the search starts from"
-            )
-            raise StageFailed(f"{what}; name a file, a folder or a pattern of `repo:`", 2)
+            what = f"{printable_path(pattern)} is nothing in commit {commit[:10]}, which the search starts from"
+            raise StageFailed(f"protect: {what}; name a file, a folder or a pattern of `repo:`", 2)
 
 
 def _check_links(repo: str, found: dict[str, TreeEntry]) -> None:
-    """What a protected link leads to is what counts, as far as it is in the repo."""
+    """Check that the file behind a protected link is protected too, if it is in the repo."""
     links = {path: entry.blob for path, entry in found.items() if entry.mode == LINK}
     leads_to = read_blobs(repo, links.values()) if links else {}
     for path, blob in links.items():
@@ -76,14 +72,14 @@ def _check_links(repo: str, found: dict[str, TreeEntry]) -> None:
 
 
 def _imports(repo: str, found: dict[str, TreeEntry]) -> dict[str, list[str]]:
-    """Of every Python file, also one that imports nothing: what is beside it can still take a module's place."""
+    """The imports of every Python file, also of one without any: a file beside it can still shadow a module."""
     python = {path: entry.blob for path, entry in found.items() if path.endswith(_PYTHON)}
     sources = read_blobs(repo, python.values())
     return {path: imported_modules(sources[blob]) for path, blob in python.items()}
 
 
 def project_digests(patterns: Iterable[str]) -> dict[str, str]:
-    """What is there now, of paths of the project."""
+    """Digests of the project's protected paths, as they are now."""
     found = {}
     for pattern in patterns:
         try:
@@ -97,7 +93,7 @@ def project_digests(patterns: Iterable[str]) -> dict[str, str]:
 
 
 def protected_of(job: Job) -> ProtectedFiles | None:
-    """What is protected from the commands of this target; None for a spec without `protect:`."""
+    """The files protected from the commands of this target; None for a spec without `protect:`."""
     if PROTECTED_PORT not in job.reads:
         return None
     record: dict[str, Any] = load(job.reads[PROTECTED_PORT][0])
@@ -106,26 +102,26 @@ def protected_of(job: Job) -> ProtectedFiles | None:
 
 
 def job_void_reason(job: Job, tree: str) -> str:
-    """Why the candidate of this target, whose files are `tree`, is not to be run at all; empty when it may be.
+    """The reason not to run the candidate with the files `tree` at all; empty when it may run.
 
-    To be asked by every stage that has the port."""
+    Every stage with the port must ask."""
     protected = protected_of(job)
     if protected is None or not tree:
         return ""
     bench = RunRepo(job.target.run)
-    bench.commit(position(job.target.name))  # recalled from the store it may not be there yet
+    bench.commit(position(job.target.name))  # one recalled from the store may not be there yet
     return void_reason(protected, tree_changes(bench.repo, protected.tree, tree))
 
 
 _RUNNABLE = "100755"
-# Of a file ctime, which cannot be set, and whatever else shows that it is another one; of a folder which one it is.
+# A file by its ctime, which cannot be set, and its identity; a folder by its identity.
 _Look = tuple[int, ...]
 
 
 class Watch(NamedTuple):
-    """`looks`: at what is protected in `folder`, the checkout, and at the folders it is in.  `reads`: at what the
-    command is given to read.  `shield`: what keeps it from writing to the project, or empty.  `apart`: what it is kept
-    from besides: the store, which may be elsewhere, and the objects that the run's repository borrows."""
+    """The state of protected files before a command.  `looks`: at those in `folder`, the checkout, and at the folders
+    above them.  `reads`: at the command's inputs.  `shield`: what keeps it from writing to the project, or empty.
+    `apart`: what else it is kept from: the store, which may be elsewhere, and objects that the repository borrows."""
 
     run: str
     protected: ProtectedFiles
@@ -137,7 +133,7 @@ class Watch(NamedTuple):
 
 
 def start_watch(job: Job, repo: str, folder: str) -> Watch | None:
-    """None when nothing is protected."""
+    """Put protected files back and watch them; None when nothing is protected."""
     protected = protected_of(job)
     if protected is None:
         return None
@@ -163,7 +159,7 @@ def _changed_in_project(protected: ProtectedFiles) -> list[str]:
 
 
 def restore_protected(protected: ProtectedFiles, repo: str, folder: str) -> None:
-    """What is protected is the root's, whatever else is in the checkout."""
+    """Make the protected files of a checkout those of the root."""
     wrong = {path: entry for path, entry in protected.files.items() if _entry(f"{folder}/{path}", entry) != entry}
     contents = read_blobs(repo, (entry[1] for entry in wrong.values())) if wrong else {}
     for path, (mode, blob) in wrong.items():
@@ -179,7 +175,7 @@ def restore_protected(protected: ProtectedFiles, repo: str, folder: str) -> None
 
 
 def _entry(path: str, wanted: GitEntry) -> GitEntry | None:
-    """As git would have it; None where it would have nothing, or gets there by a link."""
+    """The entry of a path as git would have it; None where git has nothing, or a link is on the way."""
     try:
         mode = os.lstat(path).st_mode
         if os.path.realpath(os.path.dirname(path)) != os.path.dirname(path):
@@ -221,9 +217,9 @@ def _look(path: str) -> _Look:
 
 @contextmanager
 def command_shield(watch: Watch | None, folder: str, output: str, env: dict[str, str]) -> Iterator[Confinement | None]:
-    """The command may write to its checkout and its output; of what is not in the project it sees no difference.
+    """Confine a command to writing in its checkout and its output; nothing changes outside of the project.
 
-    Only a temporary file cannot be made right in /tmp if one of them is below it: then there is another place."""
+    If the project or the store is below /tmp, temporary files get another folder."""
     if watch is None or not watch.shield:
         yield None
         return
@@ -243,37 +239,37 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def tamper_reason(watch: Watch) -> str:
-    """`void: …` when the command has changed what is protected, or what it was given to read."""
-    found = _in_checkout(watch) or _elsewhere(watch)
-    return f"{VOID}{found}" if found else ""
+    """`void: …` when the command has changed a protected file or one of its inputs; else empty."""
+    why = _checkout_reason(watch) or _elsewhere_reason(watch)
+    return f"{VOID}{why}" if why else ""
 
 
-def _in_checkout(watch: Watch) -> str:
+def _checkout_reason(watch: Watch) -> str:
     for path, was in watch.looks.items():
         now = _look(f"{watch.folder}/{path.rstrip('/')}")
         if now != was:
             name = printable_path(path.rstrip("/") or "the checkout")
-            return f"{name} is protected and {_how(now)} while the command ran"
-    added = next((path for path in _matching(watch) if path not in watch.protected.files), "")
+            return f"{name} is protected and {_change_words(now)} while the command ran"
+    added = next((path for path in _matching_files(watch) if path not in watch.protected.files), "")
     return f"{printable_path(added)} was added while the command ran, where all is protected" if added else ""
 
 
-def _how(now: _Look) -> str:
+def _change_words(now: _Look) -> str:
     if not now:
         return "was removed"
     return "was replaced by a symbolic link" if stat.S_ISLNK(now[0]) else "was written to"
 
 
-def _matching(watch: Watch) -> Iterator[str]:
-    """What is in the checkout now, except what Python compiles for itself."""
+def _matching_files(watch: Watch) -> Iterator[str]:
+    """Files of the checkout that match a protected pattern now, except Python's compiled ones."""
     for pattern in watch.protected.patterns:
         top = pattern if pattern not in watch.protected.files else os.path.dirname(pattern)
         while top and not os.path.isdir(f"{watch.folder}/{top}"):
             top = os.path.dirname(top)
-        yield from (path for path in _below(watch.folder, top) if ProtectedFiles("", (pattern,)).covers(path))
+        yield from (path for path in _files_below(watch.folder, top) if ProtectedFiles("", (pattern,)).covers(path))
 
 
-def _below(folder: str, top: str) -> Iterator[str]:
+def _files_below(folder: str, top: str) -> Iterator[str]:
     for at, inner, names in os.walk(f"{folder}/{top}"):
         inner[:] = [name for name in inner if name not in (".git", "__pycache__")]
         here = os.path.relpath(at, folder)
@@ -281,17 +277,17 @@ def _below(folder: str, top: str) -> Iterator[str]:
             yield name if here == "." else f"{here}/{name}"
 
 
-def _elsewhere(watch: Watch) -> str:
+def _elsewhere_reason(watch: Watch) -> str:
     for path in _changed_in_project(watch.protected):
-        return _blamed(watch, path, f"{{project}}/{path} is protected and")
+        return _blame_reason(watch, path, f"{{project}}/{path} is protected and")
     for path, was in watch.reads.items():
         if signature(path) != was:
-            return _blamed(watch, path, f"{printable_path(path)}, which it was given to read,")
+            return _blame_reason(watch, path, f"{printable_path(path)}, which it was given to read,")
     return ""
 
 
-def _blamed(watch: Watch, path: str, what: str) -> str:
-    """Where the command could not have done it, somebody else has, and the candidate is not to blame."""
+def _blame_reason(watch: Watch, path: str, what: str) -> str:
+    """The reason to blame a command; when it could not have changed the file, somebody else has: the target fails."""
     if watch.shield and _is_below(path, "."):
         raise StageFailed(f"{what} was changed by something else while a command of {watch.run} ran; build again", 1)
     return f"{what} was changed while the command ran"

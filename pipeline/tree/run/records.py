@@ -1,11 +1,15 @@
-"""The records of a run: JSON files, evaluations as JSON, and the event log with the life of each evaluation.
+"""Records of a run: JSON files, evaluations as JSON, and the event log with the life of each evaluation.
 
 JSON is sorted and indented, so that equal records are equal files and people can read them.  An evaluation is recorded
-without its slot: the same work comes to the same summary wherever it is done.
+without its slot: the same work gives the same summary in every slot.
 
 events.jsonl has a line an event, only ever appended to, by the one coordinator of a run; a torn line was never written.
-States of an evaluation: queued -> running -> completed | failed; failed or running -> queued again (`requeued`), when
-the build that was at it is gone."""
+States of an evaluation, each with the event that leads to it:
+
+    (none) -> queued              queued
+    queued -> running             started
+    running -> completed, failed  completed, failed
+    running, failed -> queued     requeued: the build that ran it is gone"""
 
 from __future__ import annotations
 
@@ -34,7 +38,7 @@ Record = dict[str, Any]
 
 
 def dump_record(record: Mapping[str, Any]) -> bytes:
-    """Text that is not Unicode (names of files) is kept as what Python makes of it."""
+    """A record as bytes; file names that are not Unicode keep Python's escapes."""
     return (json.dumps(record, indent=1, sort_keys=True, ensure_ascii=True) + "\n").encode()
 
 
@@ -45,7 +49,7 @@ def load(path: str) -> Record:
 
 
 def load_if_whole(path: str) -> Record | None:
-    """Nothing when it is not there, or is damaged: its target makes it again as soon as it is its turn."""
+    """Load a record; None when it is missing or damaged: its target makes it again in its turn."""
     try:
         return load(path)
     except (FileNotFoundError, ValueError):
@@ -66,7 +70,7 @@ def read_text(path: str) -> str:
 
 
 def content_sha(content: bytes) -> str:
-    """What names a file of results; empty for one that does not exist."""
+    """The hash of a results file; empty for one that does not exist."""
     return sha256(content).hexdigest() if content else ""
 
 
@@ -75,7 +79,7 @@ def write(path: str, content: bytes | str) -> None:
         file.write(content.encode(errors="replace") if isinstance(content, str) else content)
 
 
-# Of an evaluation, as they stand in its summary.
+# Fields of an evaluation that its summary has under the same name.
 SUMMARY_FIELDS = ("status", "why", "commit", "tree", "approved", "rows_used", "rows_expected")
 
 
@@ -105,7 +109,7 @@ def scoring_summary(score: Score | None) -> Record | None:
 
 
 def summary_of(evaluation: Evaluation) -> Record:
-    """Without its slot: the same work comes to the same summary wherever it is done."""
+    """The summary of an evaluation, without its slot."""
     return {
         **{name: getattr(evaluation, name) for name in SUMMARY_FIELDS},
         "results_sha256": evaluation.results,
@@ -132,15 +136,17 @@ Event = dict[str, Any]
 
 
 class EventLog:
+    """The event log of a run: reads whole lines, appends after a torn one."""
+
     def __init__(self, path: str) -> None:
         self.path = path
-        self._torn = True  # until somebody has looked: a line may have been cut short
+        self._torn = True  # until checked: the last line may be cut short
 
     def read(self) -> Iterator[Event]:
-        """A torn line was never written."""
+        """All events; a torn line was never written."""
         if os.path.exists(self.path):
             with open(self.path, "rb") as file:
-                yield from (event for line in file if (event := _parsed(line)) is not None)
+                yield from (event for line in file if (event := _parse_event(line)) is not None)
 
     def append(self, event: Mapping[str, Any], at: float | None = None) -> Event:
         whole = {"at": round(time.time() if at is None else at, 3), **event}
@@ -154,7 +160,7 @@ class EventLog:
         return missing_newline(file) if torn else b""
 
 
-def _parsed(line: bytes) -> Event | None:
+def _parse_event(line: bytes) -> Event | None:
     try:
         event = json.loads(line)
     except ValueError:
@@ -162,13 +168,8 @@ def _parsed(line: bytes) -> Event | None:
     return event if isinstance(event, dict) and line.endswith(b"\n") else None
 
 
-EVENT_QUEUED, EVENT_STARTED, EVENT_COMPLETED, EVENT_FAILED, EVENT_REQUEUED = (
-    "queued",
-    "started",
-    "completed",
-    "failed",
-    "requeued",
-)
+EVENT_QUEUED, EVENT_STARTED, EVENT_REQUEUED = "queued", "started", "requeued"
+EVENT_COMPLETED, EVENT_FAILED = "completed", "failed"
 TASK_STATES = {
     EVENT_QUEUED: "queued",
     EVENT_STARTED: "running",
@@ -185,12 +186,11 @@ NEW_LIFE: dict[str, Any] = {
     "task_state": None,
 }
 
-EventRecord = dict[str, Any]
 Life = dict[str, Any]
 
 
 def lifecycles(events: Iterable[Mapping[str, Any]]) -> dict[str, Life]:
-    """By evaluation."""
+    """The life of each evaluation, by its name."""
     found: dict[str, Life] = {}
     for event in events:
         if event["event"] in TASK_STATES and "eval_id" in event:
@@ -212,5 +212,5 @@ def life_after(life: Mapping[str, Any], event: Mapping[str, Any]) -> Life:
 
 
 def is_life_open(life: Mapping[str, Any] | None) -> bool:
-    """It was begun and nobody knows how it ended: whoever was at it is gone."""
+    """True for an evaluation that was started and has no end: the build that ran it is gone."""
     return life is not None and life["task_state"] == TASK_STATES[EVENT_STARTED]

@@ -1,4 +1,4 @@
-"""The run's git repository: missing commits made again from their patches, clean checkouts of candidates.
+"""Git repository of a run: missing commits made again from their patches, clean checkouts of candidates.
 
 Records recalled from the store name commits that may not be here yet.  A node's record has the chain of patches from
 the root on, so that all of them can be restored.  ReadOnlyRepo is for replays: it makes nothing and writes nothing."""
@@ -19,11 +19,9 @@ from pipeline.git.worktrees import Worktree, Worktrees
 from pipeline.tree.rules.positions import BY_HAND, CANDIDATES, NODES, ROOT, EvalSlot, NodePlace, RunLayout
 from pipeline.tree.run.records import Record, load, read_bytes
 
-CANDIDATE_FIELDS = ("commit", "tree", "parent", "message", "files", "insertions", "deletions")
-
 
 class NodeCommits(Protocol):
-    """All that a decision asks of a run's repository: that the code of a node is there."""
+    """The part of a run's repository that decisions need: the code of a node."""
 
     @property
     def repo(self) -> str: ...
@@ -31,7 +29,7 @@ class NodeCommits(Protocol):
 
 
 class ReadOnlyRepo:
-    """The run's repository as it is found: nothing is made again, nothing is written."""
+    """The run's repository as it is: nothing is made again, nothing is written."""
 
     def __init__(self, run: str) -> None:
         self.run, self.repo = run, run_repository(run)
@@ -46,7 +44,7 @@ class ReadOnlyRepo:
 
 
 class RunRepo:
-    """Where the candidates of one run are made and measured."""
+    """The repository in which candidates of one run are made and measured."""
 
     def __init__(self, run: str) -> None:
         self.at = RunLayout(run)
@@ -54,19 +52,19 @@ class RunRepo:
         self.repo = reopen_repository(root["repo"], run, root["commit"])
 
     def chain(self, code: Mapping[str, Any]) -> str:
-        """The commit of a node, with all that led to it."""
+        """The commit of a node, with all commits before it made again if they are missing."""
         for link in _missing_links(self.repo, code["chain"]):
             self.restore(link, base64.b64decode(link["patch"]))
         return str(code["commit"])
 
     def restore(self, record: Mapping[str, Any], patch: bytes) -> str:
-        candidate = Candidate(**{name: record[name] for name in CANDIDATE_FIELDS})
+        candidate = Candidate(**{name: record[name] for name in Candidate._fields})
         if not has_commit(self.repo, candidate.commit):
             restore_commit(self.repo, candidate.parent, patch, candidate)
         return candidate.commit
 
     def commit(self, where: EvalSlot | NodePlace) -> str:
-        """What the records say is there; they are beside what a stage reads, and say no more than where it is."""
+        """The commit at a position, by records that are no inputs of the stage: they only say where it is."""
         if where == ROOT:
             return str(load(self.at.of_run("root.json"))["commit"])
         if isinstance(where, NodePlace):
@@ -83,7 +81,7 @@ class RunRepo:
 
     @property
     def by_hand(self) -> Worktrees:
-        """Where people work, for as long as they like."""
+        """Worktrees in which people work."""
         return Worktrees(self.repo, self.at.of_run(BY_HAND))
 
     @property
@@ -92,7 +90,7 @@ class RunRepo:
 
     @contextmanager
     def checkout(self, name: str, commit: str, keep: bool = False) -> Iterator[Worktree]:
-        """A clean one, gone afterwards; what a kill leaves is cleaned when it is asked for again."""
+        """A clean checkout, removed afterwards; the remains of a kill are cleaned by the next checkout."""
         restore_setup(self.repo)
         try:
             yield self.candidates.add(name, commit)
@@ -102,11 +100,11 @@ class RunRepo:
 
 
 def _missing_links(repo: str, chain: list[Record]) -> list[Record]:
-    """The links from the first one that is not there; usually none, and the last one tells."""
+    """The links from the first missing commit on; usually none, as the last one shows."""
     if not chain or has_commit(repo, chain[-1]["commit"]):
         return []
     return next((chain[i:] for i, link in enumerate(chain) if not has_commit(repo, link["commit"])), [])
 
 
 def chain_link(candidate: Mapping[str, Any], patch: bytes) -> Record:
-    return {name: candidate[name] for name in CANDIDATE_FIELDS} | {"patch": base64.b64encode(patch).decode()}
+    return {name: candidate[name] for name in Candidate._fields} | {"patch": base64.b64encode(patch).decode()}

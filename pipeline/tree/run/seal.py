@@ -1,12 +1,12 @@
-"""The seal of what is held out: its files are hidden from commands, and every opening is written down.
+"""Seal of the holdout: its files are hidden from commands, and every opening is recorded.
 
-Hidden where the kernel can; else there is a tripwire: the time of access is set to 0 before a command starts.  Mounts
-that keep it at all (relatime) move it with the first read; whoever sets it back moves ctime, which nobody can set.
-Commands that run at the same time are all blamed: which of them it was does not show.
+Files are hidden where the kernel can; else there is a tripwire: the access time is set to 0 before a command starts.
+Mounts that keep it at all (relatime) move it with the first read; a command that sets it back moves ctime, which nobody
+can set.  Commands that run at the same time are all blamed, as one cannot tell which of them it was.
 
-Openings are in runs/<run>/holdout.jsonl, a line for each, and never one less.  A line is on the disk before anything of
-the held-out part is measured.  The run's repository has a copy, and the receipts know of what was measured: to remove
-the file alone makes nothing fresh again."""
+States: sealed -> opened (the first question) -> opened again (--reopen only).  Openings are lines in
+runs/<run>/holdout.jsonl and never become fewer.  A line is on the disk before anything of the holdout is measured.  The
+run's repository has a copy, and receipts show what was measured: removing the file makes nothing fresh again."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def sealed_paths(job: Job) -> list[str]:
 
 
 def hide_paths(confined: Confinement | None, paths: Iterable[str]) -> Confinement | None:
-    """Besides what else a command is kept from."""
+    """Hide these paths from a command, besides its other limits."""
     there = tuple(path for path in paths if os.path.exists(path))
     if not there or not landlock_version():
         return confined
@@ -47,7 +47,7 @@ def hide_paths(confined: Confinement | None, paths: Iterable[str]) -> Confinemen
 
 
 def arm_tripwire(paths: Iterable[str], hidden: bool) -> Tripwire:
-    """`hidden`: commands cannot read it, so that whoever does is none of them."""
+    """Set the tripwire; `hidden`: commands cannot read the files, so that a reader is none of them."""
     return dict(_armed_files(paths, hidden))
 
 
@@ -65,7 +65,7 @@ def _armed_files(paths: Iterable[str], hidden: bool) -> Iterator[tuple[str, int]
 
 
 def tripwire_reason(wire: Tripwire, hidden: bool) -> str:
-    """`void: …` when something has been read, or its times were set."""
+    """`void: …` when a file was read or its times were set; else empty."""
     for path, ctime in wire.items():
         status = _status(path)
         if status is None or (status.st_atime_ns and not hidden) or status.st_ctime_ns != ctime:
@@ -84,12 +84,12 @@ def _status(path: str) -> os.stat_result | None:
 HOLDOUT_REF = "holdout"
 SEAL_OPENED, SEAL_LOST, SEAL_RESTORED = "opened", "lost", "restored"
 SEARCH_EVENT = "searching"
-# By these an opening is the same as another: whoever asks the same again learns nothing new.
+# Openings with equal fields are the same: the same question again gives nothing new.
 QUESTION_FIELDS = ("tree", "root_tree", "blocks", "configs", "reads")
 
 
 class SealLog(NamedTuple):
-    """`lines`: those of the file, and those that it lacks though they were written once."""
+    """Lines of the file, and `lacking`: the number of those that it has lost."""
 
     path: str
     lines: list[Record]
@@ -97,7 +97,7 @@ class SealLog(NamedTuple):
 
     @property
     def lines_lost(self) -> int:
-        """How many lines were missing at some time."""
+        """The number of lines that were missing at some time."""
         return self.lacking + sum(int(line["lines"]) for line in self.lines if line["event"] == SEAL_RESTORED)
 
     @property
@@ -107,44 +107,44 @@ class SealLog(NamedTuple):
 
 def seal_log(run: str) -> SealLog:
     path = RunLayout(run).of_run(OPENINGS)
-    there, copy = [*EventLog(path).read()], _copied(run)
+    there, copy = [*EventLog(path).read()], _copied_lines(run)
     missing = [line for line in copy if line not in there]
     if not there and not copy and Receipts(run).receipt(f"{run}:holdout"):
         missing = [{"event": SEAL_LOST, "at": None, "why": "it was measured, and no line says when or for what"}]
     return SealLog(path, sorted([*there, *missing], key=lambda line: line["at"] or 0), len(missing))
 
 
-def _copied(run: str) -> list[Record]:
+def _copied_lines(run: str) -> list[Record]:
     repo = run_repository(run)
     text = copy_of(repo, run, HOLDOUT_REF) if os.path.exists(f"{repo}/HEAD") else b""
     return [json.loads(line) for line in text.splitlines()]
 
 
 def open_seal(run: str, question: Mapping[str, Any], reopen: bool) -> None:
-    """Returns when it is written down, or has been before."""
-    found = seal_log(run)
-    same = [line for line in found.openings if line["event"] == SEAL_OPENED and _asks(line) == _asks(question)]
+    """Open the seal; returns when this is on the disk, or has been before."""
+    log, asked = seal_log(run), _question(question)
+    same = [line for line in log.openings if line["event"] == SEAL_OPENED and _question(line) == asked]
     if not same:
-        _check_fresh(run, question, found, reopen)
+        _check_fresh(run, question, log, reopen)
     at = round(time.time(), 3)
-    lines: list[Record] = [{"event": SEAL_RESTORED, "at": at, "lines": found.lacking}] if found.lacking else []
+    lines: list[Record] = [{"event": SEAL_RESTORED, "at": at, "lines": log.lacking}] if log.lacking else []
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(at))
     lines += [] if same else [{"event": SEAL_OPENED, "at": at, "when": when, **question, "reopened": reopen}]
     if lines:
-        _append(found, lines)
-    keep_copy(run_repository(run), run, HOLDOUT_REF, _text([*found.lines, *lines]))
+        _append(log, lines)
+    keep_copy(run_repository(run), run, HOLDOUT_REF, _json_lines([*log.lines, *lines]))
 
 
-def _asks(line: Mapping[str, Any]) -> list[Any]:
+def _question(line: Mapping[str, Any]) -> list[Any]:
     return [line.get(name) for name in QUESTION_FIELDS]
 
 
-def _check_fresh(run: str, question: Mapping[str, Any], found: SealLog, reopen: bool) -> None:
+def _check_fresh(run: str, question: Mapping[str, Any], log: SealLog, reopen: bool) -> None:
     if reopen:
         return
     anew = f"`coppice holdout {run} --reopen` opens it all the same, and that is written down"
-    if found.openings:
-        last = found.openings[-1]
+    if log.openings:
+        last = log.openings[-1]
         what = f"for {last['final']}, commit {last['commit'][:10]}" if last["event"] == SEAL_OPENED else last["why"]
         raise SpecError(f"{run}: what is held out was opened before ({what}): a second look is not fresh; {anew}")
     if searched := searched_before(run, question):
@@ -152,7 +152,7 @@ def _check_fresh(run: str, question: Mapping[str, Any], found: SealLog, reopen: 
 
 
 def searched_before(run: str, question: Mapping[str, Any]) -> str:
-    """What of the held-out part the search has seen, by its events."""
+    """The parts of the holdout that the search has seen, by its events, in words."""
     for event in EventLog(RunLayout(run).of_run(EVENTS)).read():
         for word in ("blocks", "configs") if event["event"] == SEARCH_EVENT else ():
             held, seen = question[word], event[word]
@@ -162,33 +162,31 @@ def searched_before(run: str, question: Mapping[str, Any]) -> str:
 
 
 def searched_parts(config: Mapping[str, Any]) -> Record:
-    """What a search measures, by its configuration; None: the spec does not say."""
+    """The blocks and configs that a search measures, by its configuration; None where the spec does not say."""
     counts = [count for count in (config["sweep_config_limit"], config["grid"]) if count is not None]
     ids = config.get("config_ids", [*range(min(counts))] if counts else None)
     return {"blocks": config["blocks"] and config["blocks"]["ids"], "configs": ids}
 
 
-def _append(found: SealLog, lines: Iterable[Record]) -> None:
-    """What was taken from the file comes back with it."""
-    there = [*EventLog(found.path).read()]
-    fd = os.open(found.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+def _append(log: SealLog, lines: Iterable[Record]) -> None:
+    """Append lines, and those that the file has lost."""
+    there = [*EventLog(log.path).read()]
+    fd = os.open(log.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         size = os.fstat(fd).st_size
         torn = b"\n" if size and os.pread(fd, 1, size - 1) != b"\n" else b""
-        append_all(fd, torn + _text([*(line for line in found.lines if line not in there), *lines]))
+        append_all(fd, torn + _json_lines([*(line for line in log.lines if line not in there), *lines]))
         os.fsync(fd)
     finally:
         os.close(fd)
-    sync_path(os.path.dirname(found.path))
+    sync_path(os.path.dirname(log.path))
 
 
-def _text(lines: Iterable[Record]) -> bytes:
+def _json_lines(lines: Iterable[Record]) -> bytes:
     return b"".join(json.dumps(line, sort_keys=True).encode() + b"\n" for line in lines)
 
 
 def seal_record(run: str) -> Record:
-    """All openings, and what the last of them found."""
-    found = seal_log(run)
-    path = RunLayout(run).of_run(VERDICT)
-    result = load_if_whole(path) if os.path.exists(path) else None
-    return {"run": run, "openings": found.openings, "lacking": found.lines_lost, "result": result}
+    """All openings, and the result of the last one."""
+    log, result = seal_log(run), load_if_whole(RunLayout(run).of_run(VERDICT))
+    return {"run": run, "openings": log.openings, "lacking": log.lines_lost, "result": result}

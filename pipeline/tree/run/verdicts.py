@@ -1,12 +1,11 @@
 """Stages that turn results into verdicts: compare with parent and root, weigh a depth by blocks, cascade.
 
-By means, one stage: score.  By blocks: pair (the series of one candidate), weigh (all ideas of a depth at once: how
-much luck the best may have had depends on how many there are), settle (the summary of one).  With a cascade: pair on
-the first blocks, cascade (who goes on), join (both parts of a sweep as one)."""
+By means there is one stage: score.  By blocks: pair (the series of one candidate), weigh (all ideas of a depth at once:
+how much luck the best may have had depends on their number), settle (the summary of one).  With a cascade: pair on the
+first blocks, cascade (which ideas go on), join (both parts of a sweep as one)."""
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -20,10 +19,12 @@ from pipeline.tree.rules.positions import NO_SLOT
 from pipeline.tree.rules.protection import VOID
 from pipeline.tree.rules.results import (
     CheckedRows,
+    CsvProblem,
     ExpectedRows,
     Sheet,
     bounded_defects,
     check_rows,
+    csv_rows,
     expected_rows,
     read_sheet,
 )
@@ -59,7 +60,7 @@ from pipeline.trust.rule import weigh as weigh_ideas
 
 
 class ComparisonSides(NamedTuple):
-    """All that a comparison is made from: the rows of three states of the code, each complete."""
+    """The input of a comparison: the complete rows of three states of the code."""
 
     own: CheckedRows
     parent: CheckedRows
@@ -68,7 +69,7 @@ class ComparisonSides(NamedTuple):
 
 
 def score_stage(job: JobFiles) -> None:
-    """By the means of all rows."""
+    """Score a candidate by the means of all rows."""
     made, sides = evaluate_candidate(job)
     if sides:
         made = made._replace(score=score_by_means(rules_of(job.target.params), sides.own, sides.parent, sides.root))
@@ -76,7 +77,7 @@ def score_stage(job: JobFiles) -> None:
 
 
 def pair_stage(job: JobFiles) -> None:
-    """What a verdict by blocks is made from, once all of the depth is there."""
+    """Write the series of a candidate, for a verdict by blocks once all of the depth is there."""
     made, sides = evaluate_candidate(job, job.target.params.get("first", 0))
     if sides and (seeds := tuple(map(str, seed_defects(sides.own, sides.parent)))):
         made, sides = made._replace(defects=bounded_defects(seeds)), None
@@ -95,23 +96,15 @@ def block_series(sides: ComparisonSides, metric: str) -> dict[str, list[float]]:
 
 
 def evaluate_candidate(job: JobFiles, first: int = 0) -> tuple[Evaluation, ComparisonSides | None]:
-    """How far the evaluation came; and what it is compared with, if that is complete.
+    """The evaluation so far; and the sides of its comparison, if they are complete.
 
-    `first`: on so many of the blocks only; so it is with one that was stopped after them."""
+    `first`: only so many of the blocks; a candidate stopped by the cascade has those alone."""
     params, candidate = job.target.params, load(job.reads["candidate"][0])
     first = first or stopped_after(load(job.reads["sweep"][0]))
     status, why = _status(job, candidate)
     own, parent, root = (read_bytes(job.reads[port][0]) for port in ("csv", "parent", "root"))
-    made = Evaluation(
-        NO_SLOT,
-        status,
-        why,
-        candidate["commit"],
-        candidate["tree"],
-        candidate["approved"],
-        content_sha(own),
-        content_sha(parent),
-    )
+    code = (candidate["commit"], candidate["tree"], candidate["approved"])
+    made = Evaluation(NO_SLOT, status, why, *code, content_sha(own), content_sha(parent))
     if status != COMPLETED or not own or not parent:
         return made, None
     baselines = [_baseline(text, *_columns(params)) for text in (parent, root)]
@@ -126,12 +119,12 @@ def evaluate_candidate(job: JobFiles, first: int = 0) -> tuple[Evaluation, Compa
 
 
 def stopped_after(sweep: Mapping[str, Any]) -> int:
-    """How many blocks a candidate was measured on, if it was stopped by the cascade."""
+    """The number of blocks of a candidate that the cascade stopped; else 0."""
     return int(sweep.get("stopped_after", 0))
 
 
 def _status(job: JobFiles, candidate: Mapping[str, Any]) -> tuple[str, str]:
-    """What it failed at first."""
+    """The status of an evaluation, and the first failure."""
     steps = [("", candidate), *(("tests: ", load(path)) for path in job.reads["test"])]
     steps += [("checks: ", load(path)) for path in job.reads["checks"]]
     steps.append(("sweep: ", load(job.reads["sweep"][0])))
@@ -160,7 +153,7 @@ _baseline = lru_cache(maxsize=8)(_parse_sheet)
 
 
 def _columns(params: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
-    """Those that count, and the one that tells blocks apart."""
+    """The columns that count, and the one that tells blocks apart."""
     names = tuple(metric["name"] for metric in params["metrics"])
     return names, params["blocks"]["column"] if params["blocks"] else ""
 
@@ -183,15 +176,15 @@ def weigh_stage(job: JobFiles) -> None:
 
 
 def settle_stage(job: JobFiles) -> None:
-    """The summary of one evaluation, with the verdict on it."""
+    """Write the summary of one evaluation, with its verdict."""
     pairs, found = load(job.reads["pairs"][0]), load(job.reads["weighed"][0])
     save(job.writes["summary"][0], summary_of(settled_evaluation(job.target.params, pairs, found)))
 
 
 def weigh_depth(params: Mapping[str, Any], records: Mapping[str, Record], before: Record | None) -> Record:
-    """`records`: the pairs of all slots of a depth; `before`: what was weighed a depth earlier.
+    """Weigh the ideas of a depth.  `records`: the pairs of all its slots; `before`: the record of the depth before.
 
-    `freed`: of each depth so far whether its alpha is left for the next."""
+    `freed`: for each depth so far, whether its alpha is left for the next."""
     freed = before["freed"] if before else []
     alpha = alpha_for_depth(params, freed)
     among = comparable_records(records)
@@ -199,14 +192,14 @@ def weigh_depth(params: Mapping[str, Any], records: Mapping[str, Record], before
     evidence = {slot: {side: found["ideas"][slot] for side, found in sides.items()} for slot in among}
     return {
         "alpha": alpha,
-        "freed": [*freed, not among or _fills(params["beam_width"], among, evidence)],
+        "freed": [*freed, not among or _fills_places(params["beam_width"], among, evidence)],
         "tests": {side: sides[side]["test"] for side in sides},
         "evidence": evidence,
     }
 
 
 def _sides(params: Mapping[str, Any], among: Mapping[str, Record], alpha: float) -> dict[str, Record]:
-    """At the first depth the root is the parent of all."""
+    """The ideas against their parents and against the root, which at the first depth is the parent of all."""
     found = weigh_against(params, among, AGAINST_PARENT, alpha)
     pairs = (series for record in among.values() for series in record["series"].values())
     at_root = all(series[AGAINST_PARENT] == series[AGAINST_ROOT] for series in pairs)
@@ -216,8 +209,8 @@ def _sides(params: Mapping[str, Any], among: Mapping[str, Record], alpha: float)
     }
 
 
-def _fills(places: int, records: Mapping[str, Record], evidence: Mapping[str, Record]) -> bool:
-    """The same code twice takes one place."""
+def _fills_places(places: int, records: Mapping[str, Record], evidence: Mapping[str, Record]) -> bool:
+    """True when the promoted ideas fill all places; the same code twice takes one."""
     won = {
         code_of(evaluation_without_slot(records[slot]))
         for slot, it in evidence.items()
@@ -227,7 +220,7 @@ def _fills(places: int, records: Mapping[str, Record], evidence: Mapping[str, Re
 
 
 def comparable_records(records: Mapping[str, Record]) -> dict[str, Record]:
-    """Those among which luck may choose."""
+    """The records of candidates among which luck may choose."""
     return {
         slot: record
         for slot, record in records.items()
@@ -245,12 +238,12 @@ def alpha_for_depth(params: Mapping[str, Any], freed: Sequence[bool]) -> float:
 
 
 def weigh_against(params: Mapping[str, Any], records: Mapping[str, Record], side: str, alpha: float) -> Record:
-    """All ideas against their parents, or against the root."""
+    """Weigh all ideas against their parents, or against the root."""
     rules = rules_of(params)
     deltas = [metric_differences(rules, record["series"], rules.primary, side) for record in records.values()]
     found = test_ideas(params, deltas, alpha, len(params["blocks"]["ids"] or ()) or None)
     guards: dict[str, list[Record]] = {}
-    for count in {len(record["blocks"]) for record in records.values()}:  # what was stopped has seen fewer
+    for count in {len(record["blocks"]) for record in records.values()}:  # stopped candidates have fewer
         guards |= _guards(params, {s: each for s, each in records.items() if len(each["blocks"]) == count}, side)
     ideas = {
         slot: _idea(params, evidence, found, guards[slot]) for slot, evidence in zip(records, found.ideas, strict=True)
@@ -261,9 +254,9 @@ def weigh_against(params: Mapping[str, Any], records: Mapping[str, Record], side
 def test_ideas(
     params: Mapping[str, Any], deltas: Sequence[Sequence[float]], alpha: float, blocks: int | None
 ) -> JointTest:
-    """`blocks`: how many there are; an idea with fewer was stopped."""
+    """Test ideas jointly; `blocks`: the number there is, an idea with fewer was stopped."""
     draws = params["score"]["draws"]
-    return weigh_ideas(deltas, alpha=alpha, seed=_seed(deltas), draws=draws, blocks=blocks, **_time(params))
+    return weigh_ideas(deltas, alpha=alpha, seed=_seed(deltas), draws=draws, blocks=blocks, **_time_params(params))
 
 
 def _idea(params: Mapping[str, Any], evidence: Evidence, among: JointTest, guards: Sequence[Record]) -> Record:
@@ -279,23 +272,23 @@ def _idea(params: Mapping[str, Any], evidence: Evidence, among: JointTest, guard
 
 
 def _guards(params: Mapping[str, Any], records: Mapping[str, Record], side: str) -> dict[str, list[Record]]:
-    """Of each idea, metric by metric.  Those of a depth share their blocks, and are looked at together."""
+    """The guards of each idea, metric by metric; ideas of a depth share their blocks, and are judged together."""
     found: dict[str, list[Record]] = {slot: [] for slot in records}
     rules = rules_of(params)
     for metric in rules.guards:
         margin = metric.margin or 0.0
         deltas = [metric_differences(rules, record["series"], metric.name, side) for record in records.values()]
-        for slot, each in zip(records, guard(deltas, margin, **_time(params)), strict=True):
+        for slot, each in zip(records, guard(deltas, margin, **_time_params(params)), strict=True):
             found[slot].append({"name": metric.name, "margin": margin, **each._asdict()})
     return found
 
 
-def _time(params: Mapping[str, Any]) -> dict[str, Any]:
+def _time_params(params: Mapping[str, Any]) -> dict[str, Any]:
     return {"ordered": params["ordered"], "rho": params["rho"]}
 
 
 def _seed(deltas: Sequence[Sequence[float]]) -> int:
-    """By what is weighed, in whatever order: the same evidence gets the same verdict, wherever and whenever."""
+    """A seed from the differences, in any order: the same evidence always gets the same verdict."""
     return int.from_bytes(sha256(json.dumps(sorted(deltas)).encode()).digest()[:16], "big")
 
 
@@ -316,7 +309,7 @@ def settled_evaluation(params: Mapping[str, Any], pairs: Record, found: Record) 
 
 
 def cascade_stage(job: JobFiles) -> None:
-    """`tree` of those that are measured further goes on to the rest of their sweep; of the others, nothing does."""
+    """Choose the ideas that go on: their `tree` is handed on to the rest of the sweep."""
     params = job.target.params
     records = dict(zip(params["slots"], map(load, job.reads["pairs"]), strict=True))
     found = pick_best(params, records)
@@ -327,27 +320,29 @@ def cascade_stage(job: JobFiles) -> None:
 
 
 def pick_best(params: Mapping[str, Any], records: Mapping[str, Record]) -> Record:
-    """By their t against their parents.  `records`: the pairs of all slots of a depth, on the first blocks."""
+    """Pick the best ideas by their t against their parents; `records`: the pairs of a depth on the first blocks."""
     among, rules = comparable_records(records), rules_of(params)
     deltas = [metric_differences(rules, record["series"], rules.primary, AGAINST_PARENT) for record in among.values()]
     ideas = test_ideas(params, deltas, params["score"]["alpha"], None).ideas if among else ()
     # ties go to the earlier slot: sorting is stable
-    order = sorted(zip(among, ideas, strict=True), key=lambda each: _lead(each[1]), reverse=True)
+    order = sorted(zip(among, ideas, strict=True), key=lambda each: _sort_t(each[1]), reverse=True)
     best = {*_best([slot for slot, _ in order], among, params["keep"])}
     return {
         "blocks": params["first"],
         "keep": params["keep"],
-        "ideas": {slot: {**_seen(found), "place": n, "goes_on": slot in best} for n, (slot, found) in enumerate(order)},
+        "ideas": {
+            slot: {**_idea_facts(found), "place": n, "goes_on": slot in best} for n, (slot, found) in enumerate(order)
+        },
     }
 
 
-def _lead(evidence: Evidence) -> float:
-    """The same difference in every block has no noise to be measured by."""
+def _sort_t(evidence: Evidence) -> float:
+    """The t of an idea; infinite for the same difference in every block, which has no noise."""
     return copysign(inf, evidence.mean) if evidence.standing == DEGENERATE else evidence.t
 
 
 def _best(order: Sequence[str], records: Mapping[str, Record], keep: int) -> Iterator[str]:
-    """Two ideas with the same files take one place: they are measured once."""
+    """The slots of the best ideas; two with the same files take one place, as they are measured once."""
     trees: set[str] = set()
     for slot in order:
         tree = records[slot]["tree"]
@@ -356,15 +351,15 @@ def _best(order: Sequence[str], records: Mapping[str, Record], keep: int) -> Ite
             yield slot
 
 
-def _seen(evidence: Evidence) -> Record:
+def _idea_facts(evidence: Evidence) -> Record:
     return {name: getattr(evidence, name) for name in ("standing", "mean", "se", "t")}
 
 
 def join_stage(job: JobFiles) -> None:
-    """Both parts of a sweep as one; of an idea that was stopped there is the first part alone."""
+    """Join both parts of a sweep; a stopped idea has the first part alone."""
     parts = [load(path) for path in job.reads["sweep"]]
     stopped = parts[0]["status"] == COMPLETED and parts[1]["status"] == SKIPPED
-    results, why = _joined([read_bytes(path) for path in job.reads["csv"]])
+    results, why = _join_csv([read_bytes(path) for path in job.reads["csv"]])
     bad = next((part for part in parts if part["status"] != COMPLETED), parts[0])
     bad = parts[0] if stopped else bad
     write(job.writes["csv"][0], results)
@@ -374,28 +369,26 @@ def join_stage(job: JobFiles) -> None:
     save(job.writes["cost"][0], costs_of([load(path) for path in job.reads["cost"]]))
 
 
-def _joined(parts: Sequence[bytes]) -> tuple[bytes, str]:
-    """What is wrong with a part must stay to be seen: lines are taken as they are."""
+def _join_csv(parts: Sequence[bytes]) -> tuple[bytes, str]:
+    """Join the lines of two CSVs as they are, so that mistakes in them stay visible; and what is wrong with them."""
     there = [part for part in parts if part]
     if len(there) < 2:
         return b"".join(there), ""
     texts = [part.decode(errors="surrogateescape").removeprefix("\ufeff") for part in there]
     try:
-        (first, _), (second, rest) = map(_headed, texts)
-    except csv.Error as error:
-        return b"\n".join(there), f"its results are not CSV: {error}"
+        (first, _), (second, rest) = map(_split_header, texts)
+    except CsvProblem as problem:
+        return b"\n".join(there), f"its results are not CSV: {problem}"
     if first != second:
         return b"\n".join(there), "its results have other columns for the first blocks than for the rest"
     end = "" if texts[0].endswith("\n") else "\n"
     return f"{texts[0]}{end}{rest}".encode(errors="surrogateescape"), ""
 
 
-def _headed(text: str) -> tuple[list[str], str]:
-    """The names of the columns, and the lines after those."""
+def _split_header(text: str) -> tuple[list[str], str]:
+    """The names of the columns, and the lines after them."""
     lines = text.split("\n")
-    table = csv.reader((f"{line}\n" for line in lines), strict=True)
-    header: list[str] = next(filter(None, table), [])
-    at = table.line_num
-    for _ in table:
-        pass  # all of it must be readable by itself: an open quote would swallow the other part
+    # all of it must be readable by itself: an open quote would swallow the other part
+    table = [row for row in csv_rows((f"{line}\n" for line in lines), strict=True) if row[1]]
+    at, header = table[0] if table else (len(lines), [])
     return [name.strip() for name in header], "\n".join(lines[at:])

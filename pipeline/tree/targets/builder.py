@@ -1,7 +1,7 @@
-"""TargetBuilder: what the targets of a tree run have in common when they are planned.
+"""TargetBuilder: common parts of the targets of a tree run.
 
 Ports, limits, and the groups of parameters on which verdicts depend.  A parameter under `limits` is not part of the
-recipe: it says how something is done, not what comes of it."""
+recipe: it says how something is done, and does not change the result."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ Paths = str | Iterable[str]
 
 
 class TargetBuilder:
+    """Builds targets of a spec: names, ports, limits and groups of parameters."""
+
     def __init__(self, spec: TreeSpec) -> None:
         self.spec, self.at = spec, RunLayout(spec.name)
         self.roles = dict(_roles(spec))
@@ -29,13 +31,13 @@ class TargetBuilder:
 
     @property
     def protected_reads(self) -> dict[str, Paths]:
-        """What every target that runs a command of the spec reads, so that the command is watched."""
+        """The port of every target that runs a command of the spec: by it the command is watched."""
         named = self.spec.protect.repo or self.spec.protect.project
         return {"protected": self.at.of_run("protected.json")} if named and not self.spec.dry_run else {}
 
     @property
     def has_checks(self) -> bool:
-        """Is there a target between the tests and the sweep?"""
+        """True when there is a target between the tests and the sweep."""
         return bool(self.checks or self.protected_reads)
 
     def target(
@@ -53,7 +55,7 @@ class TargetBuilder:
         )
 
     def limits(self, place: NodePlace, timeout: float | None = None) -> Limits:
-        """Of what an evaluation is made of: a place among all, and one among those of its node."""
+        """Limits of an evaluation's targets: a room among all, and one among those of its node."""
         own = () if self.spec.per_node is None else (f"node {place.node}",)
         return Limits(timeout, self.spec.retries, ("evals", *own))
 
@@ -65,7 +67,7 @@ class TargetBuilder:
 
     @property
     def seal_limits(self) -> dict[str, list[str]]:
-        """Among the limits of whatever runs while the search goes on: files that hold what is held out."""
+        """The limit of whatever runs during the search: files that hold what is held out."""
         reads = self.spec.holdout.reads if self.spec.holdout else {}
         plain = [path for paths in reads.values() for path in paths if not path.startswith("runs/")]
         return {"sealed": plain} if plain else {}
@@ -74,7 +76,7 @@ class TargetBuilder:
         return {"budget": self.spec.budget._asdict(), "ceiling": self.spec.ceiling._asdict()}
 
     def completeness_params(self) -> dict[str, Any]:
-        """What makes results complete, whatever is then thought of them."""
+        """Parameters that decide whether results are complete, whatever their score."""
         sweep, metrics = self.spec.sweep, [{"name": metric.name} for metric in self.spec.rules.metrics]
         blocks = sweep.blocks and {"column": sweep.blocks.column, "ids": sweep.blocks.ids and [*sweep.blocks.ids]}
         rows = {"metrics": metrics, "sweep_config_limit": sweep.limit, "grid": sweep.grid, "blocks": blocks}
@@ -92,7 +94,7 @@ class TargetBuilder:
         }
 
     def weighing_params(self) -> dict[str, Any]:
-        """All that verdicts by blocks depend on."""
+        """Parameters of verdicts by blocks."""
         blocks = self.spec.sweep.blocks
         assert blocks is not None
         return {
@@ -103,7 +105,7 @@ class TargetBuilder:
         }
 
     def run_config(self) -> Params:
-        """The run's configuration, as the manifest has it."""
+        """The configuration of the run, as the manifest has it."""
         spec = self.spec
         return {
             "run": spec.name,
@@ -130,6 +132,11 @@ class TargetBuilder:
         }
 
 
+def planned_config(targets: Iterable[Target]) -> Params:
+    """The configuration of a run, from its plan."""
+    return next(target.params for target in targets if target.stage == "report")
+
+
 def _roles(spec: TreeSpec) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for name in ROLES:
         dry = {"backend": DRY if name in ("ideas", "coder") else NONE}
@@ -141,7 +148,7 @@ def _ports(ports: Mapping[str, Paths]) -> Ports:
 
 
 def command_files(command: CheckoutCommand) -> dict[str, Paths]:
-    """The ports of a command apart from our own."""
+    """The ports of a command, apart from our own."""
     return {f"in.{port}": paths for port, paths in command.reads.items()}
 
 

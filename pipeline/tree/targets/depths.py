@@ -1,7 +1,7 @@
 """Targets of a run and its depths: root, protection, ideas, candidates, nodes, promotion, report, validation.
 
-Of a role, keys that decide on the answer go into parameters; how it may be asked (ASIDE_KEYS) goes into `limits`; files
-count by their contents, as inputs."""
+Keys of a role that decide on the answer go into parameters; keys that say how it is asked (ASIDE_KEYS) go into
+`limits`; files count by their contents, as inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TREE = "{tree}"
 
 
 def protect_target(draft: TargetBuilder) -> Target:
-    """As it is when a run begins.  Files of the project are no inputs: what is changed there is refused, not redone."""
+    """Records protected files when a run begins.  Files of the project are no inputs: a change is refused."""
     spec = draft.spec
     reads = {"root": draft.at.of_run("root.json")}
     params: dict[str, Any] = {"repo": [*spec.protect.repo], "project": [*spec.protect.project]}
@@ -36,16 +36,16 @@ def _commands(spec: TreeSpec) -> Iterator[CheckoutCommand]:
 
 
 def _looked_in(env: Mapping[str, str]) -> Iterator[str]:
-    """Folders of the checkout, from its top on, in which Python is told to look for modules."""
+    """Folders of the checkout, from its top on, in which Python searches for modules."""
     for part in env.get("PYTHONPATH", "").split(":"):
         path = posixpath.normpath(part.removeprefix(_TREE).lstrip("/") if part.startswith(_TREE) else part)
         if part and not path.startswith(("/", "{", "..")):
             yield "" if path == "." else path
 
 
-# Of a role: how it may be asked, not what comes of it.
+# Keys of a role that say how it is asked, and do not change the answer.
 ASIDE_KEYS = ("timeout", "retries", "price", "key_env", "pass")
-# And what is read of files: it counts by contents.
+# Keys of a role that name files: these count by contents.
 FILE_KEYS = ("prompt", "folder", "reads")
 
 
@@ -69,7 +69,7 @@ def idea_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
 
 
 def recorded_ideas_target(draft: TargetBuilder) -> Target:
-    """All ideas of a folder at once: it is looked at by one target, however many slots there are."""
+    """Takes all ideas of a folder at once: one target reads it, however many slots there are."""
     slots = [slot for depth in draft.depths for slot in draft.slots(depth)]
     writes = {suffix: [draft.at.idea(slot, suffix) for slot in slots] for suffix in ("md", "patch")}
     numbers = [slot.depth * draft.spec.shape.ideas_per_node + slot.idea for slot in slots]
@@ -94,7 +94,7 @@ def assign_target(draft: TargetBuilder, depth: int) -> Target:
 
 
 def by_hand_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
-    """A person's change, looked at by itself: another one beside it must not cost a review of this one."""
+    """Takes one change made by hand: another one beside it must not cost a review of this one."""
     at, coder = draft.at, draft.roles["coder"]
     reads = {"task": at.of_eval(slot, "task.json"), "code": at.of_node(slot.place, "code.json")}
     writes = {"patch": at.of_eval(slot, "by_hand.patch")}
@@ -105,9 +105,9 @@ def implement_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
     at, loop = draft.at, draft.spec.loop
     asked = {name: draft.roles[name] for name in ROLES[1:]}
     reads: dict[str, Paths] = {"task": at.of_eval(slot, "task.json"), "code": at.of_node(slot.place, "code.json")}
-    made = {PATCHES: at.idea(slot, "patch"), MANUAL: at.of_eval(slot, "by_hand.patch")}
-    if asked["coder"]["backend"] in made:
-        reads["patch"] = made[asked["coder"]["backend"]]
+    ready = {PATCHES: at.idea(slot, "patch"), MANUAL: at.of_eval(slot, "by_hand.patch")}
+    if asked["coder"]["backend"] in ready:
+        reads["patch"] = ready[asked["coder"]["backend"]]
     if asked["planner"]["backend"] != NONE:
         reads["context"] = at.of_node(slot.place, "context.json")
     writes: dict[str, Paths] = {
@@ -130,7 +130,7 @@ def implement_target(draft: TargetBuilder, slot: EvalSlot) -> Target:
 
 
 def _lasting(role: Params) -> dict[str, Any]:
-    """What decides on the answer.  Files count by their contents, as inputs."""
+    """Keys that decide on the answer."""
     return {key: value for key, value in role.items() if key not in (*ASIDE_KEYS, *FILE_KEYS)}
 
 
@@ -139,12 +139,12 @@ def _aside(role: Params) -> dict[str, Any]:
 
 
 def _files_of(roles: Mapping[str, Params]) -> dict[str, Paths]:
-    """Prompts, programs, and folders that a person keeps."""
+    """Files of roles: prompts, programs, and folders that a person keeps."""
     return {f"{name}_{key}": role[key] for name, role in roles.items() for key in FILE_KEYS if key in role}
 
 
 def root_target(draft: TargetBuilder) -> Target:
-    """Of a repository it is the commit of the day on which the run began: another run begins on another day."""
+    """Takes the code to start from.  Of a repository it is today's commit, so another run has a target of its own."""
     repo = draft.spec.repo
     writes = {"root": draft.at.of_run("root.json"), "tree": draft.at.of_node(ROOT, "tree.txt")}
     reads: dict[str, Paths] = {"repo": repo} if draft.spec.plain else {}
@@ -153,7 +153,7 @@ def root_target(draft: TargetBuilder) -> Target:
 
 
 def start_target(draft: TargetBuilder) -> Target:
-    """The node at the root: nothing is paid for before its baseline is complete."""
+    """Makes the root a node: nothing is paid for before its baseline is complete."""
     at = draft.at
     reads = {"root": at.of_run("root.json"), "csv": at.csv(ROOT)}
     writes = {name: at.of_node(ROOT, f"{name}.json") for name in ("code", "context", "origin", "node")}
@@ -167,14 +167,14 @@ def node_target(draft: TargetBuilder, place: NodePlace) -> Target:
 
 
 def weigh_target(draft: TargetBuilder, depth: int) -> Target:
-    """All ideas of a depth at once: how much luck the best of them may have had depends on how many there are."""
+    """Weighs all ideas of a depth at once: how much luck the best may have had depends on their number."""
     at = draft.at
     reads: dict[str, Paths] = {
         "pairs": [at.of_eval(slot, "pairs.json") for slot in draft.slots(depth)],
         "before": [at.of_depth(depth - 1, "weighed.json")] if depth else [],
     }
     params = {**draft.weighing_params(), "depth": depth, "slots": [str(slot) for slot in draft.slots(depth)]}
-    params["beam_width"] = draft.spec.shape.beam_width  # what a depth that filled it need not spend goes to the next
+    params["beam_width"] = draft.spec.shape.beam_width  # a depth that fills it hands its alpha on to the next
     return draft.target(f"d{depth}.weigh", "weigh", reads, {"weighed": at.of_depth(depth, "weighed.json")}, params)
 
 

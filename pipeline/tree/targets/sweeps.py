@@ -1,8 +1,8 @@
 """Targets that measure and score: tests, checks, sweeps and their parts, the cascade, the holdout.
 
 A sweep is one command, or one for each config with a target that gathers the rows.  SweepPart is a sweep or a part of
-one: the first blocks, the rest, what is held out.  Holdout targets are in no build of the search: they are planned once
-the seal is open."""
+one: the first blocks, the rest, the holdout.  Holdout targets are in no build of the search: they are planned once the
+seal is open."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ DRY_CONFIGS, DRY_BLOCKS = 3, 8  # where only the command knows how many there ar
 
 
 class SweepPart(NamedTuple):
-    """Of a sweep: the blocks that are measured at once, of the files that a record names.  Without a name it is all.
+    """A part of a sweep: the blocks that are measured at once, of the files in `tree`; all of them without a name.
 
-    `configs`: their ids, where the spec has them; `limit`: for a command that wants their number; `reads`: what takes
-    the place of ports."""
+    `configs`: their ids, where the spec has them; `limit`: for a command that wants their number; `reads`: files in
+    place of ports."""
 
     name: str
     blocks: Sequence[str]
@@ -54,7 +54,7 @@ class SweepPart(NamedTuple):
 
 
 def test_target(draft: TargetBuilder, where: EvalSlot | NodePlace, tests: CheckoutCommand) -> Target:
-    """Of a slot; or of the root, whose tests must pass before anything is paid for."""
+    """Tests a slot; or the root, whose tests must pass before anything is paid for."""
     names = {"test": "test.json", "tree": "tested.txt", "log": "test.log", "cost": "test.cost.json"}
     writes = {port: _record(draft, where, name) for port, name in names.items()}
     reads = {"tree": _record(draft, where, "tree.txt"), **command_files(tests), **draft.protected_reads}
@@ -64,7 +64,7 @@ def test_target(draft: TargetBuilder, where: EvalSlot | NodePlace, tests: Checko
 
 
 def check_target(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Target:
-    """Does it keep off what is protected and pass all checks?  A root that does not is no ground to search from."""
+    """Checks a slot against what is protected and by the checks of the spec; or the root, which must pass them."""
     names = {"checks": "checks.json", "tree": "checked.txt", "log": "checks.log", "cost": "checks.cost.json"}
     writes = {port: _record(draft, where, name) for port, name in names.items()}
     reads: dict[str, Paths] = {"tree": _record(draft, where, "tested.txt" if draft.tests else "tree.txt")}
@@ -73,7 +73,7 @@ def check_target(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Target:
     reads |= draft.protected_reads
     timeouts = [each.command.timeout for each in draft.checks]
     params = {
-        "checks": [_checked(each) for each in draft.checks],
+        "checks": [_check_params(each) for each in draft.checks],
         "pass": sorted({name for each in draft.checks for name in each.command.passed}),
         "limits": {"timeouts": timeouts, **draft.seal_limits},
     }
@@ -83,13 +83,13 @@ def check_target(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Target:
     return draft.target(f"{where}.checks", "checks", reads, writes, params, limits, line)
 
 
-def _checked(each: CheckCommand) -> dict[str, Any]:
+def _check_params(each: CheckCommand) -> dict[str, Any]:
     canary = None if each.canary is None else each.canary._asdict()
     return {"name": each.name, "canary": canary, **command_params(each.command)}
 
 
 def precheck_targets(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Iterator[Target]:
-    """What must have passed before a slot is measured, or the root as its baseline."""
+    """Tests and checks that must pass before a slot is measured, or the root as its baseline."""
     if draft.tests:
         yield test_target(draft, where, draft.tests)
     if draft.has_checks:
@@ -97,13 +97,13 @@ def precheck_targets(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Itera
 
 
 def sweep_targets(draft: TargetBuilder, where: EvalSlot | NodePlace, part: SweepPart) -> Iterator[Target]:
-    """A sweep is one command, or one for each config."""
+    """One command for a sweep; or one for each config, and a target that gathers the rows."""
     if draft.spec.sweep.mode == PER_CONFIG and not draft.spec.dry_run:
-        rows = [_row(draft, where, part, config) for config in part.configs]
+        rows = [_row_target(draft, where, part, config) for config in part.configs]
         yield from rows
-        yield _gather(draft, where, part, rows)
+        yield _gather_target(draft, where, part, rows)
     else:
-        yield _sweep(draft, where, part)
+        yield _sweep_target(draft, where, part)
 
 
 def whole_sweep(draft: TargetBuilder, where: EvalSlot | NodePlace) -> SweepPart:
@@ -116,7 +116,7 @@ def first_part(draft: TargetBuilder, where: EvalSlot | NodePlace) -> SweepPart:
 
 
 def rest_part(draft: TargetBuilder, where: EvalSlot | NodePlace) -> SweepPart:
-    """The baseline is measured by the same two commands as a candidate."""
+    """The part after the first blocks; the baseline is measured by the same two commands as a candidate."""
     assert draft.spec.cascade is not None
     tree = draft.at.of_eval(where, "rest.txt") if isinstance(where, EvalSlot) else tree_to_sweep(draft, where)
     return whole_sweep(draft, where)._replace(
@@ -133,7 +133,7 @@ def _limit(draft: TargetBuilder) -> int | None:
     return sweep.grid if sweep.limit is None else sweep.limit
 
 
-def _sweep(draft: TargetBuilder, where: EvalSlot | NodePlace, part: SweepPart) -> Target:
+def _sweep_target(draft: TargetBuilder, where: EvalSlot | NodePlace, part: SweepPart) -> Target:
     sweep, command = draft.spec.sweep, draft.spec.sweep.command
     params = {**command_params(command), **_seed(draft)}
     if "limit" in command.uses:
@@ -145,7 +145,7 @@ def _sweep(draft: TargetBuilder, where: EvalSlot | NodePlace, part: SweepPart) -
         params |= {"config_ids": [*part.configs]} if sweep.held else {}
     if draft.spec.dry_run:
         known = [count for count in (sweep.limit, sweep.grid) if count is not None]
-        params = {"dry": {"configs": min(known, default=DRY_CONFIGS), "metrics": _metrics(draft)}}
+        params = {"dry": {"configs": min(known, default=DRY_CONFIGS), "metrics": _metric_names(draft)}}
         params["dry"] |= {"config_ids": [*part.configs]} if sweep.held else {}
         if sweep.blocks:
             ids = part.blocks or [str(n) for n in range(DRY_BLOCKS)]
@@ -156,13 +156,11 @@ def _sweep(draft: TargetBuilder, where: EvalSlot | NodePlace, part: SweepPart) -
         "keep_checkout": keep.rejected_worktrees,
         **part.seal_limits(draft),
     }
-    limits = _sweeping(draft, where)
-    writes = part.files(draft, where)
-    name = f"{where}.{part.target}"
-    return draft.target(name, "sweep", part.ports(draft), writes, params, limits, command.line)
+    writes, limits = part.files(draft, where), _sweep_limits(draft, where)
+    return draft.target(f"{where}.{part.target}", "sweep", part.ports(draft), writes, params, limits, command.line)
 
 
-def _row(draft: TargetBuilder, where: EvalSlot | NodePlace, part: SweepPart, config: int) -> Target:
+def _row_target(draft: TargetBuilder, where: EvalSlot | NodePlace, part: SweepPart, config: int) -> Target:
     command, configs = draft.spec.sweep.command, draft.spec.sweep.configs or ()
     names = {"csv": f"rows/{config}.csv", "log": f"rows/{config}.log", "cost": f"rows/{config}.json"}
     writes = {port: part.record(draft, where, name) for port, name in names.items()}
@@ -173,19 +171,21 @@ def _row(draft: TargetBuilder, where: EvalSlot | NodePlace, part: SweepPart, con
     if "blocks" in command.uses:
         params["blocks"] = [*part.blocks]
     name = ".".join(filter(None, [str(where), part.name, "row", str(config)]))
-    reads, limits = part.ports(draft), _sweeping(draft, where)
+    reads, limits = part.ports(draft), _sweep_limits(draft, where)
     return draft.target(name, "row", reads, writes, params, limits, command.line)
 
 
-def _gather(draft: TargetBuilder, where: EvalSlot | NodePlace, part: SweepPart, rows: Sequence[Target]) -> Target:
+def _gather_target(
+    draft: TargetBuilder, where: EvalSlot | NodePlace, part: SweepPart, rows: Sequence[Target]
+) -> Target:
     reads = {"tree": part.tree} | {port: [dict(row.writes)[port][0] for row in rows] for port in ("csv", "log", "cost")}
     blocks = draft.spec.sweep.blocks
-    columns = [*([blocks.column] if blocks else []), *_metrics(draft)]
+    columns = [*([blocks.column] if blocks else []), *_metric_names(draft)]
     return draft.target(f"{where}.{part.target}", "gather", reads, part.files(draft, where), {"columns": columns})
 
 
 def score_targets(draft: TargetBuilder, slot: EvalSlot) -> Iterator[Target]:
-    """By the means of a candidate alone; or by blocks, once all of its depth has been weighed."""
+    """Score a slot: by means alone; or by blocks, once all of its depth has been weighed."""
     at, rules = draft.at, draft.spec.rules
     summary = {"summary": at.of_eval(slot, "summary.json")}
     if rules.paired is None:
@@ -211,7 +211,7 @@ def comparison_reads(draft: TargetBuilder, slot: EvalSlot) -> dict[str, Paths]:
 
 
 def _seed(draft: TargetBuilder) -> dict[str, int]:
-    """Only for a command that names it: others know nothing of seeds."""
+    """The seed, for a command that names it."""
     return {} if draft.spec.sweep.seed is None else {"seed": draft.spec.sweep.seed}
 
 
@@ -220,7 +220,7 @@ def block_ids(draft: TargetBuilder) -> list[str]:
     return [*blocks.ids] if blocks and blocks.ids else []
 
 
-def _metrics(draft: TargetBuilder) -> list[str]:
+def _metric_names(draft: TargetBuilder) -> list[str]:
     return [metric.name for metric in draft.spec.rules.metrics]
 
 
@@ -236,18 +236,18 @@ def _place(where: EvalSlot | NodePlace) -> NodePlace:
     return where.place if isinstance(where, EvalSlot) else where
 
 
-def _sweeping(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Limits:
+def _sweep_limits(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Limits:
     return draft.limits(_place(where), draft.spec.sweep.command.timeout)
 
 
 def cascade_baseline_targets(draft: TargetBuilder) -> Iterator[Target]:
     for part in (first_part, rest_part):
         yield from sweep_targets(draft, ROOT, part(draft, ROOT))
-    yield _join(draft, ROOT)
+    yield _join_parts(draft, ROOT)
 
 
 def early_targets(draft: TargetBuilder, slot: EvalSlot, cascade: Cascade) -> Iterator[Target]:
-    """The first blocks of an idea beside its parent's."""
+    """Measure the first blocks of an idea and pair them with its parent's."""
     part = first_part(draft, slot)
     yield from sweep_targets(draft, slot, part)
     files = part.files(draft, slot)
@@ -272,10 +272,10 @@ def cascade_target(draft: TargetBuilder, depth: int, keys: Cascade) -> Target:
 
 def late_targets(draft: TargetBuilder, slot: EvalSlot) -> Iterator[Target]:
     yield from sweep_targets(draft, slot, rest_part(draft, slot))
-    yield _join(draft, slot)
+    yield _join_parts(draft, slot)
 
 
-def _join(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Target:
+def _join_parts(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Target:
     assert draft.spec.cascade is not None
     parts = [part(draft, where).files(draft, where) for part in (first_part, rest_part)]
     writes = whole_sweep(draft, where).files(draft, where)
@@ -291,7 +291,7 @@ class FinalNode(NamedTuple):
 
 
 def holdout_targets(draft: TargetBuilder, held: HoldoutKeys, final: FinalNode) -> Iterator[Target]:
-    """The start and the final node, by the same command as in the search."""
+    """Measure the start and the final node by the same command as in the search."""
     parts = {ROOT: _holdout_part(draft, held, ROOT), final.place: _holdout_part(draft, held, final.source)}
     for where, part in parts.items():
         yield from sweep_targets(draft, where, part)
@@ -302,7 +302,7 @@ def holdout_targets(draft: TargetBuilder, held: HoldoutKeys, final: FinalNode) -
 
 
 def _holdout_part(draft: TargetBuilder, held: HoldoutKeys, where: NodePlace | EvalSlot) -> SweepPart:
-    """A command that wants a number measures those before it too."""
+    """The holdout of a node; a command that wants a number of configs measures those before it too."""
     tree, limit = tree_to_sweep(draft, where), max(held.configs) + 1 if held.configs else None
     sweep = draft.spec.sweep
     blocks, ids = held.blocks or block_ids(draft), held.configs or config_ids(draft)
