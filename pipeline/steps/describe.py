@@ -14,7 +14,7 @@ from pipeline.store.files import files_by_port
 
 
 def describe(target: Target) -> Mapping[str, Sequence[str]]:
-    """A word of the spec, and the lines beside it."""
+    """Words of the spec for a target, and the lines beside each."""
     params = target.params
     call = [f"{file}:{params['call']}" for file in dict(target.reads).get("code", ()) if "call" in params]
     arguments = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in params.get("with", {}).items()]
@@ -22,14 +22,11 @@ def describe(target: Target) -> Mapping[str, Sequence[str]]:
 
 
 def _command(target: Target) -> Iterator[str]:
+    files = files_by_name(files_by_port(target.reads), files_by_port(target.writes))
     if "argv" in target.params:
-        yield shlex.join(
-            fill_argv(target.params["argv"], files_by_name(files_by_port(target.reads), files_by_port(target.writes)))
-        )
+        yield shlex.join(fill_argv(target.params["argv"], files))
     elif "shell" in target.params:
-        yield from fill_shell_line(
-            target.params["shell"], files_by_name(files_by_port(target.reads), files_by_port(target.writes))
-        ).splitlines()
+        yield from fill_shell_line(target.params["shell"], files).splitlines()
 
 
 def _env(target: Target) -> Iterator[str]:
@@ -38,5 +35,5 @@ def _env(target: Target) -> Iterator[str]:
 
 
 def outlook(_targets: Sequence[Target]) -> Sequence[str]:
-    """Its targets say all there is to say."""
+    """Nothing: the targets of steps need no outlook."""
     return ()

@@ -1,8 +1,8 @@
 """Planner of `kind: steps`: the spec as targets, a pure function of it.
 
-First the targets of each step to be, with their outputs, each written by one alone (`TargetColumns`); then what they
-read (`ReadFinder`): files of the project, and outputs of other steps; then the targets.  It works by columns, with an
-entry for each target of a step: a `zip` of columns costs a fifth of a loop over rows."""
+First the names and outputs of each step's targets, each output written by one alone (`TargetColumns`); then their reads
+(`ReadFinder`): files of the project, and outputs of other steps; then the targets.  It works by columns, with an entry
+for each target of a step: a `zip` of columns costs a fifth of a loop over rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Group = tuple[str, ...]
 
 
 class TargetColumns(NamedTuple):
-    """The targets of one step by columns: the paths of a port are a column for each file."""
+    """Targets of one step by columns: the paths of a port are a column for each file."""
 
     step: Step
     names: Sequence[str]
@@ -37,7 +37,7 @@ class TargetColumns(NamedTuple):
 
 
 def row_ports(groups: Iterable[tuple[str, Iterable[Group]]], size: int) -> Iterable[Ports]:
-    """The same for each target, its ports together."""
+    """The ports of each target, from groups by column."""
     columns = [zip(repeat(port), column) for port, column in groups]
     return zip(*columns, strict=True) if columns else repeat((), size)
 
@@ -48,12 +48,12 @@ def target_columns(run: str, step: Step, folder: str) -> TargetColumns:
     if long := [name for name in names if len(name.encode()) > _SHORT]:
         step.item.wrong(f"{cut_text(long[0])} is too long for the name of a target: at most 200 bytes")
     if len({*names}) < len(names):
-        _same_name(step, names)
+        _refuse_same_name(step, names)
     writes = [(port, [_outputs(file, step, folder) for file in files]) for port, files in step.writes.items()]
     return TargetColumns(step, names, writes)
 
 
-def _same_name(step: Step, names: Sequence[str]) -> NoReturn:
+def _refuse_same_name(step: Step, names: Sequence[str]) -> NoReturn:
     seen: dict[str, int] = {}
     second = next(i for i, name in enumerate(names) if seen.setdefault(name, i) != i)
     both = f"{row_text(step.matrix.row(seen[names[second]]))} and {row_text(step.matrix.row(second))}"
@@ -73,7 +73,7 @@ def _outputs(file: File, step: Step, folder: str) -> Sequence[str]:
 
 
 def _all_safe(file: File, matrix: Matrix, paths: Sequence[str]) -> bool:
-    """A path that is safe with a letter in each place is so with any safe names in them: one look for all."""
+    """True when all paths are safe: one that is with a letter for each name is so with any safe values."""
     values = {value for name in file.path.names for value in matrix.columns[name]}
     with_letters = file.path.form % tuple("x" for _ in file.path.names)
     return _SAFE.fullmatch("/".join([with_letters, *values])) is not None and max(map(len, paths)) < _SHORT
@@ -96,19 +96,19 @@ def _check_output(path: str, file: File, step: Step) -> None:
 
 
 def output_paths(every: Iterable[TargetColumns]) -> dict[str, str]:
-    """All outputs, to be looked up: no two the same, none below another."""
+    """All outputs, for look-up: no two the same, none below another."""
     every = [*every]
     paths = [path for slots in every for _, files in slots.writes for column in files for path in column]
     found = dict(zip(paths, paths, strict=True))
     above = {path.rpartition("/")[0] for path in paths}
     while above:
         if len(found) < len(paths) or not above.isdisjoint(found):
-            _clash(every)
+            _refuse_clash(every)
         above = {folder.rpartition("/")[0] for folder in above} - {""}
     return found
 
 
-def _clash(every: Sequence[TargetColumns]) -> NoReturn:
+def _refuse_clash(every: Sequence[TargetColumns]) -> NoReturn:
     writer: dict[str, tuple[Step, str]] = {}
     for path, step, name in _each_output(every):
         if path in writer:
@@ -144,24 +144,24 @@ Row = tuple[str, ...]
 
 
 class ReadFinder:
-    """Finds them, with what more than one step reads looked up once."""
+    """Finds the reads of steps, looking up once what more than one step reads."""
 
     def __init__(self, folder: str, by_step: Mapping[str, TargetColumns], written: Mapping[str, str]) -> None:
         self.folder, self.by_step, self.written = folder, by_step, written
         self.gathered: dict[tuple[str, str | None, Row], dict[Row, Group]] = {}
 
     def of(self, slots: TargetColumns) -> dict[str, Sequence[Group]]:
-        """By ports, the paths together that each target reads."""
+        """The paths that each target reads, by port."""
         return {port: self._port(sources, slots) for port, sources in slots.step.reads.items()}
 
     def _port(self, sources: Sequence[File | Gather], slots: TargetColumns) -> Sequence[Group]:
         if not sources:
             return [()] * len(slots.names)
-        columns = [
+        found = [
             self._gather(source, slots) if isinstance(source, Gather) else self._file(source, slots)
             for source in sources
         ]
-        return [*map(_joined, zip(*columns, strict=True))] if len(columns) > 1 else columns[0]
+        return [tuple(chain(*groups)) for groups in zip(*found, strict=True)] if len(found) > 1 else found[0]
 
     def _file(self, file: File, slots: TargetColumns) -> Sequence[Group]:
         """Outputs of this run, or files of the project."""
@@ -204,10 +204,6 @@ class ReadFinder:
                 name = slots.names[i]
                 gather.item.wrong(f"reads: step {gather.step} has no target with {asked}, which {name} asks for")
         return [*map(index.__getitem__, rows)]
-
-
-def _joined(groups: Sequence[Group]) -> Group:
-    return tuple(chain(*groups))
 
 
 def _rows(slots: TargetColumns, names: Sequence[str]) -> Sequence[Row]:
@@ -256,15 +252,15 @@ def _targets(group: TargetColumns, reads: Mapping[str, Sequence[Group]], folder:
 
 def _params(step: Step, reads: Mapping[str, Sequence[Group]], folder: str) -> Sequence[Mapping[str, Any]]:
     columns = {**_action(step), **_env(step)}
-    shown = () if step.by_content else {*reads} & _ports_in_command(step)
-    if shown:
-        neutral = {port: _neutral(column, folder) for port, column in reads.items() if port in shown}
+    seen = () if step.by_content else {*reads} & _ports_in_command(step)
+    if seen:
+        neutral = {port: _neutral(column, folder) for port, column in reads.items() if port in seen}
         columns["paths"] = _records(neutral, step.matrix.size)
     return _records(columns, step.matrix.size)
 
 
 def _records(columns: Mapping[str, Iterable[Any]], size: int) -> list[dict[str, Any]]:
-    """Columns as a dict for each row."""
+    """A dict for each row, from columns."""
     records: list[dict[str, Any]] = [{} for _ in range(size)]
     for key, column in columns.items():
         for record, value in zip(records, column, strict=False):  # `column` may be a repetition without end
@@ -287,20 +283,20 @@ def _env(step: Step) -> dict[str, Iterable[Any]]:
 
 
 def _ports_in_command(step: Step) -> set[str]:
-    """Ports that a command sees the paths of."""
+    """Ports whose paths a command sees."""
     words = step.argv if step.argv is not None else (step.shell,) if step.shell else ()
     names = {name for word in words for name in word.names}
     return {*step.reads} if step.call or "in" in names else names
 
 
 def _neutral(column: Sequence[Group], folder: str) -> Iterable[list[str]]:
-    """A command that sees a path may print it, so the path counts; but not the name of the run in it."""
+    """Paths without the name of the run: a command that sees a path may print it, so the path counts."""
     start = len(folder)
     return [["{run}/" + path[start:] if path.startswith(folder) else path for path in group] for group in column]
 
 
 def _arguments(value: Any, matrix: Matrix) -> Iterable[Any]:
-    """`with:` with the values of each row put in.  A text that is just {name} keeps the value's type."""
+    """`with:` with the values of each row filled in.  A text that is just {name} keeps the value's type."""
     if not _has_names(value):
         return repeat(value)  # one for all
     if isinstance(value, dict):
@@ -320,10 +316,10 @@ def _has_names(value: Any) -> bool:
 
 
 def _check_words(step: Step, words: Sequence[Template], targets: Iterable[Target]) -> None:
-    """A port inside a longer word stands for one file."""
+    """Check that a port inside a longer word stands for one file."""
     inside = {name for word in words for name in word.names if word.parts != (("", name),)}
     for target in targets if inside - {*step.matrix.columns} else ():
-        counts = _counts(target)
+        counts = _file_counts(target)
         for name in (name for word in words for name in word.names if name in inside):
             if counts.get(name, 1) != 1:
                 step.at("run").wrong(
@@ -331,8 +327,8 @@ def _check_words(step: Step, words: Sequence[Template], targets: Iterable[Target
                 )
 
 
-def _counts(target: Target) -> dict[str, int]:
-    """How many files each name may stand for: a pattern for several, as far as can be known here."""
+def _file_counts(target: Target) -> dict[str, int]:
+    """The number of files that each name may stand for; a pattern counts as several."""
     reads = {port: 2 if any(map(GLOB.search, group)) else len(group) for port, group in target.reads}
     writes = {port: len(group) for port, group in target.writes}
     return {"in": sum(reads.values()), "out": sum(writes.values()), **reads, **writes}

@@ -14,11 +14,8 @@ from pipeline.machine.process import Exit
 def run_command(job: Job) -> None:
     params = job.target.params
     paths = files_by_name(job.reads, job.writes)
-    command = (
-        fill_argv(params["argv"], paths)
-        if "argv" in params
-        else ["/bin/sh", "-c", fill_shell_line(params["shell"], paths)]
-    )
+    shell = None if "argv" in params else fill_shell_line(params["shell"], paths)
+    command = fill_argv(params["argv"], paths) if shell is None else ["/bin/sh", "-c", shell]
     env, secrets = job.processes.environment(job.target.run, params.get("env", {}), passed_variables(job.target))
     try:
         ended = job.processes.run(command, env, job.log, job.target.limits.timeout, secrets)
@@ -35,8 +32,8 @@ def call_function(job: Job) -> None:
     request = {
         "file": file,
         "function": params["call"],
-        "reads": _plain(job.reads, "in"),
-        "writes": _plain(job.writes, "out"),
+        "reads": _ports_or_list(job.reads, "in"),
+        "writes": _ports_or_list(job.writes, "out"),
         "with": params["with"],
     }
     reply = job.workers.call(request, env, job.log, job.target.limits.timeout, secrets)
@@ -46,8 +43,8 @@ def call_function(job: Job) -> None:
         raise StageFailed(reply.error, 1)
 
 
-def _plain(ports: Mapping[str, Sequence[str]], only: str) -> dict[str, list[str]] | list[str]:
-    """A function gets a list when the spec names no ports."""
+def _ports_or_list(ports: Mapping[str, Sequence[str]], only: str) -> dict[str, list[str]] | list[str]:
+    """The files of a function by port; a list when the spec names no ports."""
     named = {port: list(group) for port, group in ports.items() if port != "code"}
     return named.get(only, []) if not {*named} - {only} else named
 

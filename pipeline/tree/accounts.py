@@ -1,7 +1,7 @@
 """Explain and replay: one evaluation's decision explained, every decision of a search made again and compared.
 
-Explanations take numbers from records and rules from receipts, so that they hold for what was decided then; `edited`
-says that today's spec is another one.  Stale decisions are only to be built; they say nothing against the records."""
+Explanations take numbers from records and rules from receipts, so that they hold for the decision as it was made;
+`edited` says that today's spec differs.  Stale decisions need a build; they say nothing against the records."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from pipeline.tree.run.decisions import DECIDERS
 from pipeline.tree.run.records import Record, evaluation_of, load, load_if_whole, read_text, rules_of
 from pipeline.tree.stages import STAGES
 
-# Steps of an evaluation, by the record that says how each ended.
+# Steps of an evaluation, each with the record of its end.
 EXPLAINED_STEPS = {"implemented": "candidate", "tests": "test", "checks": "checks", "sweep": "sweep"}
 
 
@@ -56,7 +56,7 @@ def _slots(targets: Sequence[Target]) -> list[EvalSlot]:
 
 
 class Explanation:
-    """All by what was decided by: numbers of the records, rules of the receipts."""
+    """The explanation of one evaluation, by numbers of the records and rules of the receipts."""
 
     def __init__(self, run: str, slot: EvalSlot, targets: Sequence[Target]) -> None:
         self.run, self.slot, self.at = run, slot, RunLayout(run)
@@ -64,7 +64,7 @@ class Explanation:
         self.beside = [each for each in _slots(targets) if each.depth == slot.depth]
 
     def record(self, recipes: Mapping[str, Any]) -> Record:
-        """`recipes`: of the targets, as the spec is today."""
+        """The explanation as a record; `recipes`: of the targets by today's spec."""
         own, decided, idea = self._own, self._depth_decisions, self.at.idea(self.slot, "md")
         decision = decided["decisions"][str(self.slot)] if decided else {}
         return {
@@ -75,7 +75,7 @@ class Explanation:
             "why": decision.get("why", self._undecided()),
             "edited": any(not same_request(r.recipe, recipes.get(name)) for name, r in self._receipts.items()),
             "evidence": own.score and own.score.parent.evidence,
-            "checks": [told._asdict() for told in self._checks(own)],
+            "checks": [check._asdict() for check in self._checks(own)],
             **self._others(own),
         }
 
@@ -87,7 +87,7 @@ class Explanation:
             raise SpecError(f"{name} has not been scored yet; `coppice {self.run}` builds it")
         if receipt.recipe["stage"] not in {decider.code for decider in DECIDERS.values()}:
             raise SpecError(f"{name} was scored by another version; `coppice {self.run}` does it anew")
-        if not _as_written(receipt, path):
+        if not _is_as_written(receipt, path):
             raise SpecError(f"{path} was changed since it was written; `coppice {self.run}` makes it again")
         return self._evaluation(self.slot)
 
@@ -103,15 +103,15 @@ class Explanation:
 
     @cached_property
     def _receipts(self) -> dict[str, Receipt]:
-        """Of what decided on it."""
+        """The receipts of the targets that decided on it."""
         names = {f"{self.run}:{self.slot}.score": "score", f"{self.run}:d{self.slot.depth}.promote": "promote"}
         return {target: found for target, name in names.items() if (found := self._receipt(name))}
 
     @cached_property
     def _depth_decisions(self) -> Record | None:
-        """The decisions of its depth, if they are by the scores as they are."""
+        """The decisions of its depth, if they were made by the scores as they are now."""
         receipt, path = self._receipt("promote"), self.at.of_depth(self.slot.depth, "promoted.json")
-        if receipt is None or not _as_written(receipt, path):
+        if receipt is None or not _is_as_written(receipt, path):
             return None
         read = {path: sha for path, sha in receipt.inputs.items() if path.endswith("/summary.json")}
         as_read = all(os.path.exists(path) and file_sha256(path) == sha for path, sha in read.items())
@@ -125,7 +125,7 @@ class Explanation:
 
     @cached_property
     def _depth(self) -> list[Evaluation]:
-        """All of it; empty before it is decided."""
+        """All evaluations of its depth; none before it is decided."""
         slots = map(parse_slot, self._depth_decisions["decisions"]) if self._depth_decisions else ()
         return [self._evaluation(slot) for slot in slots]
 
@@ -139,7 +139,7 @@ class Explanation:
             yield from explain_ranking(own, self._depth, receipt.recipe["params"]["beam_width"])
 
     def _steps(self) -> Iterator[tuple[str, str]]:
-        """Those that were looked at: records of others may lie about from when the spec had them."""
+        """The steps that its score read: older specs may have left records of others."""
         looked = [receipt for name in ("pairs", "score") if (receipt := self._receipt(name))]
         for name, record in EXPLAINED_STEPS.items():
             path = self.at.of_eval(self.slot, f"{record}.json")
@@ -147,7 +147,7 @@ class Explanation:
                 yield name, path
 
     def _others(self, own: Evaluation) -> Record:
-        """Of one that was promoted: whom it beat, best first."""
+        """The evaluations that a promoted one has beaten, best first."""
         decisions = self._depth_decisions["decisions"] if self._depth_decisions else {}
         if not decisions.get(str(self.slot), {}).get("promoted_to_node_id"):
             return {"next": None, "margin": None, "others": []}
@@ -156,19 +156,19 @@ class Explanation:
         return {
             "next": following and str(following[0]),
             "margin": following and following[1],
-            "others": [_beside(e) | decisions[str(e.slot)] for e in others],
+            "others": [_ranked_record(e) | decisions[str(e.slot)] for e in others],
         }
 
 
-def _as_written(receipt: Receipt, path: str) -> bool:
+def _is_as_written(receipt: Receipt, path: str) -> bool:
     return os.path.isfile(path) and file_sha256(path) == receipt.outputs.get(path)
 
 
-def _beside(e: Evaluation) -> Record:
+def _ranked_record(e: Evaluation) -> Record:
     return {"evaluation": str(e.slot), "rank": finite_or_none(rank_key(e)[0])}
 
 
-# For people: how a check ended, and what became of a decision.
+# Words for the result of a check, and for the outcome of a replay.
 MARKS = {True: "passed", False: "FAILED", None: "-"}
 WORDS = {SAME: "the same again", DIFFERENT: "different", LOST: "not to be rebuilt", STALE: "stale"}
 
@@ -176,29 +176,29 @@ WORDS = {SAME: "the same again", DIFFERENT: "different", LOST: "not to be rebuil
 def replay(run: str, targets: Sequence[Target]) -> Record:
     if not os.path.exists(RunLayout(run).of_run("root.json")):
         raise SpecError(f"{run}: nothing is recorded of it yet; `coppice {run}` builds it")
-    found = replay_decisions(run, recipes(targets))
+    decisions = replay_decisions(run, recipes(targets))
     return {
         "run": run,
-        "decisions": len(found),
-        **{outcome: sum(each.outcome == outcome for each in found) for outcome in WORDS},
-        "edited": sum(each.edited for each in found),
-        "targets": [_record(each) for each in found],
+        "decisions": len(decisions),
+        **{outcome: sum(each.outcome == outcome for each in decisions) for outcome in WORDS},
+        "edited": sum(each.edited for each in decisions),
+        "targets": [_record(each) for each in decisions],
     }
 
 
 def recipes(targets: Sequence[Target]) -> dict[str, Any]:
-    """As the spec is today."""
+    """The recipes of targets by today's spec."""
     return {target.name: recipe(target, STAGES[target.stage].code) for target in targets}
 
 
 def agrees(replay: Mapping[str, Any]) -> bool:
-    """What is stale is only to be built; it says nothing against the records."""
+    """True when no decision is different or lost; stale ones only need a build."""
     return not replay[DIFFERENT] and not replay[LOST]
 
 
 def replay_lines(replay: Mapping[str, Any]) -> list[str]:
-    """What did not come out the same, and how many decisions there are."""
-    lines = [plain_text(line) for each in replay["targets"] for line in _lines(each)]
+    """The decisions that are not the same again, and the numbers of all."""
+    lines = [plain_text(line) for each in replay["targets"] for line in _decision_lines(each)]
     counts = ", ".join(f"{replay[outcome]} {word}" for outcome, word in WORDS.items() if replay[outcome])
     edited = f"; {replay['edited']} were decided by another spec than today's" if replay["edited"] else ""
     total = plural(replay["decisions"], "decision") if replay["decisions"] else "nothing is decided yet"
@@ -209,14 +209,14 @@ def _record(each: ReplayedDecision) -> Record:
     return each._asdict() | {"differences": [difference._asdict() for difference in each.differences]}
 
 
-def _lines(each: Mapping[str, Any]) -> list[str]:
+def _decision_lines(each: Mapping[str, Any]) -> list[str]:
     name = each["target"]
     if each["outcome"] in (LOST, STALE):
         return [f"{name}: {WORDS[each['outcome']]}: {each['why']}"]
-    return [f"{name}: {_differs(difference)}" for difference in each["differences"]]
+    return [f"{name}: {_difference_text(difference)}" for difference in each["differences"]]
 
 
-def _differs(it: Mapping[str, str]) -> str:
+def _difference_text(it: Mapping[str, str]) -> str:
     where = f"{it['path']}: {it['where']}".removesuffix(": ")
     return f"{where}: recorded {clip_text(it['recorded'], 80)}, rebuilt {clip_text(it['rebuilt'], 80)}"
 
@@ -231,19 +231,19 @@ def explain_lines(explained: Mapping[str, Any]) -> list[str]:
     lines = [f"{explained['evaluation']} ({clip_text(explained['idea'], 60) or 'no idea'}): {how}"]
     checks = explained["checks"]
     size = max(len(each["check"]) for each in checks)
-    lines += [f"  {MARKS[each['passed']]:6}  {each['check']:{size}}  {_check(each)}".rstrip() for each in checks]
-    lines += [*_beaten(explained)]
+    lines += [f"  {MARKS[each['passed']]:6}  {each['check']:{size}}  {_check_text(each)}".rstrip() for each in checks]
+    lines += [*_beaten_lines(explained)]
     if explained["edited"]:
         lines.append("  It was decided by another spec than today's.")
     return lines
 
 
-def _check(each: Mapping[str, Any]) -> str:
+def _check_text(each: Mapping[str, Any]) -> str:
     return f"{each['what']}; needs {each['needs']}" if each["needs"] else each["what"]
 
 
-def _beaten(explained: Mapping[str, Any]) -> list[str]:
-    """Whom it was promoted before."""
+def _beaten_lines(explained: Mapping[str, Any]) -> list[str]:
+    """The evaluations that it was promoted before."""
     if not explained["others"]:
         return []
     margin, after = explained["margin"], explained["next"]

@@ -1,6 +1,6 @@
-"""A search one depth at a time: which targets end a depth, where the search stands, reports on demand.
+"""A search one depth at a time: the targets that end a depth, the state of the search, reports on demand.
 
-Of a search that has stopped, the depths after the stop are only empty records."""
+Depths after the stop of a search are only empty records."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pipeline.tree.targets.builder import planned_config
 
 
 def rounds(targets: Sequence[Target]) -> list[list[str]]:
-    """What there must be for a depth to be over: its promotion, and the nodes that come of it."""
+    """The targets that end each depth: its promotion, and the nodes that come from it."""
     nodes: dict[int, list[str]] = {}
     for target in targets:
         if target.stage == "node":
@@ -33,9 +33,9 @@ def rounds(targets: Sequence[Target]) -> list[list[str]]:
 
 
 def progress_record(run: str, targets: Sequence[Target], done: int) -> Record:
-    """After `done` depths; records of those beyond may be there, but of a search that has been edited since."""
+    """The state after `done` depths; records beyond them are from before an edit of the spec."""
     config = planned_config(targets)
-    current, reason = _reached(run, done)
+    current, reason = _depths_done(run, done)
     found = fold_manifest(run, {**config, "max_depth": current})
     evaluations = found["evaluations"]
     promoted = {name: node for name, node in found["nodes"].items() if current and node["depth"] == current}
@@ -44,24 +44,24 @@ def progress_record(run: str, targets: Sequence[Target], done: int) -> Record:
         "current_depth": current,
         "max_depth": config["max_depth"],
         "stop_reason": reason,
-        "promoted": [_promoted(name, node, evaluations) for name, node in promoted.items()],
-        "evaluations": _counted(evaluations),
+        "promoted": [_promoted_entry(name, node, evaluations) for name, node in promoted.items()],
+        "evaluations": _status_counts(evaluations),
     }
 
 
 def has_stopped(run: str, done: int) -> bool:
-    return _reached(run, done)[1] is not None
+    return _depths_done(run, done)[1] is not None
 
 
-def _reached(run: str, done: int) -> tuple[int, str | None]:
-    """Of a search that has stopped, the depths after that are only empty records."""
+def _depths_done(run: str, done: int) -> tuple[int, str | None]:
+    """The number of depths done, up to the stop, and the reason to stop."""
     for depth in range(done):
         if reason := load(RunLayout(run).of_depth(depth, "promoted.json"))["stop_reason"]:
             return depth + 1, reason
     return done, None
 
 
-def _promoted(name: str, node: Mapping[str, Any], evaluations: Mapping[str, Record]) -> Record:
+def _promoted_entry(name: str, node: Mapping[str, Any], evaluations: Mapping[str, Record]) -> Record:
     source = node["artifacts"]["promoted_from_eval_id"]
     score = evaluations[source]["scoring_summary"]["root_recommendation"]["score"]
     return {
@@ -73,15 +73,15 @@ def _promoted(name: str, node: Mapping[str, Any], evaluations: Mapping[str, Reco
     }
 
 
-def _counted(evaluations: Mapping[str, Record]) -> dict[str, int]:
-    """Slots of places without a node are none."""
+def _status_counts(evaluations: Mapping[str, Record]) -> dict[str, int]:
+    """The numbers of evaluations by their end, without slots of places without a node."""
     tried = Counter(each["status"] for each in evaluations.values() if not each["empty"])
     empty = sum(bool(each["empty"]) and each["empty"] != NO_NODE for each in evaluations.values())
     return {COMPLETED: tried[COMPLETED], FAILED: tried[FAILED], SKIPPED: empty}
 
 
 def summarize(run: str, targets: Sequence[Target], done: int) -> None:
-    """Before the end, when a target does."""
+    """Write the summary before the end, where a target writes it."""
     config = planned_config(targets)
     found = fold_manifest(run, {**config, "max_depth": done})
     found["run_config"]["max_depth"] = config["max_depth"]
@@ -89,7 +89,7 @@ def summarize(run: str, targets: Sequence[Target], done: int) -> None:
 
 
 def report(run: str, targets: Sequence[Target]) -> str:
-    """Written anew from the records that there are; its path."""
+    """Write the summary anew from the records there are; its path."""
     path = RunLayout(run).of_run(SUMMARY)
     _check_begun(run)
     write_whole(path, summary_text(fold_manifest(run, planned_config(targets))).encode(errors="replace"))
@@ -97,7 +97,7 @@ def report(run: str, targets: Sequence[Target]) -> str:
 
 
 def validate(run: str, targets: Sequence[Target]) -> tuple[str, int]:
-    """The same, and how many problems there are."""
+    """Write the validation report; its path, and the number of problems."""
     path, stored = RunLayout(run).of_run(VALIDATION), RunLayout(run).of_run(MANIFEST)
     _check_begun(run)
     found = validate_run(run, planned_config(targets), load(stored) if os.path.exists(stored) else None)

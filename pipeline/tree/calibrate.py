@@ -1,7 +1,7 @@
-"""Calibration: what a search would promote by mistake, what it would find, as a record and as text.
+"""Calibration: how often a search promotes noise and finds an effect, as a record and as text.
 
-Run before anything is paid for.  Noise comes from `run/noise.py`; the rule is that of the first depth (at later ones
-its level is the same, or higher when a depth before left no place).  Cells: ideas a depth x 1, 2, 4 times the blocks.
+It runs before anything is paid for.  Noise comes from `run/noise.py`; the rule is that of the first depth (at later
+ones its level is the same, or higher when a depth before left no place).  Cells: ideas x 1, 2, 4 times the blocks.
 Imports numpy through `trust`; only `coppice calibrate` imports this module."""
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from pipeline.trust.series import significant
 from pipeline.trust.student import quantile
 from pipeline.trust.surrogates import FEWEST_NOISE_BLOCKS, Noise, fit_noise
 
-LEANING = -0.5  # a skewness from which on blocks are said to lean
-CROWDED = 1.75  # times the effect that one idea alone would need
+LEANING = -0.5  # the skewness from which on a warning says that blocks lean
+CROWDED = 1.75  # times the effect that one idea alone needs; from then on there is a warning
 POWER = 0.8
 CONFIDENCE = "with the 95 % interval of counting"
 
@@ -51,10 +51,10 @@ NO_NOISE = (
 
 
 def calibration_lines(record: CalibrationRecord) -> list[str]:
-    return [*_about(record), *_table(record), *(f"warning: {text}" for text in record["warnings"])]
+    return [*_noise_lines(record), *_table(record), *(f"warning: {text}" for text in record["warnings"])]
 
 
-def _about(record: CalibrationRecord) -> Iterator[str]:
+def _noise_lines(record: CalibrationRecord) -> Iterator[str]:
     noise = record["noise"]
     words = {"configs": plural(noise["configs"], "config"), "rows": noise["rows"], "blocks": noise["blocks"]}
     yield f"{record['run']}: the baseline against itself, by {noise['metric']}"
@@ -112,20 +112,20 @@ def _table_row(record: CalibrationRecord, cell: CalibrationRecord) -> list[str]:
 def calibration_warnings(record: CalibrationRecord) -> list[str]:
     if not record["cells"]:
         few = record["noise"]["blocks"] < FEWEST_BLOCKS
-        return [_too_few(record)] if few else [NO_NOISE]
-    return [*_undecided(record), *_broken(record), *_tight(record["guards"])]
+        return [_too_few_blocks(record)] if few else [NO_NOISE]
+    return [*_power_warnings(record), *_alpha_warnings(record), *_margin_warnings(record["guards"])]
 
 
-def _too_few(record: CalibrationRecord) -> str:
+def _too_few_blocks(record: CalibrationRecord) -> str:
     return f"nothing is ever promoted by fewer than {FEWEST_BLOCKS} blocks, and there are {record['noise']['blocks']}"
 
 
-def _undecided(record: CalibrationRecord) -> Iterator[str]:
-    """Where the search cannot find what it is looking for."""
+def _power_warnings(record: CalibrationRecord) -> Iterator[str]:
+    """Warnings that the search cannot find the effects that it looks for."""
     if record["method"] != PAIRED:
         return
     if record["noise"]["blocks"] < FEWEST_BLOCKS:
-        yield _too_few(record)
+        yield _too_few_blocks(record)
         return
     wanted = record["rule"]["smallest_effect"]
     for cell in (cell for cell in record["cells"] if cell["times"] == 1):
@@ -133,12 +133,12 @@ def _undecided(record: CalibrationRecord) -> Iterator[str]:
         if cell["detectable"] is None:
             yield f"{where} no effect is told from chance in 80 % of depths, however large"
         elif wanted and cell["detectable"] > wanted:
-            yield f"{where} the smallest effect worth having, {wanted:g}, may be missed: {_enough(record, cell)}"
-        if (crowd := _crowd(record, cell["ideas"])) > CROWDED:
+            yield f"{where} the smallest effect worth having, {wanted:g}, may be missed: {_blocks_needed(record, cell)}"
+        if (crowd := _crowd_factor(record, cell["ideas"])) > CROWDED:
             yield f"{where} an effect must be {crowd:.1f} times as large as for one alone: have fewer, or more blocks"
 
 
-def _enough(record: CalibrationRecord, cell: CalibrationRecord) -> str:
+def _blocks_needed(record: CalibrationRecord, cell: CalibrationRecord) -> str:
     wanted = record["rule"]["smallest_effect"]
     alike = [each for each in record["cells"] if each["ideas"] == cell["ideas"] and each["detectable"] is not None]
     enough = next((each["blocks"] for each in alike if each["detectable"] <= wanted), None)
@@ -146,15 +146,15 @@ def _enough(record: CalibrationRecord, cell: CalibrationRecord) -> str:
     return f"80 % of depths tell {cell['detectable']:.3g} from chance; {more}"
 
 
-def _crowd(record: CalibrationRecord, ideas: int) -> float:
-    """About how much the best of so many costs: by t and Bonferroni."""
+def _crowd_factor(record: CalibrationRecord, ideas: int) -> float:
+    """The factor by which an effect must be larger among so many ideas, about: by t and Bonferroni."""
     df, alpha = record["noise"]["blocks"] - 1, record["rule"]["level"]
     many, one = (quantile(1 - alpha / count, df) + quantile(POWER, df) for count in (ideas, 1))
     return many / one
 
 
-def _broken(record: CalibrationRecord) -> Iterator[str]:
-    """Where noise is promoted more often than was asked for."""
+def _alpha_warnings(record: CalibrationRecord) -> Iterator[str]:
+    """Warnings that noise is promoted more often than alpha."""
     cell = max((cell for cell in record["cells"] if cell["times"] == 1), key=lambda cell: cell["passed"]["rate"])
     rate = f"{100 * cell['passed']['rate']:.0f} % of depths"
     if record["method"] != PAIRED:
@@ -181,7 +181,7 @@ def _causes(noise: CalibrationRecord, rule: CalibrationRecord) -> Iterator[str]:
         yield f"blocks lean to rare large losses (skewness {noise['skewness']:.1f}): have more of them"
 
 
-def _tight(guards: Sequence[CalibrationRecord]) -> Iterator[str]:
+def _margin_warnings(guards: Sequence[CalibrationRecord]) -> Iterator[str]:
     for each in guards:
         if each["margin"] < each["least_margin"]:
             worth = each["margin"] / each["error"]
@@ -191,21 +191,21 @@ def _tight(guards: Sequence[CalibrationRecord]) -> Iterator[str]:
             )
 
 
-TIMES = (1, 2, 4)  # the blocks there are
+TIMES = (1, 2, 4)  # multiples of the blocks there are
 OF_SMALLEST = (0.25, 0.5, 1.0, 2.0)
 OF_ERROR = (1.0, 2.0, 3.0, 4.0)
-MOST_DEPTHS, LEAST_DEPTHS, WORK = 2000, 200, 40_000  # where nobody says how many; at most so many ideas in all of them
-POWER_DEPTHS = 0.25  # of those by which false promotions are counted
+MOST_DEPTHS, LEAST_DEPTHS, WORK = 2000, 200, 40_000  # by default; WORK: ideas in all of them
+POWER_DEPTHS = 0.25  # of the depths by which false promotions are counted
 
 
 def seed_targets(run: str, targets: Sequence[Target], count: int) -> list[Target]:
-    """The root measured again, where the spec allows it."""
-    _check(run, planned_config(targets))
+    """The targets that measure the root again, where the spec allows it."""
+    _check_blocks(run, planned_config(targets))
     return run_noise.reseeded_targets(run, targets, count)
 
 
 def needed_targets(run: str, again: Sequence[Target]) -> list[str]:
-    """The targets that there must be; nothing that is paid for is among them or above them."""
+    """The targets that calibration needs; nothing that is paid for is among them or above them."""
     return [f"{run}:{run_noise.BASELINE_TARGET}", *run_noise.seed_target_names(run, again)]
 
 
@@ -226,7 +226,7 @@ def calibrate(run: str, targets: Sequence[Target], again: Sequence[Target], dept
     return record | {"warnings": calibration_warnings(record)}
 
 
-def _check(run: str, config: Mapping[str, Any]) -> None:
+def _check_blocks(run: str, config: Mapping[str, Any]) -> None:
     if not config["blocks"]:
         raise SpecError(
             f"{run}: only blocks tell chance from progress, and its sweep has none; say in `sweep: blocks:` what"
@@ -235,7 +235,7 @@ def _check(run: str, config: Mapping[str, Any]) -> None:
 
 
 def _rule(config: Mapping[str, Any]) -> Rule:
-    """Of the first depth: of those after it the level is the same, or more when one before it left no place."""
+    """The rule of the first depth; later ones have the same level, or a higher one."""
     if config["method"] != PAIRED:
         return Rule(1.0, tested=False)
     score = config["score"]
@@ -255,7 +255,7 @@ def _seed(rows: Sequence[Sequence[float]], seed: int) -> int:
 
 
 def _shapes(config: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """How many ideas are weighed together: in the first depth those of one node, later those of the whole beam."""
+    """Depths, and the ideas weighed together: in the first depth those of one node, later those of the beam."""
     ideas, last = config["ideas_per_node"], config["max_depth"] - 1
     if config["beam_width"] == 1 or not last:
         yield (f"0-{last}" if last else "0"), ideas
@@ -280,7 +280,7 @@ def _cells(
 
 
 def _effects(rule: Rule, error: float) -> list[float]:
-    """The same for any number of blocks."""
+    """The effects to look for, the same for any number of blocks."""
     unit, times = (rule.smallest_effect, OF_SMALLEST) if rule.smallest_effect else (error, OF_ERROR)
     return [float(f"{unit * each:.3g}") for each in times]
 
@@ -318,7 +318,7 @@ def _noise(found: Nulls, noise: Noise | None, metric: str) -> Record:
     }
     if noise is None:
         return about
-    told = {
+    numbers = {
         "size": noise.size,
         "neighbours": noise.seen_rho,
         "neighbours_error": noise.rho_error,
@@ -327,11 +327,11 @@ def _noise(found: Nulls, noise: Noise | None, metric: str) -> Record:
         "roughness": noise.rough,
         "level": noise.level,
     }
-    return about | {name: significant(number) for name, number in told.items()}
+    return about | {name: significant(number) for name, number in numbers.items()}
 
 
 def _guards(config: Mapping[str, Any], found: Nulls) -> Iterator[Record]:
-    """What their margins are worth: that of a harmless change must be some standard errors."""
+    """Margins of guards beside the least that they should be: some standard errors of a harmless change."""
     for metric in config["metrics"]:
         if metric["guard"] and metric["name"] != config["primary"]:
             time = {"ordered": config["ordered"], "rho": config["rho"]}

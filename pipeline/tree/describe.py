@@ -1,6 +1,6 @@
-"""A target of a tree run in words for people, and an outlook on the whole search before it starts.
+"""Description of a target of a tree run, and an outlook on the whole search before it starts.
 
-The outlook: how many evaluations at most, at what cost, for how long, and by which rule they are judged."""
+The outlook: the number of evaluations at most, their cost, their time, and the rule that judges them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COSTS = {"usd": "{:.2f} USD", "tokens": "{:,} tokens"}
 
 
 def outlook(targets: Sequence[Target]) -> Iterator[str]:
-    """`targets`: all of a run."""
+    """Lines about a whole run, from all of its targets."""
     depths = Counter(depth_of(target.name) for target in targets if target.stage in SCORING_STAGES)
     evaluations = sum(depths.values())
     shape = ", ".join(f"{n} at depth {depth}" for depth, n in depths.items())
@@ -32,9 +32,9 @@ def outlook(targets: Sequence[Target]) -> Iterator[str]:
     number = evaluations if params["budget"]["evals"] is None else min(evaluations, params["budget"]["evals"])
     yield from _cascade(params)
     yield from _limits(params["budget"])
-    yield f"cost: {_cost(params, number)}"
-    yield f"time: {_time(targets, params, number)}"
-    yield f"verdicts: {_verdicts(params)}"
+    yield f"cost: {_cost_text(params, number)}"
+    yield f"time: {_time_text(targets, params, number)}"
+    yield f"verdicts: {_verdicts_text(params)}"
 
 
 def _cascade(params: Mapping[str, Any]) -> Iterator[str]:
@@ -53,7 +53,7 @@ def _limits(budget: Mapping[str, Any]) -> Iterator[str]:
         yield f"budget: {', '.join(given)}"
 
 
-def _cost(params: Mapping[str, Any], evaluations: int) -> str:
+def _cost_text(params: Mapping[str, Any], evaluations: int) -> str:
     ceiling, budget = params["ceiling"], params["budget"]
     parts = [_amount(name, form, ceiling[name], budget[name], evaluations) for name, form in COSTS.items()]
     if parts == ["", ""]:
@@ -63,15 +63,15 @@ def _cost(params: Mapping[str, Any], evaluations: int) -> str:
 
 
 def _amount(name: str, form: str, each: float | None, most: float | None, evaluations: int) -> str:
-    """What is known of a ceiling, and what ends the search if it is not."""
+    """The most that a search may spend of an amount, or a warning that it has no ceiling."""
     if each is None and most is None:
         return f"{name}: no ceiling is declared (budget: {name}, or budget: per_eval: {name})"
     amounts = [value for value in (None if each is None else each * evaluations, most) if value is not None]
     return f"at most {form.format(min(amounts))}" if min(amounts) else ""
 
 
-def _verdicts(params: Mapping[str, Any]) -> str:
-    """What is promoted."""
+def _verdicts_text(params: Mapping[str, Any]) -> str:
+    """The rule of promotion."""
     if params["method"] != PAIRED:
         return f"{params['method']}: no telling luck from progress; for that say what `sweep: blocks:` there are"
     score, ids = params["score"], params["blocks"]["ids"]
@@ -81,7 +81,7 @@ def _verdicts(params: Mapping[str, Any]) -> str:
     return f"{PAIRED}, by {blocks}, alpha {score['alpha']:g} of a {score['alpha_over']}"
 
 
-def _time(targets: Sequence[Target], params: Mapping[str, Any], evaluations: int) -> str:
+def _time_text(targets: Sequence[Target], params: Mapping[str, Any], evaluations: int) -> str:
     first = next(target.name for target in targets if target.stage in SCORING_STAGES).rpartition(".")[0]
     limits = [t.limits.timeout for t in targets if t.name.startswith(f"{first}.") and t.stage in TIMED]
     at_once = params["max_parallel_evals"]
@@ -92,21 +92,21 @@ def _time(targets: Sequence[Target], params: Mapping[str, Any], evaluations: int
     return f"at most {duration(each, 0)} of commands for each, {whole} for all, {at_once} at once"
 
 
-# Where the parameters of a target and of its roles hold a command: its words, or a line for a shell.
+# Parameters of a target and of its roles that hold a command: its words, or a line for a shell.
 COMMAND = {"argv", "shell", "run"}
 
 
 def describe(target: Target) -> Mapping[str, Sequence[str]]:
-    """A word, and the lines beside it."""
+    """Words for a target's parameters, and the lines beside each."""
     params = {name: value for name, value in target.params.items() if name != "limits"}
     run = {"run": _command(params).splitlines()} if _is_command(params) else {}
-    return {"stage": [target.stage], **run, **{name: [*_lines(params[name])] for name in _rest(params)}}
+    return {"stage": [target.stage], **run, **{name: [*_lines(params[name])] for name in _other_keys(params)}}
 
 
 def _lines(value: Any) -> Iterator[str]:
-    """Of what names commands, such as checks and roles, a line for each key: a command is to be pasted."""
+    """Lines of a value; one with commands, such as checks and roles, has a line for each key, ready to paste."""
     if _is_command(value):
-        yield from (f"{name}: {_told(value[name])}" for name in _rest(value) if value[name])
+        yield from (f"{name}: {_json_text(value[name])}" for name in _other_keys(value) if value[name])
         yield f"run: {_command(value)}"
     elif isinstance(value, list) and any(map(_is_command, value)):
         yield from (line for each in value for line in _lines(each))
@@ -114,7 +114,7 @@ def _lines(value: Any) -> Iterator[str]:
         for name, each in value.items():
             yield from (f"{name}{'.' if _is_command(each) else ': '}{line}" for line in _lines(each))
     else:
-        yield _told(value)
+        yield _json_text(value)
 
 
 def _is_command(value: Any) -> bool:
@@ -122,14 +122,14 @@ def _is_command(value: Any) -> bool:
 
 
 def _command(params: Mapping[str, Any]) -> str:
-    """As a shell takes it; names in braces stand for what is only there while it runs."""
+    """A command as a shell takes it; names in braces are only known while it runs."""
     (words,) = (params[name] for name in COMMAND if name in params)
     return words if isinstance(words, str) else shlex.join(words)
 
 
-def _rest(params: Mapping[str, Any]) -> list[str]:
+def _other_keys(params: Mapping[str, Any]) -> list[str]:
     return [name for name in params if name not in COMMAND]
 
 
-def _told(value: Any) -> str:
+def _json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)

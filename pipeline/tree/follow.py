@@ -1,9 +1,8 @@
-"""The coordinator of a build: the one writer of events.jsonl and manifest.json, and of what is kept in git.
+"""Coordinator of a build: the one writer of events.jsonl, manifest.json, refs and node worktrees.
 
-It hears of targets in the main thread.  Records decide: whatever it writes can be made again from them.  Per
-evaluation it writes the events of its life (states in `run/records.py`), for the run `searching`, `promotion` and
-`stopped`.  At the end refs and worktrees are made as the manifest wants them: what it names is kept,
-the rest let go."""
+It is called in the main thread when targets start and end.  Records decide: its files can be made again from them.  For
+each evaluation it writes the events of its life (states in `run/records.py`), for the run `searching`, `promotion` and
+`stopped`.  At the end it makes refs and worktrees as the manifest has them, and removes all others."""
 
 from __future__ import annotations
 
@@ -30,10 +29,9 @@ from pipeline.tree.rules.positions import (
     SCORING_STAGES,
     SUMMARY,
     EvalSlot,
-    NodePlace,
     RunLayout,
     depth_of,
-    parse_place,
+    parse_position,
     parse_slot,
     position,
 )
@@ -45,24 +43,19 @@ from pipeline.tree.targets.builder import planned_config
 
 
 def keep_git_state(run: str, manifest: Mapping[str, Any]) -> None:
+    """Make the refs and worktrees of a run those of its manifest."""
     bench = RunRepo(run)
-    wanted = dict(_wanted(manifest))
+    wanted = dict(_wanted_refs(manifest))
     found = pinned_commits(bench.repo, run)
     for name in sorted(found.keys() - wanted.keys() - {HOLDOUT_REF}):
         unpin(bench.repo, run, name)
     for name in sorted(wanted):
         if found.get(name) != wanted[name]:
-            pin(bench.repo, run, name, bench.commit(_position(name)))
+            pin(bench.repo, run, name, bench.commit(ROOT if name == ROOT_REF else parse_position(name)))
     _keep_worktrees(bench, manifest)
 
 
-def _position(ref: str) -> EvalSlot | NodePlace:
-    if ref == ROOT_REF:
-        return ROOT
-    return parse_slot(ref) if ".i" in ref else parse_place(ref)
-
-
-def _wanted(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _wanted_refs(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield ROOT_REF, manifest["root"]["root_commit"]
     yield from ((name, node["commit"]) for name, node in manifest["nodes"].items())
     candidates = manifest["evaluations"].items()
@@ -75,7 +68,7 @@ def _keep_worktrees(bench: RunRepo, manifest: Mapping[str, Any]) -> None:
         if name not in nodes:
             bench.nodes.remove(name)
     for name, node in nodes.items():
-        if _commit_at(bench, name) != node["commit"]:  # what was recalled has not moved it
+        if _commit_at(bench, name) != node["commit"]:  # a recalled node has not moved it
             bench.nodes.add(name, node["commit"])
     if not manifest["run_config"]["keep"]["rejected_worktrees"]:
         for name in _folders(bench.at.of_run(CANDIDATES)):
@@ -95,7 +88,7 @@ def _folders(path: str) -> list[str]:
 
 PAID_STAGES = ("implement", "test", "checks", "sweep", "row")
 SLOT_STAGES = (*PAID_STAGES, "by_hand", "gather", "join", "pair", *SCORING_STAGES)
-# A manifest costs what it has in it: it waits until so much of that is new, or for the end of the build.
+# A manifest costs time by its size: it is written when this part of it is new, and at the end of the build.
 NEW_PART = 1 / 8
 
 
@@ -104,13 +97,13 @@ def follower(run: str, targets: Sequence[Target], todo: Sequence[Target]) -> Tre
 
 
 class TreeFollower:
-    """`new`: whether a target was never built before."""
+    """Follows one build of a run."""
 
     def __init__(self, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> None:
         self.run, self.at = run, RunLayout(run)
         self.log = EventLog(self.at.of_run(EVENTS))
         self.config = planned_config(targets)
-        self.todo = {slot for target in todo if (slot := _slot(target))}
+        self.todo = {slot for target in todo if (slot := _slot_name(target))}
         self.known = records.lifecycles(self.log.read())
         self.started_slots: set[str] = set()
         self.changed = False
@@ -118,26 +111,25 @@ class TreeFollower:
         self.failed = 0
 
     def begin(self) -> None:
-        """What a killed build had begun waits again."""
+        """Queue the evaluations to do, and again those that a killed build had begun."""
         self._note_search()
         for name, life in sorted(self.known.items()):
-            waits = not os.path.exists(self.at.of_eval(parse_slot(name), "summary.json"))
-            if name in self.todo and (
-                records.is_life_open(life) or (waits and life["task_state"] == records.EVENT_FAILED)
-            ):
-                self._tell(records.EVENT_REQUEUED, name)
+            failed = life["task_state"] == records.EVENT_FAILED
+            waits = failed and not os.path.exists(self.at.of_eval(parse_slot(name), "summary.json"))
+            if name in self.todo and (records.is_life_open(life) or waits):
+                self._log_event(records.EVENT_REQUEUED, name)
         for depth in range(self.config["max_depth"]):
             self._queue(depth)
 
     def _note_search(self) -> None:
-        """What is going to be measured, as far as the spec says: to hold it out later would make nothing fresh."""
+        """Log the blocks and configs that the search measures: held out later, they would not be fresh."""
         parts = searched_parts(self.config)
         last = [event for event in self.log.read() if event["event"] == SEARCH_EVENT][-1:]
         if self.todo and parts not in [{name: event[name] for name in parts} for event in last]:
             self.log.append({"event": SEARCH_EVENT, **parts})
 
     def target_started(self, target: Target, new: bool) -> None:
-        slot = _slot(target)
+        slot = _slot_name(target)
         if slot and new and target.stage in PAID_STAGES and slot not in self.started_slots:
             self._start(slot, time.time())
 
@@ -145,23 +137,23 @@ class TreeFollower:
         if outcome.status not in (BUILT, RECALLED, FAILED):
             return
         self.changed = True
-        slot = _slot(target)
+        slot = _slot_name(target)
         if outcome.status == FAILED:
             self.failed += 1
             if slot:
                 error = {"stage": target.stage, "why": outcome.why, "exit": outcome.exit, "log": outcome.log}
-                self._tell(records.EVENT_FAILED, slot, error=error)
+                self._log_event(records.EVENT_FAILED, slot, error=error)
         elif target.stage == "assign":
             self._queue(depth_of(target.name))
         elif target.stage == "promote":
-            self._promoted(target.params["depth"])
+            self._log_promotion(target.params["depth"])
         elif slot and target.stage in PAID_STAGES and outcome.status == BUILT and slot not in self.started_slots:
             self._start(slot, outcome.start)
         elif slot and target.stage in SCORING_STAGES:
-            self._scored(slot)
+            self._log_end(slot)
 
     def finish(self, stopped: bool) -> str:
-        """Where the search stands; nothing when nothing has changed."""
+        """The headline of the search; empty when nothing has changed."""
         if not self.changed:
             return ""
         manifest = self._write_manifest()
@@ -177,7 +169,7 @@ class TreeFollower:
         assigned = load_if_whole(self.at.of_depth(depth, "assigned.json")) or {"tasks": {}}
         for name, task in assigned["tasks"].items():
             if not task["empty"] and name in self.todo and name not in self.known:
-                self._tell(records.EVENT_QUEUED, name)
+                self._log_event(records.EVENT_QUEUED, name)
 
     def _is_empty(self, slot: str) -> bool:
         return bool(load(self.at.of_eval(parse_slot(slot), "task.json"))["empty"])
@@ -185,10 +177,10 @@ class TreeFollower:
     def _start(self, slot: str, at: float) -> None:
         if not self._is_empty(slot):
             self.started_slots.add(slot)
-            self._tell(records.EVENT_STARTED, slot, at, pid=os.getpid())
+            self._log_event(records.EVENT_STARTED, slot, at, pid=os.getpid())
 
-    def _scored(self, slot: str) -> None:
-        """Once for each time it was begun, and once when all of it was recalled."""
+    def _log_end(self, slot: str) -> None:
+        """Log the end of an evaluation: once for each start, and once when all of it was recalled."""
         life = self.known.get(slot)
         if life is None or (slot not in self.started_slots and life["finished_at"] is not None):
             return
@@ -196,9 +188,9 @@ class TreeFollower:
         summary = load(self.at.of_eval(parse_slot(slot), "summary.json"))
         ended = records.EVENT_COMPLETED if summary["status"] == "completed" else records.EVENT_FAILED
         error = {"why": summary["why"]} if summary["why"] else None
-        self._tell(ended, slot, recalled=slot not in self.started_slots, error=error)
+        self._log_event(ended, slot, recalled=slot not in self.started_slots, error=error)
 
-    def _promoted(self, depth: int) -> None:
+    def _log_promotion(self, depth: int) -> None:
         found = load(self.at.of_depth(depth, "promoted.json"))
         for node, beam in found["beam"].items():
             if beam["promoted_from_eval_id"]:
@@ -208,7 +200,7 @@ class TreeFollower:
         if self.news >= NEW_PART * len(self.known):
             self._write_manifest()
 
-    def _tell(self, what: str, eval_id: str, at: float | None = None, **more: Any) -> None:
+    def _log_event(self, what: str, eval_id: str, at: float | None = None, **more: Any) -> None:
         event = self.log.append({"event": what, "eval_id": eval_id, **more}, at)
         life = self.known.get(eval_id, records.NEW_LIFE)
         self.known[eval_id] = life | records.life_after(life, event)
@@ -220,7 +212,7 @@ class TreeFollower:
         return manifest
 
 
-def _slot(target: Target) -> str:
-    """Of an evaluation's targets; empty for others, and for those that only look for an idea."""
+def _slot_name(target: Target) -> str:
+    """The slot of a target; empty for targets of no evaluation, and for those that get an idea."""
     where = position(target.name) if target.stage in SLOT_STAGES else None
     return str(where) if isinstance(where, EvalSlot) else ""

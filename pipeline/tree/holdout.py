@@ -1,4 +1,4 @@
-"""The holdout of a search: its question once it has stopped, the targets that measure, the stage that answers.
+"""Holdout of a search: its question once it has stopped, the targets that measure, the stage that answers.
 
 The final node is compared with the start on blocks or configs that the search never saw: once, and for one idea alone,
 so alpha is that of a single look whatever the search has spent.  The seal itself is in `run/seal.py`."""
@@ -30,7 +30,7 @@ from pipeline.tree.spec.model import HoldoutKeys, TreeSpec
 from pipeline.tree.targets.builder import TargetBuilder, planned_config
 from pipeline.tree.targets.sweeps import FinalNode, holdout_targets
 
-HOLDOUT_ALPHA = 0.05  # of one look at one idea: whatever the search has spent
+HOLDOUT_ALPHA = 0.05  # for one look at one idea, whatever the search has spent
 
 
 def holdout_stage(job: Job) -> None:
@@ -47,7 +47,7 @@ def holdout_stage(job: Job) -> None:
 
 
 def _held_out_rows(params: Mapping[str, Any], found: Sheet) -> Sheet:
-    """A command that wants a number of configs has measured others too."""
+    """The rows of held-out configs: a command that wants a number of configs has measured others too."""
     if "config_ids" not in params:
         return found
     rows = tuple(row for row in found.rows if row.config_id in params["config_ids"])
@@ -56,7 +56,7 @@ def _held_out_rows(params: Mapping[str, Any], found: Sheet) -> Sheet:
 
 
 def _check_complete(params: Mapping[str, Any], root: CheckedRows, own: CheckedRows) -> None:
-    """No mean is taken of what is not whole, here neither."""
+    """Refuse to take a mean of rows that are not complete, or have other seeds."""
     seeds = [*seed_defects(own, root)] if not (root.defects or own.defects) and params["method"] == PAIRED else []
     for whose, defects in (("the start", root.defects), (params["final"], [*own.defects, *seeds])):
         if defects:
@@ -73,33 +73,29 @@ def _holdout_comparison(
         metric.name: block_series(ComparisonSides(own, root, root, wanted), metric.name) for metric in rules.metrics
     }
     pairs: dict[str, Any] = {"series": series, "blocks": [*wanted.blocks]}
-    found = weigh_against(_sized(params, wanted.blocks), {"final": pairs}, AGAINST_ROOT, HOLDOUT_ALPHA)
+    params = {**params, "blocks": {**params["blocks"], "ids": [*wanted.blocks]}}
+    found = weigh_against(params, {"final": pairs}, AGAINST_ROOT, HOLDOUT_ALPHA)
     return paired_comparison(rules, series, AGAINST_ROOT, found["ideas"]["final"], wanted.rows)
-
-
-def _sized(params: Mapping[str, Any], blocks: Sequence[str]) -> dict[str, Any]:
-    return {**params, "blocks": {**params["blocks"], "ids": [*blocks]}}
 
 
 __all__ = ["REPORT_TARGETS", "holdout_lines", "open_seal", "question", "seal_record", "sources", "targets"]
 
-# What tells of a search, and has to tell of this too.
+# Targets that report on a search, and must report the holdout too.
 REPORT_TARGETS = ("report", "validate")
 
 
 def question(run: str, spec: TreeSpec, planned: Sequence[Target]) -> Record:
-    """What is asked: whether the final node is better than the start on what the search has not seen."""
-    held = _holdout_keys(run, spec)
-    found = RunRecords(run, planned_config(planned))
-    at = found.at
-    last = [(depth, record["beam"][str(NodePlace(depth + 1, 0))]) for depth, record in found.promotions.items()]
-    final = next(((NodePlace(d + 1, 0), beam) for d, beam in reversed(last) if beam["promoted_from_eval_id"]), None)
-    if final is None:
+    """The question: is the final node better than the start on blocks or configs that the search has not seen?"""
+    held, records = _holdout_keys(run, spec), RunRecords(run, planned_config(planned))
+    best = [(place := NodePlace(d + 1, 0), each["beam"][str(place)]) for d, each in records.promotions.items()]
+    promoted = [(place, beam["promoted_from_eval_id"]) for place, beam in best if beam["promoted_from_eval_id"]]
+    if not promoted:
         raise SpecError(f"{run}: nothing was promoted, and the start is not better than itself; the seal stays closed")
-    code, root = load(at.of_node(final[0], "code.json")), load(at.of_run("root.json"))
+    final, source = promoted[-1]
+    code, root = load(records.at.of_node(final, "code.json")), load(records.at.of_run("root.json"))
     return {
-        "final": str(final[0]),
-        "source": final[1]["promoted_from_eval_id"],
+        "final": str(final),
+        "source": source,
         "commit": code["commit"],
         "tree": code["tree"],
         "root_tree": root["tree"],

@@ -1,9 +1,9 @@
-"""A tree spec as targets: a pure function of the spec, for all slots that a search can have.
+"""Plan of a search: a pure function from the spec to targets, for all slots that the search can have.
 
-Which slots are really used is decided while the search runs; targets of the others make empty records.  What costs
-money or hours reads records without positions, so that its result is found again in whatever slot the same work comes
-up.  Order within a depth: ideas, assign, each evaluation, (cascade,) (weigh,) promote.  `rules/positions.py` says where
-each record is."""
+The search decides while it runs which slots are used; targets of the others make empty records.  Targets that cost
+money or hours read records without positions, so that their results are found again when the same work comes up in
+another slot.  Order within a depth: ideas, assign, each evaluation, (cascade,) (weigh,) promote.  `rules/positions.py`
+says where each record is."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _evaluation(draft: TargetBuilder, slot: EvalSlot) -> Iterator[Target]:
 
 
 def _cascade(draft: TargetBuilder, depth: int, keys: Cascade) -> Iterator[Target]:
-    """Who goes on is known once all ideas of the depth were measured on the first blocks."""
+    """Choose the ideas that go on, once all of the depth were measured on the first blocks, and measure these."""
     yield cascade_target(draft, depth, keys)
     for slot in draft.slots(depth):
         yield from late_targets(draft, slot)

@@ -1,8 +1,8 @@
-"""What the targets of a tree run do: STAGES, by the name of the stage, with its code.
+"""Stages of a tree run: STAGES, by the name of the stage, with its code.
 
-The code (`tree.sweep/1`) is part of every recipe.  Raise its number when a stage would make other outputs of the same
-inputs; those of stages that decide stand in `run/decisions.py`, in DECIDERS.  A GitProblem becomes a StageFailed with a
-line for people: it is the tool's fault or the disk's, and nobody's result."""
+The code (`tree.sweep/1`) is part of every recipe.  Raise its number when a stage would make other outputs from the same
+inputs; codes of stages that decide are in `run/decisions.py`, in DECIDERS.  A GitProblem becomes a StageFailed with a
+line for people: it is the fault of the tool or of the disk, and nobody's result."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def report_stage(job: Job) -> None:
 
 
 def validate_stage(job: Job) -> None:
-    """Of what was recalled, git's part may be made again only now."""
+    """Validate a search; the git state of recalled targets may have to be made again first."""
     keep_git_state(job.target.run, fold_manifest(job.target.run, job.target.params))
     write(job.writes["report"][0], validation_report(validate_run(job.target.run, job.target.params)))
 
 
 def passed_variables(target: Target) -> Sequence[str]:
-    """Names of variables that a command gets from whoever builds."""
+    """Names of the variables that a command gets from the environment of the build."""
     roles = target.params.get("limits", {}).values()
     return [
         *target.params.get("pass", ()),
@@ -46,15 +46,15 @@ def passed_variables(target: Target) -> Sequence[str]:
     ]
 
 
-# What git says of objects that are cut short or gone, after a power cut for one.
+# Messages of git about objects that are cut short or gone, for instance after a power cut.
 _DAMAGED = re.compile(r"\bcorrupt|is empty|unable to (?:read|unpack)|bad object|could not parse")
 
 
-def _with_git_problems(do: Callable[[Job], None]) -> Callable[[Job], None]:
-    """What git cannot do is a line for people, and nobody's result."""
+def _fail_on_git_problems(do: Callable[[Job], None]) -> Callable[[Job], None]:
+    """Turn a GitProblem of a stage into a StageFailed."""
 
     @wraps(do)
-    def done(job: Job) -> None:
+    def guarded(job: Job) -> None:
         try:
             do(job)
         except GitProblem as problem:
@@ -62,7 +62,7 @@ def _with_git_problems(do: Callable[[Job], None]) -> Callable[[Job], None]:
             how = f"; remove runs/{job.target.run}/repo.git and build again: it is made again" if damaged else ""
             raise StageFailed(f"{problem}{how}", 2) from problem
 
-    return done
+    return guarded
 
 
 _STAGES = {
@@ -83,4 +83,4 @@ _STAGES = {
     "report": Stage("tree.report/1", report_stage),
     "validate": Stage("tree.validate/1", validate_stage),
 }
-STAGES = {name: stage._replace(do=_with_git_problems(stage.do)) for name, stage in _STAGES.items()}
+STAGES = {name: stage._replace(do=_fail_on_git_problems(stage.do)) for name, stage in _STAGES.items()}

@@ -1,7 +1,7 @@
-"""The manifest of a search: everything that is recorded, folded from its records.
+"""Manifest of a search, folded from its records: an entry a node, an entry an evaluation, the state of the search.
 
-It can be made again at any time.  One entry a node, one an evaluation, and the state of the search.  Only the life
-cycle of evaluations and the events are not from records but from the coordinator, who watched the run."""
+It can be made again at any time.  Only the life cycle of evaluations and the events are not from records but from the
+coordinator, who watched the run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EXPANDED, FRONTIER = "expanded", "frontier"
 
 
 def node_entry(found: RunRecords, place: NodePlace, receipts: Receipts) -> Record | None:
-    """None where no node is: the place is empty, or nothing is known of it yet."""
+    """The entry of a node; None for a place that is empty or not decided yet."""
     origin, code = (found.record(found.at.of_node(place, f"{name}.json")) for name in ("origin", "code"))
     if origin is None or code is None or origin["empty"]:
         return None
@@ -66,7 +66,7 @@ def node_entry(found: RunRecords, place: NodePlace, receipts: Receipts) -> Recor
 
 
 def node_means(found: RunRecords, place: NodePlace) -> dict[str, float]:
-    """Of its rows, which are complete: other code never becomes a node."""
+    """The means of a node's rows, which are complete: other code never becomes a node."""
     checked = found.baseline(place)
     rows = checked.rows if checked and not checked.defects else ()
     names = [metric["name"] for metric in found.config["metrics"]] if rows else []
@@ -74,7 +74,7 @@ def node_means(found: RunRecords, place: NodePlace) -> dict[str, float]:
 
 
 def idea_chain(found: RunRecords, origin: Record) -> list[str]:
-    """Followed upwards, not taken from the record: that may have been made in another run."""
+    """The ideas on the way to a node, followed upwards: the record may have been made in another run."""
     chain: list[str] = []
     above: Record | None = origin
     while above and above["from_eval"]:
@@ -108,7 +108,7 @@ def _skipped(found: RunRecords, place: NodePlace) -> list[Record]:
 
 
 def _artifacts(found: RunRecords, source: str | None) -> Record:
-    """What the node was made from; the root from its baseline alone."""
+    """The files that a node was made from; the root has its baseline alone."""
     if source is None:
         names = {"sweep": "sweep.json", "sweep_log": "sweep.log"}
         return {"promoted_from_eval_id": None, **{name: found.at.of_node(ROOT, file) for name, file in names.items()}}
@@ -127,7 +127,7 @@ def created_at(receipts: Receipts, target: str) -> str | None:
 
 
 PENDING = "pending"
-# What only those know who watch the run: the records are the same whenever and by whom they were made.
+# Fields that only a watcher of the run knows: records are the same whenever they were made.
 LIFECYCLE_FIELDS = tuple(NEW_LIFE)
 RECORD_FILES = {
     "task": "task.json",
@@ -138,12 +138,12 @@ RECORD_FILES = {
     "sweep_log": "sweep.log",
     "summary": "summary.json",
 }
-# Steps before the sweep, by the keys of the configuration that say whether there are any.
+# Steps before the sweep, each with the keys of the configuration that ask for it.
 STEPS_BEFORE_SWEEP = {"test": ("tests",), "checks": ("checks", "protect")}
 
 
 def evaluation_entry(found: RunRecords, slot: EvalSlot, lifecycle: Mapping[str, Any]) -> Record | None:
-    """None: nothing has been assigned to the slot yet."""
+    """The entry of an evaluation; None when nothing has been assigned to its slot yet."""
     task = found.assignments.get(slot.depth, {"tasks": {}})["tasks"].get(str(slot))
     return None if task is None else _Evaluation(found, slot, task, lifecycle).record()
 
@@ -199,7 +199,7 @@ class _Evaluation:
         return {"status": status, "error": self._error() if status == FAILED else None}
 
     def _error(self) -> Record:
-        """The first step that failed says why; a candidate that was not made has nothing after that."""
+        """The error of the first step that failed; a candidate that was not made has no steps after that."""
         assert self.summary is not None
         steps = [("implement", self.candidate, "calls.jsonl")]
         steps += [(step, self._read(f"{step}.json"), f"{step}.log") for step in (*self.before, "sweep")]
@@ -258,23 +258,23 @@ class _Evaluation:
         return self.found.stopped_after(self.slot) if self.summary else 0
 
     def _cascade(self) -> Record | None:
-        """How it stood on the first blocks among those of its depth."""
+        """Its place on the first blocks among the ideas of its depth."""
         found = self.found.cascade(self.slot.depth)
         return found and found["ideas"].get(str(self.slot))
 
     def _by_config(self) -> Record | None:
-        """Of one that was scored both sides are complete, if they are what was scored, and by today's spec."""
+        """The comparison config by config; None unless both files are those that were scored, by today's spec."""
         own, parent = self.found.content(self.found.at.csv(self.slot)), self.found.baseline(self.slot.place)
         if not own or not parent or parent.defects or not self._are_scored(own):
             return None
         name = self.found.config["primary"]
         better = next(metric["better"] for metric in self.found.config["metrics"] if metric["name"] == name)
-        before = means_by_config((row.config_id, row.metrics[name]) for row in self._beside(parent))
+        before = means_by_config((row.config_id, row.metrics[name]) for row in self._parent_rows(parent))
         after = column_by_config(own.decode(errors="replace"), name, before)
         return compare_configs(better, before, after)._asdict() if after.keys() == before.keys() else None
 
-    def _beside(self, parent: CheckedRows) -> Sequence[SheetRow]:
-        """What of the parent it is compared with."""
+    def _parent_rows(self, parent: CheckedRows) -> Sequence[SheetRow]:
+        """The parent's rows that it is compared with."""
         wanted, stopped = self.found.expected_rows, self._stopped_after()
         return parent.on_blocks(wanted.first_blocks(stopped).blocks).rows if wanted and stopped else parent.rows
 
@@ -285,17 +285,17 @@ class _Evaluation:
     def _files(self) -> Record:
         if self.summary is None or self.task["empty"]:
             return {}
-        names = RECORD_FILES | dict(pair for step in self.before for pair in _of_step(step))
+        names = RECORD_FILES | dict(pair for step in self.before for pair in _step_files(step))
         return {name: self.found.at.of_eval(self.slot, file) for name, file in names.items()}
 
 
-def _of_step(step: str) -> Iterator[tuple[str, str]]:
+def _step_files(step: str) -> Iterator[tuple[str, str]]:
     yield step, f"{step}.json"
     yield f"{step}_log", f"{step}.log"
 
 
 def idea_title(text: str) -> str:
-    """The idea in a line."""
+    """The first line of an idea."""
     parsed = parse_idea(text).idea
     lines = (line.strip(" #*") for line in (parsed.idea if parsed else text).splitlines())
     return next(filter(None, lines), "")
@@ -312,9 +312,10 @@ def fold_manifest(
     lifecycle: Mapping[str, Record] = NO_LIFE,
     without: frozenset[str] = frozenset(),
 ) -> Record:
-    """`config`: the run's, as a plan has it.  Of what is not there yet nothing is said.
+    """Fold the records of a run into its manifest; records that are not there yet are left out.
 
-    `lifecycle`: what whoever watched the run knows of each evaluation; `without`: records that must not be believed."""
+    `config`: the run's, as its plan has it; `lifecycle`: of each evaluation, from a watcher of the run; `without`:
+    paths of records that must not be believed."""
     found, receipts = RunRecords(run, config, without), Receipts(run)
     receipts.names()  # many are going to be looked up
     nodes = {str(p): record for p in found.all_places() if (record := node_entry(found, p, receipts))}
@@ -366,12 +367,12 @@ def _state(found: RunRecords, nodes: Mapping[str, Record], evaluations: Mapping[
         "depth_progress_by_depth": {str(d): _progress(found, d, evaluations) for d in found.assignments},
         "beam_by_depth": {str(d + 1): found.promotions[d]["beam"] for d in done},
         "deferred_cleanup": _left_over(found),
-        **_money(found),
+        **_budget_state(found),
     }
 
 
 def _holdout(run: str, config: Mapping[str, Any]) -> Record | None:
-    """Whether the seal was opened, and what that found; None where nothing is held out."""
+    """The openings of the seal and their result; None where nothing is held out."""
     found = seal_record(run) if config["holdout"] or os.path.exists(RunLayout(run).of_run(OPENINGS)) else None
     return found and {name: found[name] for name in ("openings", "lacking", "result")}
 
@@ -390,15 +391,15 @@ def _progress(found: RunRecords, depth: int, evaluations: Mapping[str, Record]) 
 
 
 def _left_over(found: RunRecords) -> list[str]:
-    """Checkouts of candidates: of those at work now, or left by a kill; the next build removes what is not wanted."""
+    """Checkouts of candidates at work or left by a kill; the next build removes those that are not wanted."""
     folder = found.at.of_run(CANDIDATES)
     if found.config["keep"]["rejected_worktrees"] or not os.path.isdir(folder):
         return []
     return [f"{folder}/{name}" for name in sorted(os.listdir(folder))]
 
 
-def _money(found: RunRecords) -> Record:
-    """Of all that has ended, and what is left beside what was reserved since."""
+def _budget_state(found: RunRecords) -> Record:
+    """The amounts spent, and those left beside the reserved ones."""
     last = max(found.assignments, default=None)
     depth = {"spent": {}, "reserved": []} if last is None else found.promotions.get(last) or found.assignments[last]
     reserved = dict.fromkeys(depth.get("reserved", ()), Ceiling(**found.config["ceiling"]))
@@ -407,7 +408,7 @@ def _money(found: RunRecords) -> Record:
 
 
 def _conversations(found: RunRecords) -> dict[str, str]:
-    """Where what was asked and answered is recorded, by target; each call was told all that it had to know."""
+    """The files of questions and answers, by target."""
     paths = {}
     for slot in found.all_slots():
         paths[f"{slot}.idea"] = found.at.idea(slot, "calls.jsonl")

@@ -14,12 +14,12 @@ BLANK = "-"
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> list[str]:
-    """`right`: columns of numbers."""
+    """A table as lines; `right`: columns of numbers."""
     cells = [[table_cell(text) for text in row] for row in (header, *rows)]
     widths = [max(3, *map(display_width, column)) for column in zip(*cells, strict=True)]
     sides = [name in right for name in header]
     rule = [("-" * (size - 1) + ":") if side else "-" * size for size, side in zip(widths, sides, strict=True)]
-    lines = [[_padded(*each) for each in zip(row, widths, sides, strict=True)] for row in cells]
+    lines = [[_pad_cell(*each) for each in zip(row, widths, sides, strict=True)] for row in cells]
     return [f"| {' | '.join(line)} |" for line in (lines[0], rule, *lines[1:])]
 
 
@@ -28,7 +28,7 @@ def table_cell(text: str) -> str:
 
 
 def plain_text(text: str) -> str:
-    """In one line, without what moves the cursor of a terminal or the eye of a reader."""
+    """A text on one line, without characters that move the cursor of a terminal or the eye of a reader."""
     return _SPACE.sub(" ", _CONTROL.sub(" ", text)).strip()
 
 
@@ -38,13 +38,13 @@ def clip_text(text: str, most: int) -> str:
 
 
 def display_width(text: str) -> int:
-    """In columns of a terminal."""
+    """The width of a text in columns of a terminal."""
     if text.isascii():
         return len(text)
     return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
 
 
-def _padded(text: str, size: int, right: bool) -> str:
+def _pad_cell(text: str, size: int, right: bool) -> str:
     space = " " * (size - display_width(text))
     return f"{space}{text}" if right else f"{text}{space}"
 

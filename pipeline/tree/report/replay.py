@@ -1,7 +1,7 @@
-"""Replays every decision of a search from its recorded inputs, and compares byte for byte.  Changes nothing.
+"""Replay of every decision of a search from its recorded inputs, compared byte for byte.  Changes nothing.
 
 Outcomes: same; different; stale (another version decided, or an input was made anew since: build again); lost (an input
-is missing or was changed, so that nothing can be said).  Each is rebuilt as it was: today's spec is not asked."""
+is missing or was changed, so that nothing can be said).  Each is rebuilt as it was, whatever today's spec says."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from pipeline.tree.run.decisions import DECIDERS, Decider
 from pipeline.tree.run.records import read_bytes
 from pipeline.tree.run.run_repo import ReadOnlyRepo
 
-# What became of a decision: rebuilt, or why not.
+# Outcomes of a replay.
 SAME, DIFFERENT, STALE, LOST = "same", "different", "stale", "lost"
-# What comes of a record that was forged together with its receipt: it may say anything.
+# Errors by a record that was forged together with its receipt: it may hold anything.
 NONSENSE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 class RebuiltDifference(NamedTuple):
-    """`where`: the first place in the file at which it is not as it was rebuilt."""
+    """A file that differs from the rebuilt one; `where`: the first place that does."""
 
     path: str
     where: str
@@ -39,7 +39,7 @@ class RebuiltDifference(NamedTuple):
 
 
 class ReplayedDecision(NamedTuple):
-    """`why`: of one that was not rebuilt.  `edited`: the spec says something else by now than what was decided by."""
+    """The outcome of a decision; `why` it was not rebuilt; `edited`: the spec has changed since it was made."""
 
     target: str
     outcome: str
@@ -49,7 +49,7 @@ class ReplayedDecision(NamedTuple):
 
 
 class RecordedDecision(NamedTuple):
-    """A target that decided, with what was recorded of it."""
+    """A target that decided, and its receipt."""
 
     name: str
     stage: str
@@ -57,14 +57,14 @@ class RecordedDecision(NamedTuple):
 
     @property
     def target(self) -> Target:
-        """As it was when it was built: today's spec is not asked."""
+        """The target as it was when it was built, whatever today's spec says."""
         recipe, receipt = self.receipt.recipe, self.receipt
         reads = reads_of(recipe, [*receipt.inputs])
         return Target(self.name, self.stage, reads, writes_of(recipe, receipt.outputs), recipe["params"])
 
 
 class ReplayJob(NamedTuple):
-    """What a stage that decides gets to do it again: it reads what is recorded, and writes elsewhere."""
+    """The job of a stage that decides again: it reads the records, and writes elsewhere."""
 
     target: Target
     reads: Mapping[str, Sequence[str]]
@@ -72,12 +72,12 @@ class ReplayJob(NamedTuple):
 
 
 def replay_decisions(run: str, recipes: Mapping[str, Any] | None = None) -> list[ReplayedDecision]:
-    """`recipes`: of the targets, as the spec is today; without it nothing is said of edits."""
+    """Replay all decisions of a run; `recipes`: of the targets by today's spec, to tell edits."""
     receipts = Receipts(run)
     decisions = sorted(_decisions(receipts), key=_order)
     made = {path: sha for name in receipts.names() for path, sha in _outputs(receipts, name)}
     with TemporaryDirectory(prefix="coppice-replay-") as folder:
-        found = [_again(decision, made, f"{folder}/{n}") for n, decision in enumerate(decisions)]
+        found = [_replay_one(decision, made, f"{folder}/{n}") for n, decision in enumerate(decisions)]
     if recipes is None:
         return found
     return [
@@ -87,20 +87,19 @@ def replay_decisions(run: str, recipes: Mapping[str, Any] | None = None) -> list
 
 
 def _decisions(receipts: Receipts) -> Iterator[RecordedDecision]:
-    stages = {_word(decider.code): stage for stage, decider in DECIDERS.items()}
+    stages = {_unversioned(decider.code): stage for stage, decider in DECIDERS.items()}
     for name in receipts.names():
         receipt = receipts.receipt(name)
-        if receipt and (stage := stages.get(_word(receipt.recipe["stage"]))):
+        if receipt and (stage := stages.get(_unversioned(receipt.recipe["stage"]))):
             yield RecordedDecision(name, stage, receipt)
 
 
-def _word(code: str) -> str:
-    """Without the version."""
+def _unversioned(code: str) -> str:
     return code.partition("/")[0]
 
 
 def _order(decision: RecordedDecision) -> tuple[int, int, list[int]]:
-    """By depth, and there as they follow from each other."""
+    """Key to sort decisions: by depth, and there in the order in which they follow from each other."""
     numbers = [*map(int, re.findall(r"[0-9]+", decision.name.partition(":")[2]))]
     return numbers[0], [*DECIDERS].index(decision.stage), numbers
 
@@ -110,15 +109,15 @@ def _outputs(receipts: Receipts, name: str) -> Iterator[tuple[str, str]]:
     yield from receipt.outputs.items() if receipt else ()
 
 
-def _again(decision: RecordedDecision, made: Mapping[str, str], folder: str) -> ReplayedDecision:
+def _replay_one(decision: RecordedDecision, made: Mapping[str, str], folder: str) -> ReplayedDecision:
     name, decider = decision.name, DECIDERS[decision.stage]
     code = decision.receipt.recipe["stage"]
     if code != decider.code:
         return ReplayedDecision(name, STALE, f"it was decided by {code}, this Coppice has {decider.code}")
-    if not_as_read := _inputs(decision.receipt, made):
-        return ReplayedDecision(name, *not_as_read)
+    if obstacle := _changed_input(decision.receipt, made):
+        return ReplayedDecision(name, *obstacle)
     try:
-        differences = tuple(_rebuilt(decision, decider, folder))
+        differences = tuple(_rebuild(decision, decider, folder))
     except GitProblem as problem:
         return ReplayedDecision(name, LOST, str(problem))
     except NONSENSE as error:
@@ -126,8 +125,8 @@ def _again(decision: RecordedDecision, made: Mapping[str, str], folder: str) -> 
     return ReplayedDecision(name, DIFFERENT if differences else SAME, differences=differences)
 
 
-def _inputs(receipt: Receipt, made: Mapping[str, str]) -> tuple[str, str] | None:
-    """What keeps it from being rebuilt: the first file that is not as it was read."""
+def _changed_input(receipt: Receipt, made: Mapping[str, str]) -> tuple[str, str] | None:
+    """The first input that is not as it was read, as an outcome and the reason."""
     for path in receipt.unsettled:
         return LOST, f"{path} was written to while it was read"
     for path, sha in receipt.inputs.items():
@@ -141,18 +140,18 @@ def _inputs(receipt: Receipt, made: Mapping[str, str]) -> tuple[str, str] | None
     return None
 
 
-def _rebuilt(decision: RecordedDecision, decider: Decider, folder: str) -> Iterator[RebuiltDifference]:
+def _rebuild(decision: RecordedDecision, decider: Decider, folder: str) -> Iterator[RebuiltDifference]:
     target = decision.target
     writes = {port: [f"{folder}/{path}" for path in group] for port, group in target.writes}
     for path in target.outputs:
         os.makedirs(os.path.dirname(f"{folder}/{path}"), exist_ok=True)
     decider.do(ReplayJob(target, dict(target.reads), writes), ReadOnlyRepo)
     for path, sha in decision.receipt.outputs.items():
-        yield from _compared(path, sha, read_bytes(f"{folder}/{path}"))
+        yield from _compare_file(path, sha, read_bytes(f"{folder}/{path}"))
 
 
-def _compared(path: str, sha: str, rebuilt: bytes) -> Iterator[RebuiltDifference]:
-    """With the file that is there, and with the receipt of it."""
+def _compare_file(path: str, sha: str, rebuilt: bytes) -> Iterator[RebuiltDifference]:
+    """Compare a rebuilt file with the recorded one, and with its receipt."""
     if not os.path.isfile(path):
         yield RebuiltDifference(path, "", "missing", f"{len(rebuilt)} bytes")
     elif place := first_difference(read_bytes(path), rebuilt):

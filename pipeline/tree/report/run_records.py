@@ -1,4 +1,4 @@
-"""RunRecords: the records of a run, each read when it is asked for; what must not be believed counts as missing."""
+"""RunRecords: records of a run, each read on demand; unreliable ones count as missing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EMPTY_SHA = sha256(b"").hexdigest()
 
 
 class RunRecords:
-    """`config`: the run's, as a plan has it.  `without`: paths of records that are not as they were written."""
+    """The records of a run.  `config`: the run's, as its plan has it.  `without`: paths of unreliable records."""
 
     def __init__(self, run: str, config: Mapping[str, Any], without: frozenset[str] = frozenset()) -> None:
         self.run, self.at, self.config, self.without = run, RunLayout(run), config, without
@@ -34,7 +34,7 @@ class RunRecords:
 
     @cached_property
     def promotions(self) -> dict[int, Record]:
-        """Of the depths that are done: none after the one at which the search stopped."""
+        """The promotions of the depths that are done: none after the one at which the search stopped."""
         done: dict[int, Record] = {}
         for depth in self.depths:
             found = self.record(self.at.of_depth(depth, "promoted.json"))
@@ -74,25 +74,23 @@ class RunRecords:
             return None
 
     def sha(self, path: str) -> str | None:
-        """Of a file that may be asked for again: the children's records name their ancestors' ideas."""
+        """The hash of a file, kept: the records of children name their ancestors' ideas."""
         if path not in self._shas:
             content = self.content(path)
             self._shas[path] = None if content is None else sha256(content).hexdigest()
         return self._shas[path]
 
     def ideas(self, place: NodePlace) -> list[str]:
-        """Files with a text in them, in the order of the slots."""
+        """The files of a node's ideas that are not empty, in the order of the slots."""
         paths = [self.at.idea(EvalSlot(*place, i), "md") for i in range(self.config["ideas_per_node"])]
         return [path for path in paths if self.sha(path) not in (None, EMPTY_SHA)]
 
     def rows_of(self, where: NodePlace | EvalSlot) -> CheckedRows | None:
         """The rows of a node's or a candidate's CSV."""
-        content, first = self.content(self.at.csv(where)), self.stopped_after(where)
-        return (
-            check_rows(sheet_of(self.config, content), self.expected_rows.first_blocks(first))
-            if content and self.expected_rows
-            else None
-        )
+        content = self.content(self.at.csv(where))
+        if not content or not self.expected_rows:
+            return None
+        return check_rows(sheet_of(self.config, content), self.expected_rows.first_blocks(self.stopped_after(where)))
 
     def stopped_after(self, where: NodePlace | EvalSlot) -> int:
         """The number of blocks of a candidate that the cascade stopped; 0 of any other."""
@@ -100,7 +98,7 @@ class RunRecords:
         return stopped_after(sweep or {})
 
     def baseline(self, place: NodePlace) -> CheckedRows | None:
-        """The same of a node, to which many are compared."""
+        """The rows of a node, kept: many candidates are compared with it."""
         if place not in self._baselines:
             self._baselines[place] = self.rows_of(place)
         return self._baselines[place]

@@ -1,6 +1,6 @@
-"""Checks of what is stored: every file as its target wrote it, no strangers, and the run's git repository.
+"""Checks of stored files: every file as its target wrote it, no foreign files, and the run's git repository.
 
-A fault says where, what, and what to do about it.  Looked at in git: commits with trees and parents, the refs that keep
+A fault says where, what, and what to do about it.  Checked in git: commits with trees and parents, the refs that keep
 them, the worktrees of nodes."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from pipeline.tree.spec.model import MANUAL, PATCHES, PER_CONFIG
 
 
 class Problem(NamedTuple):
-    """`path`: a file, a folder, a ref, or a field of the manifest."""
+    """A fault found by a check; `path`: a file, a folder, a ref, or a field of the manifest."""
 
     check: str
     path: str
@@ -55,7 +55,7 @@ class Problem(NamedTuple):
 
 
 class Check(NamedTuple):
-    """What was looked at, how many of them, and what is wrong."""
+    """A check: its name, how many things it looked at, and the problems found."""
 
     name: str
     looked_at: int
@@ -71,7 +71,7 @@ def check_of(name: str, looked_at: int, faults: Iterable[Fault]) -> Check:
 
 
 def unequal_faults(rows: Iterable[tuple[str, object, object, str]], remedy: str) -> Iterator[Fault]:
-    """Of (where, found, expected, what the expected one is)."""
+    """Faults of the rows (where, found, expected, words for the expected one) that differ."""
     for where, found, expected, what in rows:
         if found != expected:
             yield where, f"is {value_text(found)}, {what} {value_text(expected)}", remedy
@@ -82,7 +82,7 @@ def value_text(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
-# Of a run's folder, what no target writes and belongs there all the same.
+# Files of a run's folder that no target writes.
 OWN_FILES = {".coppice", "repo.git", MANIFEST, EVENTS, SUMMARY, VALIDATION}
 OWN_FILES |= {CANDIDATES, BY_HAND, CALIBRATION_FOLDER, HOLDOUT_FOLDER, OPENINGS, VERDICT}
 
@@ -92,11 +92,13 @@ _POSITION = re.compile(r"\bd[0-9]+\.n[0-9]+(\.i[0-9]+)?|(?<=/depths/)[0-9]+|(?<=
 
 
 def expected_targets(config: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Names of all targets that the search has, by what must have been built when all of them must."""
+    """Names of all targets of a search, by the later target that needs all of them (a test holds it against the plan).
+
+    It is derived from the configuration: a list recorded with the plan would be part of the recipe of `validate`."""
     shape = config["beam_width"], config["ideas_per_node"]
     paired = config["method"] == PAIRED
     before = {"test": config["tests"], "checks": config["checks"] or config["protect"]}
-    swept = [*(f"d0.n0.{step}" for step, there in before.items() if there), *_sweep("d0.n0", config)]
+    swept = [*(f"d0.n0.{step}" for step, there in before.items() if there), *_sweep_names("d0.n0", config)]
     swept += ["protected"] if config["protect"] else []
     recorded = config["backends"]["ideas"] == PATCHES
     found = {"d0.assign": ["root", *swept, "d0.n0.node", *(["ideas"] if recorded else [])]}
@@ -108,14 +110,14 @@ def expected_targets(config: Mapping[str, Any]) -> dict[str, list[str]]:
         some |= {"early": config["cascade"], "score": True}
         of_slot = [step for step, there in some.items() if there]
         for slot in slots_of(depth, *shape):
-            names += [*(f"{slot}.{step}" for step in of_slot), *_sweep(str(slot), config)]
+            names += [*(f"{slot}.{step}" for step in of_slot), *_sweep_names(str(slot), config)]
         found[f"d{depth}.promote"] = names
         # nodes are made afterwards: whoever goes a depth at a time may not have them yet
         found[f"d{depth + 1}.assign"] = [f"{place}.node" for place in places_of(depth + 1, config["beam_width"])]
     return found | {"validate": ["report"]}
 
 
-def _sweep(where: str, config: Mapping[str, Any]) -> Iterator[str]:
+def _sweep_names(where: str, config: Mapping[str, Any]) -> Iterator[str]:
     parts = [f"{where}.{FIRST_PART}", f"{where}.{REST_PART}"] if config["cascade"] else []
     yield from (f"{where}.sweep", *parts)
     if config["sweep_mode"] == PER_CONFIG and not config["dry_run"]:
@@ -125,7 +127,7 @@ def _sweep(where: str, config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def recorded_outputs(run: str, config: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
-    """The sha256 of every file by the receipts, and the targets that have none though later ones have."""
+    """The sha256 of every file by the receipts, and the targets without a receipt that later ones needed."""
     receipts = Receipts(run)
     built = {*receipts.names()}
     outputs: dict[str, str] = {}
@@ -141,11 +143,11 @@ def recorded_outputs(run: str, config: Mapping[str, Any]) -> tuple[dict[str, str
 def check_files(run: str, outputs: Mapping[str, str], lacking: list[str]) -> Check:
     again = f"build again: coppice {run}"
     faults: list[Fault] = [(f"{run}:{name}", "was not built, what comes after it was", again) for name in lacking]
-    faults += [fault for path, sha in outputs.items() if (fault := _file(path, sha, again))]
+    faults += [fault for path, sha in outputs.items() if (fault := _file_fault(path, sha, again))]
     return check_of("files as their targets wrote them (sha256)", len(outputs) + len(lacking), faults)
 
 
-def _file(path: str, sha: str, again: str) -> Fault | None:
+def _file_fault(path: str, sha: str, again: str) -> Fault | None:
     if not os.path.isfile(path):
         return path, "is missing", again
     found = file_sha256(path)
@@ -155,88 +157,87 @@ def _file(path: str, sha: str, again: str) -> Fault | None:
 
 
 def unreliable_paths(faults: Check) -> frozenset[str]:
-    """Paths of which nothing that is in them may be believed."""
+    """Paths of files whose contents must not be believed."""
     return frozenset(problem.path for problem in faults.problems)
 
 
 def check_foreign_files(run: str, outputs: Mapping[str, str], config: Mapping[str, Any]) -> Check:
-    """What the search wrote when it had a wider shape is its own still: that may come back."""
+    """Check for files of others.  Files from when the search had a wider shape are its own: it may have it again."""
     top = f"runs/{run}"
     known = {*outputs}
-    folders = {folder for path in outputs for folder in _above(path, top)} | _kept(top, config)
-    forms, told = {*map(_form, known), *map(_form, folders)}, _event_positions(run)
+    folders = {folder for path in outputs for folder in _parent_folders(path, top)} | _node_folders(top, config)
+    forms, positions = {*map(_form, known), *map(_form, folders)}, _event_positions(run)
     found = [
         (path, "is no file of this search", "move it away, or remove it")
-        for path in _strangers(top, top, known, folders)
-        if not (_form(path) in forms and _is_of_event(path, told))
+        for path in _foreign_paths(top, top, known, folders)
+        if not (_form(path) in forms and _has_position_in(path, positions))
     ]
     return check_of("files that belong to the search, and no others", len(known), found)
 
 
 def _event_positions(run: str) -> set[str]:
-    """The positions that the events of the run speak of."""
+    """The positions in the events of the run."""
     events = EventLog(RunLayout(run).of_run(EVENTS)).read()
     return {event[name] for event in events for name in ("eval_id", "node_id") if name in event}
 
 
-def _is_of_event(path: str, told: Collection[str]) -> bool:
-    """Is the position that it is of among these?"""
+def _has_position_in(path: str, positions: Collection[str]) -> bool:
     if idea := _IDEA.search(path):
-        return f"{idea[1]}.i{int(idea[2])}" in told
+        return f"{idea[1]}.i{int(idea[2])}" in positions
     if depth := _DEPTH.search(path):
-        return any(position.startswith(f"d{depth[1]}.") for position in told)
-    return any(position[0] in told for position in _POSITION.finditer(path))
+        return any(position.startswith(f"d{depth[1]}.") for position in positions)
+    return any(position[0] in positions for position in _POSITION.finditer(path))
 
 
 def _form(path: str) -> str:
-    """Alike for all positions."""
+    """A path without its positions."""
     return _POSITION.sub("*", path)
 
 
-def _above(path: str, top: str) -> Iterator[str]:
+def _parent_folders(path: str, top: str) -> Iterator[str]:
     while (path := os.path.dirname(path)) and path != top:
         yield path
 
 
-def _kept(top: str, config: Mapping[str, Any]) -> set[str]:
-    """Folders for nodes; that a place is empty does not matter here."""
+def _node_folders(top: str, config: Mapping[str, Any]) -> set[str]:
+    """Folders for worktrees of nodes, also of empty places."""
     places = [p for depth in range(config["max_depth"] + 1) for p in places_of(depth, config["beam_width"])]
     return {f"{top}/{NODES}", *(f"{top}/{NODES}/{place}" for place in places)}
 
 
-def _strangers(folder: str, top: str, known: set[str], folders: set[str]) -> Iterator[str]:
-    """A folder that is strange as a whole is named once."""
+def _foreign_paths(folder: str, top: str, known: set[str], folders: set[str]) -> Iterator[str]:
+    """Foreign files; a folder that is foreign as a whole is named once."""
     with os.scandir(folder) as entries:
         found = sorted(entries, key=lambda entry: entry.name)
     for entry in found:
         path = f"{folder}/{entry.name}"
         if entry.is_dir(follow_symlinks=False):
-            yield from _in_folder(path, top, known, folders)
+            yield from _foreign_in_folder(path, top, known, folders)
         elif path not in known and not (folder == top and _is_ours(entry.name)):
             yield path
 
 
 def _is_ours(name: str) -> bool:
-    """Whoever builds may be about to put a new manifest in place."""
+    """True for a file of Coppice: a build may be about to put a new manifest in place."""
     return name in OWN_FILES or (name.startswith(f"{MANIFEST}.") and name.endswith(".draft"))
 
 
-def _in_folder(path: str, top: str, known: set[str], folders: set[str]) -> Iterator[str]:
+def _foreign_in_folder(path: str, top: str, known: set[str], folders: set[str]) -> Iterator[str]:
     parent, name = os.path.split(path)
     if (parent == top and name in OWN_FILES) or (parent == f"{top}/{NODES}" and path in folders):
         return
     if path in folders:
-        yield from _strangers(path, top, known, folders)
+        yield from _foreign_paths(path, top, known, folders)
     elif not (parent in folders and _is_output(name, parent, top)):
         yield path
 
 
 def _is_output(name: str, parent: str, top: str) -> bool:
-    """What a command left in its folder of outputs is its own affair."""
+    """True for a folder of a command's own outputs, which may hold anything."""
     return os.path.dirname(parent) in (f"{top}/eval", f"{top}/nodes") and (name == "out" or name.startswith("out."))
 
 
-# Position -> commit, tree, parent as they are recorded.
+# By position: commit, tree and parent as they are recorded.
 States = Mapping[str, tuple[str, str, str]]
 
 
@@ -253,38 +254,46 @@ def recorded_states(manifest: Mapping[str, Any]) -> dict[str, tuple[str, str, st
 
 
 def placed_nodes(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Nodes that have got their place in git; others are only decided on."""
+    """Nodes that are in git; others are only decided."""
     return {name: node for name, node in manifest["nodes"].items() if node["created_at"]}
 
 
 def check_repository(manifest: Mapping[str, Any], all_known: bool) -> list[Check]:
-    """`all_known`: no record is missing that might name another commit."""
+    """Check the run's repository; `all_known`: no record is missing that might name another commit."""
     run, wanted = manifest["tree_run_id"], recorded_states(manifest)
     repo = run_repository(run)
     if not wanted:
         none = (f"runs/{run}", "holds no search yet", f"build it: coppice {run}")
         return [check_of("a search that has begun", 1, [none])]
     if not os.path.isdir(f"{repo}/objects"):
-        missing = (f"runs/{run}/repo.git", "is missing", _again(run, "root"))
+        missing = (f"runs/{run}/repo.git", "is missing", _remedy(run, "root"))
         return [check_of("the repository of the run", 1, [missing])]
     try:
-        return _looked_into(run, repo, manifest, wanted, all_known)
+        return _repository_checks(run, repo, manifest, wanted, all_known)
     except GitProblem as problem:
-        damaged = (f"runs/{run}/repo.git", f"is damaged: {problem}", f"remove it, then {_again(run, 'root')}")
+        damaged = (f"runs/{run}/repo.git", f"is damaged: {problem}", f"remove it, then {_remedy(run, 'root')}")
         return [check_of("the repository of the run", 1, [damaged])]
 
 
-def _looked_into(run: str, repo: str, manifest: Mapping[str, Any], wanted: States, all_known: bool) -> list[Check]:
+def _repository_checks(
+    run: str, repo: str, manifest: Mapping[str, Any], wanted: States, all_known: bool
+) -> list[Check]:
     there = commit_facts(repo, (commit for commit, _, _ in wanted.values()))
     return [
-        check_of("commits, with their trees and parents", len(wanted), _commits(run, wanted, there)),
-        check_of("refs that keep commits", len(wanted), _refs(run, wanted, _pinned(manifest, wanted), all_known)),
-        check_of("worktrees of nodes", len(placed_nodes(manifest)), _worktrees(run, repo, placed_nodes(manifest))),
+        check_of("commits, with their trees and parents", len(wanted), _commit_faults(run, wanted, there)),
+        check_of(
+            "refs that keep commits",
+            len(wanted),
+            _ref_faults(run, wanted, _known_pins(manifest, wanted), all_known),
+        ),
+        check_of(
+            "worktrees of nodes", len(placed_nodes(manifest)), _worktree_faults(run, repo, placed_nodes(manifest))
+        ),
     ]
 
 
-def _pinned(manifest: Mapping[str, Any], wanted: States) -> dict[str, str]:
-    """Without those of nodes that were only decided on: they may be kept already."""
+def _known_pins(manifest: Mapping[str, Any], wanted: States) -> dict[str, str]:
+    """Pinned commits, without those of nodes that are only decided: they may be pinned already."""
     run = manifest["tree_run_id"]
     found = pinned_commits(run_repository(run), run)
     return {
@@ -294,38 +303,38 @@ def _pinned(manifest: Mapping[str, Any], wanted: States) -> dict[str, str]:
     }
 
 
-def _again(run: str, name: str) -> str:
+def _remedy(run: str, name: str) -> str:
     target = name if name == "root" else f"{name}.implement" if ".i" in name else f"{name}.node"
     return f"make it again: coppice forget {run}:{target}, then coppice {run}"
 
 
-def _commits(run: str, wanted: States, there: Mapping[str, CommitFacts]) -> Iterator[Fault]:
+def _commit_faults(run: str, wanted: States, there: Mapping[str, CommitFacts]) -> Iterator[Fault]:
     for name, (commit, tree, parent) in wanted.items():
         if commit not in there:
-            yield f"runs/{run}/repo.git", f"the commit {commit} of {name} is missing", _again(run, name)
+            yield f"runs/{run}/repo.git", f"the commit {commit} of {name} is missing", _remedy(run, name)
             continue
         found = there[commit]
         where = f"runs/{run}/repo.git: commit {commit} of {name}"
         rows = [(f"{where}: its tree", found.tree, tree, "the record says")]
         rows += [(f"{where}: its parent", found.parent, parent, "the record says")] if parent else []
-        yield from unequal_faults(rows, _again(run, name))
+        yield from unequal_faults(rows, _remedy(run, name))
 
 
-def _refs(run: str, wanted: States, found: Mapping[str, str], all_known: bool) -> Iterator[Fault]:
+def _ref_faults(run: str, wanted: States, found: Mapping[str, str], all_known: bool) -> Iterator[Fault]:
     for name, (commit, _, _) in wanted.items():
         where = f"refs/coppice/{run}/{name}"
         if name not in found:
-            yield where, f"is missing: git may drop commit {commit[:12]}", _again(run, name)
+            yield where, f"is missing: git may drop commit {commit[:12]}", _remedy(run, name)
         elif found[name] != commit:
-            yield where, f"is at {found[name][:12]}, the record says {commit[:12]}", _again(run, name)
+            yield where, f"is at {found[name][:12]}, the record says {commit[:12]}", _remedy(run, name)
     for name in sorted(found.keys() - wanted.keys() if all_known else ()):
         yield f"refs/coppice/{run}/{name}", "keeps a commit that no record names", f"build again: coppice {run}"
 
 
-def _worktrees(run: str, repo: str, nodes: Mapping[str, Any]) -> Iterator[Fault]:
+def _worktree_faults(run: str, repo: str, nodes: Mapping[str, Any]) -> Iterator[Fault]:
     there = Worktrees(repo, f"runs/{run}/{NODES}")
     for name, node in nodes.items():
-        path, again = node["worktree_path"], _again(run, name)
+        path, again = node["worktree_path"], _remedy(run, name)
         try:
             worktree = there.at(name)
         except GitProblem:

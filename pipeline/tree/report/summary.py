@@ -1,6 +1,6 @@
-"""The summary of a search from its manifest: where it stands, its best path, what became of every idea.
+"""Summary of a search from its manifest: its state, its best path, the result of every idea.
 
-It is TREE_SUMMARY.md, and its opening line is what a build says at its end.  Pure."""
+It is TREE_SUMMARY.md, and its opening line is the last line of a build.  Pure."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ def short_commit(commit: str | None) -> str:
 
 
 def beam_table(manifest: ManifestRecord) -> list[str]:
-    """Depth 0 is the root alone, which every table has."""
+    """The beam of each depth, without depth 0, which is the root alone."""
     rows = [
-        [depth, place, *_held(manifest, place, found)]
+        [depth, place, *_beam_cells(manifest, place, found)]
         for depth, places in manifest["state"]["beam_by_depth"].items()
         for place, found in places.items()
     ]
@@ -77,7 +77,7 @@ def beam_table(manifest: ManifestRecord) -> list[str]:
     return markdown_table(header, rows, right=("depth",)) if rows else []
 
 
-def _held(manifest: ManifestRecord, place: str, found: Mapping[str, Any]) -> list[str]:
+def _beam_cells(manifest: ManifestRecord, place: str, found: Mapping[str, Any]) -> list[str]:
     source, node = manifest["evaluations"].get(found["promoted_from_eval_id"]), manifest["nodes"].get(place)
     if not source or not node:
         return [BLANK, "(empty)", BLANK, clip_text(found["why"], WHY_WIDTH), BLANK]
@@ -113,7 +113,7 @@ def promoted_place(each: EvaluationEntry) -> str:
 
 
 def evaluation_table(manifest: ManifestRecord, rows: Mapping[str, EvaluationEntry]) -> list[str]:
-    """`score` is against the parent, for the gate; `rank score` against the root, for the ranking."""
+    """A row an evaluation: `score` is against the parent, for the gate; `rank score` against the root."""
     config = manifest["run_config"]
     guards = [metric["name"] for metric in config["metrics"] if metric["guard"]]
     names = [config["primary"], *(name for name in guards if name != config["primary"])]
@@ -136,7 +136,7 @@ def _row(each: EvaluationEntry, names: Sequence[str], header: Sequence[str]) -> 
     yield from (clip_text(each["idea_title"], IDEA_WIDTH), each["empty"] or each["status"])
     if scores:
         parent, root = scores["recommendation"], scores["root_recommendation"]
-        yield from (*_judged(parent), format_score(root["score"]))
+        yield from (*_verdict_cells(parent), format_score(root["score"]))
         yield from (_change(parent, name) for name in names)
     else:
         yield from [BLANK] * (header.index("rows") - 3)
@@ -145,10 +145,10 @@ def _row(each: EvaluationEntry, names: Sequence[str], header: Sequence[str]) -> 
     yield format_seconds(spent["seconds"]) if spent["seconds"] else BLANK
     yield str(each["attempt"]) if each["attempt"] else BLANK
     yield format_money(spent["usd"], spent["tokens"])
-    yield from _decided(each)
+    yield from _decision_cells(each)
 
 
-def _judged(parent: Mapping[str, Any]) -> tuple[str, ...]:
+def _verdict_cells(parent: Mapping[str, Any]) -> tuple[str, ...]:
     evidence = parent["evidence"]
     if evidence is None:
         return parent["grade"], format_score(parent["score"])
@@ -156,7 +156,7 @@ def _judged(parent: Mapping[str, Any]) -> tuple[str, ...]:
     return evidence["verdict"], format_score(parent["score"]), bounds, format_number(evidence["p"])
 
 
-def _decided(each: EvaluationEntry) -> tuple[str, str]:
+def _decision_cells(each: EvaluationEntry) -> tuple[str, str]:
     decision, to = each["decision"], promoted_place(each)
     if decision is None:
         return "not yet", BLANK
@@ -173,7 +173,7 @@ def progress_table(manifest: ManifestRecord) -> list[str]:
 
 
 def _reasons(manifest: ManifestRecord, depth: int, empty: Mapping[str, int]) -> str:
-    """Each word with how often it is said, and the first of its reasons in full."""
+    """Each reason for an empty slot with its number, and the first one in full."""
     these = [each for each in manifest["evaluations"].values() if each["depth"] == depth]
     first = {word: next(each["empty_why"] for each in these if each["empty"] == word) for word in empty}
     return "; ".join(f"{count} {word} ({clip_text(first[word], WHY_WIDTH)})" for word, count in empty.items())
@@ -186,11 +186,11 @@ def budget_table(manifest: ManifestRecord) -> list[str]:
         for name, label in AMOUNTS.items()
     ]
     header = ["", "limit", "spent", "left", "at most for one"]
-    return [*markdown_table(header, rows, right=header[1:]), *_dearer(manifest)]
+    return [*markdown_table(header, rows, right=header[1:]), *_overspent(manifest)]
 
 
-def _dearer(manifest: ManifestRecord) -> list[str]:
-    """What was reserved was too little: the search may have spent more than it was allowed to."""
+def _overspent(manifest: ManifestRecord) -> list[str]:
+    """A warning of evaluations that cost more than was reserved: the search may have exceeded its budget."""
     names = [name for name, each in manifest["evaluations"].items() if _costs_more(each["spent"], manifest)]
     if not names:
         return []
@@ -209,32 +209,31 @@ def _amount(value: float | None) -> str:
     return BLANK if value is None else f"{value:,.12g}"
 
 
-def holdout_lines(told: Mapping[str, Any]) -> Iterator[str]:
-    result, openings = told["result"], told["openings"]
+def holdout_lines(holdout: Mapping[str, Any]) -> Iterator[str]:
+    result, openings = holdout["result"], holdout["openings"]
     if result:
-        yield from _verdict(result)
+        yield _verdict(result)
     if len(openings) > 1:
         yield f"Opened {len(openings)} times: only what was found the first time is fresh."
     for line in openings if len(openings) > 1 else ():
         yield f"- {_opening_line(line)}"
-    if told["lacking"]:
-        yield f"From holdout.jsonl {plural(told['lacking'], 'line')} had been taken; what else was, nobody knows."
+    if holdout["lacking"]:
+        yield f"From holdout.jsonl {plural(holdout['lacking'], 'line')} had been taken; what else was, nobody knows."
 
 
-def _verdict(result: Mapping[str, Any]) -> Iterator[str]:
+def _verdict(result: Mapping[str, Any]) -> str:
     found = result["comparison"]
     held = plural(len(result["blocks"]), "block") if result["blocks"] else plural(len(result["configs"]), "config")
     primary = next(each for each in found["metrics"] if each["name"] == result["primary"])
     change = f"{primary['name']} {format_change(primary['baseline'], primary['candidate'])}"
     start = f"{result['final']} against the start on {held} held out:"
-    if evidence := found["evidence"]:
-        yield (
-            f"{start} {change}, estimate {format_number(evidence['estimate'])}, "
-            f"{format_number(evidence['lower'])} to {format_number(evidence['upper'])}, p {evidence['p']:.3g}: "
-            f"{evidence['verdict']} ({', '.join(evidence['reasons'])})."
-        )
-    else:
-        yield f"{start} {change}, score {format_number(found['score'])}."
+    if (evidence := found["evidence"]) is None:
+        return f"{start} {change}, score {format_number(found['score'])}."
+    numbers = [format_number(evidence[name]) for name in ("estimate", "lower", "upper")]
+    return (
+        f"{start} {change}, estimate {numbers[0]}, {numbers[1]} to {numbers[2]}, p {evidence['p']:.3g}: "
+        f"{evidence['verdict']} ({', '.join(evidence['reasons'])})."
+    )
 
 
 def _opening_line(line: Mapping[str, Any]) -> str:
@@ -247,7 +246,7 @@ def _opening_line(line: Mapping[str, Any]) -> str:
 DRY_RUN_NOTE = (
     "> **Dry run.** Ideas, code and numbers are made up from hashes; no model was asked and nothing was measured."
 )
-SILENT_REASONS = (NO_NODE, NO_IDEA)  # slots of which there is nothing to tell
+SILENT_REASONS = (NO_NODE, NO_IDEA)  # empty slots that get no row
 
 Manifest = Mapping[str, Any]
 
@@ -265,7 +264,7 @@ def summary_text(manifest: Manifest) -> str:
         ("Failures", [*_failures(manifest)]),
         ("Progress", progress_table(manifest)),
         ("Budget", budget_table(manifest)),
-        ("How to look at it", _ways(manifest, best[-1])),
+        ("How to look at it", _commands(manifest, best[-1])),
     ]
     text = [f"# {manifest['tree_run_id']}"]
     for title, lines in sections:
@@ -275,7 +274,7 @@ def summary_text(manifest: Manifest) -> str:
 
 
 def best_path(manifest: Manifest) -> list[str]:
-    """From the root to the node that ranks best against it, which need not be the deepest."""
+    """The path from the root to the node that ranks best against it, which need not be the deepest."""
     names = [*manifest["nodes"]]
     chain = [max(names, key=lambda name: node_rank(manifest, name))] if names else [""]
     while parent := manifest["nodes"].get(chain[0], {}).get("parent_node_id"):
@@ -284,7 +283,7 @@ def best_path(manifest: Manifest) -> list[str]:
 
 
 def node_rank(manifest: Manifest, name: str) -> tuple[float, float]:
-    """More is better; the root is as good as itself."""
+    """Key to rank nodes against the root, more is better."""
     evaluation = manifest["evaluations"].get(manifest["nodes"][name]["artifacts"]["promoted_from_eval_id"])
     if not evaluation or not evaluation["scoring_summary"]:
         return 0.0, 0.0
@@ -301,7 +300,7 @@ def headline(manifest: Manifest) -> str:
 
 
 def scoring_sentence(config: Mapping[str, Any]) -> str:
-    """What a promotion means."""
+    """The meaning of a promotion."""
     if config["method"] != PAIRED:
         return "Scored by weighted_means, which does not tell luck from progress."
     score = config["score"]
@@ -329,7 +328,7 @@ def _best(manifest: Manifest, best: str) -> str:
     primary, found = manifest["run_config"]["primary"], manifest["nodes"][best]
     start = next(iter(manifest["nodes"].values()))
     if found["parent_node_id"] is None:
-        mean = _start_mean(found, primary)
+        mean = format_number(found["metrics"][primary]) if found["metrics"] else "unknown"
         return f"Best: **{best}**, the start: {primary} {mean}. Nothing was found that ranks above it."
     if primary not in start["metrics"] or primary not in found["metrics"]:
         return f"Best was **{best}**; its baseline is not there as the spec has it now."
@@ -338,10 +337,6 @@ def _best(manifest: Manifest, best: str) -> str:
     root = scores["root_recommendation"]
     what = "estimate" if root["evidence"] else "score"  # one is in units of the metric, one is not
     return f"Best: **{best}**, {primary} {change}, {what} {format_score(root['score'])} against the root."
-
-
-def _start_mean(node: Mapping[str, Any], primary: str) -> str:
-    return format_number(node["metrics"][primary]) if node["metrics"] else "unknown"
 
 
 def _remarks(manifest: Manifest) -> Iterator[str]:
@@ -366,7 +361,7 @@ def _depths(manifest: Manifest) -> Iterator[tuple[str, Sequence[str]]]:
             for name, each in manifest["evaluations"].items()
             if each["depth"] == int(depth) and each["empty"] not in SILENT_REASONS
         }
-        lines = [*evaluation_table(manifest, rows), *_stopped(manifest, rows)] if rows else []
+        lines = [*evaluation_table(manifest, rows), *_cascade_lines(manifest, rows)] if rows else []
         yield f"Evaluations at depth {depth}", lines
 
 
@@ -377,8 +372,8 @@ def _held_out(manifest: Manifest) -> list[str]:
     return [*holdout_lines(found)] or [sealed]
 
 
-def _stopped(manifest: Manifest, rows: Manifest) -> Iterator[str]:
-    """What the cascade did, best first."""
+def _cascade_lines(manifest: Manifest, rows: Manifest) -> Iterator[str]:
+    """The decision of the cascade, best ideas first."""
     early = sorted((name for name in rows if rows[name]["cascade"]), key=lambda name: rows[name]["cascade"]["place"])
     if early:
         blocks, count = manifest["run_config"]["cascade"]["blocks"], len(manifest["run_config"]["blocks"]["ids"])
@@ -399,8 +394,8 @@ def _failures(manifest: Manifest) -> Iterator[str]:
             yield f"- {name}: {why} (log: {log})"
 
 
-def _ways(manifest: Manifest, best: str) -> list[str]:
-    """Commands to be copied."""
+def _commands(manifest: Manifest, best: str) -> list[str]:
+    """Commands to copy."""
     if not best:
         return []
     run, root, found = manifest["tree_run_id"], manifest["root"], manifest["nodes"][best]

@@ -1,8 +1,8 @@
-"""Validation of a search: is everything there that its records speak of, and does it fit together?
+"""Validation of a search: everything that its records name is there, and fits together.
 
-Changes nothing.  Order: files, strangers, repository, decisions made again, then the manifest by itself (nodes and
-their evaluations, frontier, stop reason; STOP_CHECKS has a row for each reason to stop).  A file that is not as its
-receipt has it is named once; what is in it is not looked at any more."""
+Changes nothing.  Order: files, foreign files, repository, decisions made again, then the manifest by itself (nodes and
+their evaluations, frontier, stop reason; STOP_CHECKS has a row for each reason to stop).  A file that differs from its
+receipt is named once, and its contents are ignored."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ REMEDY = "records of different builds are mixed; build again"
 def check_consistency(manifest: Manifest) -> list[Check]:
     nodes, evaluations = manifest["nodes"], manifest["evaluations"]
     return [
-        check_of("nodes and the evaluations they come from", len(nodes), _nodes(manifest)),
-        check_of("evaluations and the nodes they start from", len(evaluations), _evaluations(manifest)),
-        check_of("frontier, expanded nodes and stop reason", 1, _state(manifest)),
+        check_of("nodes and the evaluations they come from", len(nodes), _node_faults(manifest)),
+        check_of("evaluations and the nodes they start from", len(evaluations), _evaluation_faults(manifest)),
+        check_of("frontier, expanded nodes and stop reason", 1, _state_faults(manifest)),
     ]
 
 
-def _nodes(manifest: Manifest) -> Iterator[Fault]:
+def _node_faults(manifest: Manifest) -> Iterator[Fault]:
     for name, node in manifest["nodes"].items():
         where, source = f"nodes.{name}", node["artifacts"]["promoted_from_eval_id"]
         evaluation, parent = manifest["evaluations"].get(source), manifest["nodes"].get(node["parent_node_id"])
@@ -58,10 +58,10 @@ def _nodes(manifest: Manifest) -> Iterator[Fault]:
             named = node["parent_node_id"]
             yield f"{where}.parent_node_id", f"names {named}, and there is no such node: the chain is broken", REMEDY
         else:
-            yield from unequal_faults(_child(where, name, node, parent, evaluation), REMEDY)
+            yield from unequal_faults(_child_rows(where, name, node, parent, evaluation), REMEDY)
 
 
-def _child(
+def _child_rows(
     where: str, name: str, node: Manifest, parent: Manifest, source: Manifest
 ) -> Iterator[tuple[str, object, object, str]]:
     of, chain = f"{source['eval_id']}'s is", [*parent["idea_chain"], source["idea_path"]]
@@ -78,7 +78,7 @@ def _child(
     yield f"{where}: approval of {source['eval_id']}", source["approved"], True, "of what is promoted it is"
 
 
-def _evaluations(manifest: Manifest) -> Iterator[Fault]:
+def _evaluation_faults(manifest: Manifest) -> Iterator[Fault]:
     nodes, folder = manifest["nodes"], f"runs/{manifest['tree_run_id']}/artifacts/"
     for name, each in manifest["evaluations"].items():
         where, parent = f"evaluations.{name}", nodes.get(each["parent_node_id"])
@@ -95,7 +95,7 @@ def _evaluations(manifest: Manifest) -> Iterator[Fault]:
                 yield f"{where}.{key}", f"{each[key]} is not under {folder}", REMEDY
 
 
-def _state(manifest: Manifest) -> Iterator[Fault]:
+def _state_faults(manifest: Manifest) -> Iterator[Fault]:
     state, nodes = manifest["state"], manifest["nodes"]
     current = state["current_depth"]
     of_depth = {str(d): [name for name, node in nodes.items() if node["depth"] == d] for d in range(current + 1)}
@@ -109,12 +109,12 @@ def _state(manifest: Manifest) -> Iterator[Fault]:
         status = EXPANDED if node["depth"] < current else FRONTIER
         rows.append((f"nodes.{name}.status", node["status"], status, "at its depth it is"))
     yield from unequal_faults(rows, REMEDY)
-    yield from _beam(manifest)
-    yield from _stop(manifest)
+    yield from _beam_faults(manifest)
+    yield from _stop_faults(manifest)
 
 
-def _beam(manifest: Manifest) -> Iterator[Fault]:
-    """The beam as it was decided, and the nodes that are there."""
+def _beam_faults(manifest: Manifest) -> Iterator[Fault]:
+    """Faults between the decided beam and the nodes."""
     for depth, places in manifest["state"]["beam_by_depth"].items():
         for place, found in places.items():
             node, source = manifest["nodes"].get(place), found["promoted_from_eval_id"]
@@ -124,7 +124,7 @@ def _beam(manifest: Manifest) -> Iterator[Fault]:
                 yield f"state.beam_by_depth.{depth}.{place}", "names another evaluation than the node does", REMEDY
 
 
-def _stop(manifest: Manifest) -> Iterator[Fault]:
+def _stop_faults(manifest: Manifest) -> Iterator[Fault]:
     state, config = manifest["state"], manifest["run_config"]
     stop, current = state["stop_reason"], state["current_depth"]
     where = "state.stop_reason"
@@ -138,30 +138,32 @@ def _stop(manifest: Manifest) -> Iterator[Fault]:
         yield where, f"is {stop}, but {why}", REMEDY
 
 
-def _max_depth(manifest: Manifest) -> str:
+def _depths_fault(manifest: Manifest) -> str:
     current, most = manifest["state"]["current_depth"], manifest["run_config"]["max_depth"]
     return "" if current == most else f"{current} of {most} depths are done"
 
 
-def _empty(manifest: Manifest) -> str:
+def _frontier_fault(manifest: Manifest) -> str:
     left = manifest["state"]["frontier_node_ids"]
     return f"there are nodes to expand: {', '.join(left)}" if left else ""
 
 
-def _strict(manifest: Manifest) -> str:
+def _strict_fault(manifest: Manifest) -> str:
     last = str(manifest["state"]["current_depth"] - 1)
     failed = manifest["state"]["depth_progress_by_depth"].get(last, {"failed": 0})["failed"]
     return "" if failed and manifest["run_config"]["strict_fail"] else f"{failed} evaluations of depth {last} failed"
 
 
-def _limit(name: str) -> Callable[[Manifest], str]:
+def _limit_fault(name: str) -> Callable[[Manifest], str]:
     return lambda manifest: (
-        f"there is no limit of {name}" if manifest["run_config"]["budget"][name] is None else _enough(manifest, name)
+        f"there is no limit of {name}"
+        if manifest["run_config"]["budget"][name] is None
+        else _enough_fault(manifest, name)
     )
 
 
-def _enough(manifest: Manifest, name: str) -> str:
-    """Enough is left for one more, and none of the last depth was refused for lack of it."""
+def _enough_fault(manifest: Manifest, name: str) -> str:
+    """The fault that enough is left for one more, and none of the last depth was refused for lack of it."""
     left, each = manifest["state"]["left"][name], manifest["run_config"]["ceiling"][name] or 0
     last = manifest["state"]["current_depth"] - 1
     refused = any(e["depth"] == last and e["empty"] == NO_BUDGET for e in manifest["evaluations"].values())
@@ -169,30 +171,28 @@ def _enough(manifest: Manifest, name: str) -> str:
 
 
 STOP_CHECKS: dict[str, Callable[[Manifest], str]] = {
-    MAX_DEPTH: _max_depth,
-    EMPTY_FRONTIER: _empty,
-    STRICT_FAILURE: _strict,
-    **{reason: _limit(name) for name, reason in BUDGET_STOPS.items()},
+    MAX_DEPTH: _depths_fault,
+    EMPTY_FRONTIER: _frontier_fault,
+    STRICT_FAILURE: _strict_fault,
+    **{reason: _limit_fault(name) for name, reason in BUDGET_STOPS.items()},
 }
 
 
 def check_decisions(run: str, without: Collection[str]) -> Check:
-    """`without`: paths of records that must not be believed.  What is missing or changed, other checks have said."""
-    found = replay_decisions(run)
+    """Make all decisions again; `without`: paths of missing or changed records, which other checks have named."""
+    decisions = replay_decisions(run)
     faults: list[Fault] = []
-    for each in found:
+    for each in decisions:
         again = f"decide again: coppice forget {each.target}, then coppice {run}"
         for path, where, recorded, rebuilt in each.differences:
-            if path not in without:
-                faults.append(
-                    (f"{path}: {where}", f"is {value_text(recorded)}, made again it is {value_text(rebuilt)}", again)
-                )
-    return check_of("scores and decisions, made again from what they were made of", len(found), faults)
+            what = f"is {value_text(recorded)}, made again it is {value_text(rebuilt)}"
+            faults += [(f"{path}: {where}", what, again)] if path not in without else []
+    return check_of("scores and decisions, made again from what they were made of", len(decisions), faults)
 
 
-# What a stored manifest has of those who watched the run, and of the moment.
+# Fields of a stored manifest that are from the watcher of the run, or of the moment.
 PASSING_FIELDS = {*LIFECYCLE_FIELDS, "events", "tasks", "status", "deferred_cleanup"}
-# Whatever does not fit together then only says so once more.
+# In place of the checks of consistency, whose faults would only repeat the missing records.
 NOT_LOOKED_AT = check_of("whether all fits together: not looked at while records are missing or changed", 0, [])
 
 
@@ -206,9 +206,7 @@ class Validation(NamedTuple):
 
 
 def validate_run(run: str, config: Mapping[str, Any], stored: Record | None = None) -> Validation:
-    """`stored`: what is in manifest.json, to be compared with what the records say.
-
-    A file that is not as its receipt has it is named once; what is in it is not looked at any more."""
+    """Validate a run; `stored`: the content of manifest.json, to compare with the records."""
     outputs, lacking = recorded_outputs(run, config)
     whole = check_files(run, outputs, lacking)
     manifest = fold_manifest(run, config, without=unreliable_paths(whole))
@@ -241,9 +239,9 @@ def _short(value: Any) -> str:
 
 
 def validation_report(validation: Validation) -> str:
-    found = validation.problems
     rows = [[each.name, str(each.looked_at), str(len(each.problems))] for each in validation.checks]
-    title = f"{plural(len(found), 'problem')} found" if found else "No problems found"
+    count = len(validation.problems)
+    title = f"{plural(count, 'problem')} found" if count else "No problems found"
     lines = [f"# {title}", "", f"Search `{validation.run}`.", ""]
     lines += markdown_table(["check", "looked at", "problems"], rows, right=("looked at", "problems"))
     for each in validation.checks:
