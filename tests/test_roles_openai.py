@@ -18,7 +18,7 @@ from searches import Search, agent
 from pipeline.machine.process import BuildStopping, Processes
 from pipeline.models.ask import ask
 from pipeline.models.contract import Answer, BackendUnavailable, CallContext, CallFailed, Question, Usage
-from pipeline.models.openai import LONGEST_WAIT, _wait
+from pipeline.models.openai import LONGEST_WAIT, _wait_seconds
 
 KEY = "sk-or-so-0123456789"
 USAGE = {"prompt_tokens": 1000, "completion_tokens": 50}
@@ -130,11 +130,18 @@ def test_a_server_that_is_busy_is_asked_again_when_it_says(desk: CallContext, se
 
 
 def test_waits_are_as_the_server_asks_or_grow_up_to_a_limit() -> None:
-    assert [_wait(n, "") for n in range(1, 10)] == [1, 2, 4, 8, 16, 32, 64, LONGEST_WAIT, LONGEST_WAIT]
-    assert [_wait(1, after) for after in ("0", "7", "2.5", "99999", "soon", "-3")] == [0, 7, 2.5, LONGEST_WAIT, 1, 1]
-    assert 50 < _wait(1, formatdate(time.time() + 60, usegmt=True)) <= 60
-    assert _wait(5, formatdate(0, usegmt=True)) == 0
-    assert _wait(1, "Mon, 01 Jan 999999 00:00:00 GMT") == 1
+    assert [_wait_seconds(n, "") for n in range(1, 10)] == [1, 2, 4, 8, 16, 32, 64, LONGEST_WAIT, LONGEST_WAIT]
+    assert [_wait_seconds(1, after) for after in ("0", "7", "2.5", "99999", "soon", "-3")] == [
+        0,
+        7,
+        2.5,
+        LONGEST_WAIT,
+        1,
+        1,
+    ]
+    assert 50 < _wait_seconds(1, formatdate(time.time() + 60, usegmt=True)) <= 60
+    assert _wait_seconds(5, formatdate(0, usegmt=True)) == 0
+    assert _wait_seconds(1, "Mon, 01 Jan 999999 00:00:00 GMT") == 1
 
 
 def test_a_server_that_stays_broken_is_unavailable_after_all_tries(desk: CallContext, server: Server) -> None:

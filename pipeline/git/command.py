@@ -1,4 +1,4 @@
-"""The git executable: run with nobody's configuration, no hooks, no prompts, and never without an end."""
+"""The git executable, run without anybody's configuration, hooks or prompts, and with a time limit."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pipeline.machine.process import has_ended, signal_group
 
 TIMEOUT = 600.0
 GRACE = 3.0
-# What git needs of the caller's environment to be found and to start.
+# Variables of the caller that git needs to be found and to start.
 _ALLOWED = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
-_LONGEST = 500  # of a message, which may name a path
+_LONGEST = 500  # characters of a message, which may name a path
 _SHA = re.compile(r"[0-9a-f]{40}")
-# Above the configuration of any repository: what could start a program, or make bytes differ between machines.
+# Settings above those of any repository, for all that could start a program or make bytes differ between machines.
 _CONFIG = {
     "commit.gpgSign": "false",
     "core.attributesFile": "/dev/null",
@@ -48,14 +48,14 @@ _CONFIG = {
     "maintenance.auto": "false",
     "submodule.recurse": "false",
 }
-# Whose configuration is read: that of the repository alone.
+# Only the configuration of the repository is read.
 SETTINGS = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_CONFIG_COUNT": str(len(_CONFIG)),
     **{f"GIT_CONFIG_KEY_{i}": key for i, key in enumerate(_CONFIG)},
     **{f"GIT_CONFIG_VALUE_{i}": value for i, value in enumerate(_CONFIG.values())},
-    "GIT_ALLOW_PROTOCOL": "none",  # nothing is fetched: whatever is missing is said to be
+    "GIT_ALLOW_PROTOCOL": "none",  # nothing is fetched: missing objects are an error
     "GIT_DEFAULT_HASH": "sha1",
     "GIT_DEFAULT_REF_FORMAT": "files",
     "GIT_NO_REPLACE_OBJECTS": "1",
@@ -67,19 +67,19 @@ SETTINGS = {
 
 class _Child(subprocess.Popen[bytes]):
     def wait(self, timeout: float | None = None) -> int:
-        """Told of its end at once.  Python itself only looks from time to time, for longer than git runs."""
+        """Wait by the kernel's notice: Python only polls, with pauses longer than git runs."""
         if timeout is not None and sys.platform == "linux" and self.returncode is None:
             with suppress(OSError):  # an older kernel
-                _await(os.pidfd_open(self.pid), max(timeout, 0.0))
+                _await_readable(os.pidfd_open(self.pid), max(timeout, 0.0))
         return super().wait(timeout)
 
 
 class GitProblem(Exception):
-    """Git cannot do what the search needs: one line that says what and where."""
+    """A failure of git: one line that says what and where."""
 
 
 class CandidateProblem(GitProblem):
-    """The candidate's fault, not the tool's: to be recorded as its failure."""
+    """A fault of the candidate, not of the tool: recorded as its failure."""
 
 
 def git(
@@ -92,7 +92,7 @@ def git(
     keep: Sequence[int] = (),
     timeout: float = TIMEOUT,
 ) -> bytes:
-    """What git prints.  `repo` is its directory: git is never left to search for one, except where there is no `repo`.
+    """Run git; its output.  `repo` is the git directory: git searches for one only without it.
 
     `keep`: locks that stay locked until git has ended, even if we are killed meanwhile."""
     places = {"GIT_DIR": repo, "GIT_WORK_TREE": work, "GIT_INDEX_FILE": index}
@@ -101,21 +101,21 @@ def git(
 
 
 def users_git(*words: str, cwd: str) -> bytes:
-    """The same with the user's own configuration: only to ask what that says, and whose repositories it trusts."""
+    """Run git with the user's own configuration: only to read it, and to learn which repositories it trusts."""
     home = {name: os.environ[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in os.environ}
     env = _environment() | home | {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
     return _run(words, env, cwd, b"", (), TIMEOUT)
 
 
 def checked_sha(text: str) -> str:
-    """Records can be edited by hand; what stands on a command line of git is a commit and nothing else."""
+    """A hash for git's command line, checked: records can be edited by hand."""
     if not _SHA.fullmatch(text):
         raise GitProblem(f"{cut_text(repr(text))} is not a commit: 40 hexadecimal digits are")
     return text
 
 
 def split_names(listed: bytes) -> list[str]:
-    """Of a list that ends each name with a NUL; names need not be UTF-8."""
+    """The names of a list that ends each with a NUL; they need not be UTF-8."""
     return [os.fsdecode(name) for name in listed.split(b"\0")[:-1]]
 
 
@@ -135,18 +135,18 @@ def _run(
             raise GitProblem(f"{cwd}: is gone") from error
         raise GitProblem("git was not found; a tree search needs it: install git") from error
     try:
-        out, said = child.communicate(stdin, timeout)
+        out, errors = child.communicate(stdin, timeout)
     except subprocess.TimeoutExpired as error:
         raise GitProblem(f"git {words[0]} did not end within {timeout:g} s") from error
     finally:
         _end(child)
     if child.returncode:
-        raise GitProblem(f"git {words[0]}: {_error_line(said) or f'ended with {child.returncode}'}")
+        raise GitProblem(f"git {words[0]}: {_error_line(errors) or f'ended with {child.returncode}'}")
     return out
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """Politely first: git then takes its lock files away.  Then whatever of its group did not listen."""
+    """End git: first by SIGTERM, so that it removes its lock files, then all of its group by SIGKILL."""
     if child.returncode is None:
         signal_group(child.pid, signal.SIGTERM)
         last = time.monotonic() + GRACE
@@ -159,7 +159,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
             stream.close()
 
 
-def _await(fd: int, seconds: float) -> None:
+def _await_readable(fd: int, seconds: float) -> None:
     try:
         waiting = select.poll()
         waiting.register(fd, select.POLLIN)
@@ -168,8 +168,8 @@ def _await(fd: int, seconds: float) -> None:
         os.close(fd)
 
 
-def _error_line(said: bytes) -> str:
-    """What git says went wrong; hints and warnings say how git is used by hand."""
-    lines = [line.strip() for line in said.decode(errors="replace").splitlines()]
+def _error_line(errors: bytes) -> str:
+    """The errors that git printed, without its hints and warnings."""
+    lines = [line.strip() for line in errors.decode(errors="replace").splitlines()]
     wrong = [line for line in lines if line.startswith(("error:", "fatal:"))]
     return "; ".join(dict.fromkeys(wrong or lines))[:_LONGEST]

@@ -1,7 +1,7 @@
-"""Candidates: what a coder left in a worktree as a commit that is the same on every machine, and as a patch.
+"""Candidates: the files of a worktree as a commit, the same on every machine, and as a patch.
 
-A tree is written from an index as `git write-tree` does, only the folders that changed being new.  A patch becomes a
-tree without any files being checked out.  What git has of many commits is asked in one go."""
+A tree is written from an index as `git write-tree` does, but only changed folders are written.  A patch becomes a tree
+without a checkout.  Facts of many commits are read by one git."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from pipeline.git.objects import (
 from pipeline.git.worktrees import PRISTINE, Worktree, copy_index
 from pipeline.store.files import write_all
 
-_LARGEST = 1 << 19  # from then on git is faster
+_LARGEST = 1 << 19  # bytes of an index; for a larger one git is faster
 _DEEPEST = 100
-_STAGE_OR_MORE = 0x70  # of a merge, or with flags of a later version of the format
+_STAGE_OR_MORE = 0x70  # flags of an entry of a merge, or of a later version of the format
 
 
 class _Folder(NamedTuple):
-    """As git has it in the index, still valid."""
+    """A folder whose tree in the index is still valid."""
 
     rows: int
     tree: bytes
@@ -47,16 +47,16 @@ class _Index(NamedTuple):
 
 
 class _Unusual(Exception):
-    """Git itself knows what to do with it."""
+    """An index that is left to git."""
 
 
 def index_is_whole(text: bytes) -> bool:
-    """It ends with the hash of the rest."""
+    """True for an index that ends with the hash of the rest."""
     return text[-20:] == sha1(text[:-20]).digest()
 
 
 def trees_in(index: str) -> list[str]:
-    """Those that it holds as they are, the tree of a whole commit first."""
+    """The valid trees of an index, the tree of a whole commit first."""
     try:
         return [folder.tree.hex() for folder in _read_index(index).folders.values()]
     except _Unusual:
@@ -64,7 +64,7 @@ def trees_in(index: str) -> list[str]:
 
 
 def write_tree(repo: str, index: str, known: Collection[str] = ()) -> str:
-    """`known`: trees that are there already."""
+    """Write the tree of an index; `known`: trees that are there already."""
     try:
         return _write_folder(repo, _read_index(index), set(known), b"", 0)[0]
     except _Unusual:
@@ -72,7 +72,7 @@ def write_tree(repo: str, index: str, known: Collection[str] = ()) -> str:
 
 
 def _read_index(index: str) -> _Index:
-    """Its format is described in gitformat-index(5)."""
+    """Read an index; its format is described in gitformat-index(5)."""
     with open(index, "rb") as file:
         text = file.read(_LARGEST)
     if text[:8] != b"DIRC\0\0\0\2" or len(text) == _LARGEST:
@@ -88,7 +88,7 @@ def _read_index(index: str) -> _Index:
 
 
 def _extension(text: bytes, at: int) -> bytes:
-    """What it knows of folders.  An extension with a small letter changes the meaning of all."""
+    """The extension about folders.  One whose name starts with a small letter changes the meaning of the index."""
     found = b""
     while at < len(text) - 20:
         name, size = text[at : at + 4], int.from_bytes(text[at + 4 : at + 8])
@@ -101,7 +101,7 @@ def _extension(text: bytes, at: int) -> bytes:
 
 
 def _folders(text: bytes) -> Iterator[tuple[bytes, _Folder]]:
-    """Each before those in it.  What was changed below makes it invalid: less than no rows, and no tree."""
+    """Valid folders, each before those in it.  A change below makes a folder invalid: -1 rows, and no tree."""
     above: list[tuple[bytes, int]] = []  # the folders we are in, and how many in each are still to come
     at = 0
     while at < len(text):
@@ -146,12 +146,12 @@ _COUNTED = ("--numstat", "-z", "--apply")
 # Lines of a patch begin with one of these letters only where it says what sort of file there is.
 _MODE = re.compile(rb"^(?:new file mode|new mode|index \S+)[ \t]+([0-7]+)", re.MULTILINE)
 
-# What the file systems of all machines take, with room for the folder that it is checked out in.
+# Bytes that the file systems of all machines take, with room for the folder of the checkout.
 _LONGEST_NAME, _LONGEST_PATH = 255, 700
 
 
 class AppliedPatch(NamedTuple):
-    """`counts` is nothing where the patch itself does not tell."""
+    """A patch as a tree; `counts` is None where the patch itself does not tell."""
 
     tree: str
     counts: Counts | None
@@ -159,17 +159,17 @@ class AppliedPatch(NamedTuple):
 
 
 def apply_to_tree(repo: str, start: bytes, patch: bytes) -> AppliedPatch:
-    """`start` is the index of the commit that the patch is for.  All of the patch or nothing."""
+    """Apply a patch to `start`, the index of its parent: all of it or nothing."""
     check_types(patch)
     with scratch_path(f"{repo}/coppice") as index:
         write_all(index, start)
-        told = git("apply", *_COUNTED, "--cached", *EXACT, repo=repo, index=index, stdin=patch)
-        paths = [row.split("\t", 2)[2] for row in split_names(told)]
-        return AppliedPatch(write_tree(repo, index), counts_of(patch, told), paths)
+        counted = git("apply", *_COUNTED, "--cached", *EXACT, repo=repo, index=index, stdin=patch)
+        paths = [row.split("\t", 2)[2] for row in split_names(counted)]
+        return AppliedPatch(write_tree(repo, index), counts_of(patch, counted), paths)
 
 
 def index_of_commit(repo: str, commit: str) -> bytes:
-    """Made once, for all the patches to come; again when a power cut has damaged it."""
+    """The index of a commit, made once for all patches, and again when a power cut has damaged it."""
     kept = f"{repo}/coppice/{commit}.index"
     if os.path.exists(kept) and index_is_whole(text := _read_file(kept)):
         return text
@@ -187,7 +187,7 @@ def check_types(patch: bytes) -> None:
 
 
 def check_paths(paths: list[str]) -> None:
-    """Before anybody has checked them out: whoever measures the commit could not."""
+    """Refuse names too long for a checkout, before anybody measures the commit."""
     for path in paths:
         if len(os.fsencode(path)) > _LONGEST_PATH or max(map(len, os.fsencode(path).split(b"/"))) > _LONGEST_NAME:
             raise GitProblem(f"the name of a file is too long: {cut_text(repr(path))}")
@@ -202,7 +202,7 @@ _NO_BLOB = b"1" * 40
 
 
 class Candidate(NamedTuple):
-    """What its record holds: with the patch, enough to make the commit again anywhere."""
+    """A candidate, as its record has it: with the patch, enough to make the commit again anywhere."""
 
     commit: str
     tree: str
@@ -214,12 +214,12 @@ class Candidate(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """The coder changed nothing."""
+        """True when the coder changed nothing."""
         return self.files == 0
 
 
 def commit_of(worktree: Worktree, parent: str, message: str) -> Candidate:
-    """All files that are not ignored, as they are.  Where the coder's own git commands have led does not matter."""
+    """Commit all files of a worktree that are not ignored, whatever the coder's own git commands did."""
     with scratch_path(worktree.admin) as index:
         tree = _tree_of(worktree, checked_sha(parent), index)
     return _candidate(worktree.repo, tree, parent, message)
@@ -242,8 +242,8 @@ def _tree_of(worktree: Worktree, parent: str, index: str) -> str:
 
 
 def _take_in_repositories(worktree: Worktree, index: str) -> None:
-    """What a coder made a repository of its own is files to us.  Git takes it for a folder as soon as something in it
-    is in the index: a file that is not there, so that adding all will drop it."""
+    """Make repositories inside the worktree plain folders.  Git takes one for a folder as soon as a file of it is in
+    the index: here one that does not exist, which `git add --all` drops again."""
     seen: set[str] = set()
     while True:
         others = split_names(worktree.git("ls-files", "-z", "--others", "--exclude-standard", index=index))
@@ -256,13 +256,13 @@ def _take_in_repositories(worktree: Worktree, index: str) -> None:
 
 
 def commit_patch(repo: str, parent: str, patch: bytes, message: str) -> Candidate:
-    """A recorded idea without a worktree, all of it or nothing.  It is taken at its word: files that it adds are in the
-    commit even if they are ignored, and lines count as it was written."""
+    """Commit a recorded change without a worktree, all of it or nothing.  Ignored files that it adds are in the commit,
+    and lines count as the patch has them."""
     start = index_of_commit(repo, checked_sha(parent))
-    with _candidates_fault():
-        made = apply_to_tree(repo, start, patch)
-        check_paths(made.paths)
-    return _candidate(repo, made.tree, parent, message, made.counts)
+    with _candidate_problems():
+        applied = apply_to_tree(repo, start, patch)
+        check_paths(applied.paths)
+    return _candidate(repo, applied.tree, parent, message, applied.counts)
 
 
 def _candidate(repo: str, tree: str, parent: str, message: str, counts: Counts | None = None) -> Candidate:
@@ -274,13 +274,13 @@ def _candidate(repo: str, tree: str, parent: str, message: str, counts: Counts |
 
 
 def patch_between(repo: str, parent: str, commit: str) -> bytes:
-    """All that differs, binary files too."""
+    """The difference of two commits, with binary files."""
     form = ["-r", "-p", "--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color"]
     return git("diff-tree", *form, checked_sha(parent), checked_sha(commit), "--", repo=repo)
 
 
 def restore_commit(repo: str, parent: str, patch: bytes, candidate: Candidate) -> None:
-    """Make the very commit again that `candidate` tells of."""
+    """Make the commit of `candidate` again."""
     above = parent_commit(repo, parent)
     tree = apply_to_tree(repo, index_of_commit(repo, parent), patch).tree if patch else above.tree
     made = write_commit(repo, tree, (parent,), above.date + 1, candidate.message)
@@ -289,14 +289,14 @@ def restore_commit(repo: str, parent: str, patch: bytes, candidate: Candidate) -
 
 
 def apply_patch(worktree: Worktree, patch: bytes) -> None:
-    """A recorded idea, all of it or nothing."""
-    with _candidates_fault():
+    """Apply a patch to a worktree, all of it or nothing."""
+    with _candidate_problems():
         check_types(patch)
         worktree.git("apply", "--index", *EXACT, stdin=patch)
 
 
 @contextmanager
-def _candidates_fault() -> Iterator[None]:
+def _candidate_problems() -> Iterator[None]:
     try:
         yield
     except GitProblem as problem:
@@ -304,14 +304,14 @@ def _candidates_fault() -> Iterator[None]:
 
 
 class CommitFacts(NamedTuple):
-    """`parent` is empty for a commit without one."""
+    """The tree of a commit, and its parent, empty for a commit without one."""
 
     tree: str
     parent: str
 
 
 def commit_facts(repo: str, commits: Iterable[str]) -> dict[str, CommitFacts]:
-    """Those that are there."""
+    """Facts of the commits that are there."""
     wanted = sorted({*commits})
     trees, parents = (_resolve(repo, wanted, suffix) for suffix in ("^{tree}", "^1"))
     return {commit: CommitFacts(trees[commit], parents.get(commit, "")) for commit in wanted if commit in trees}
@@ -329,7 +329,7 @@ def worktree_head(worktree: Worktree) -> str:
 
 
 def worktree_changes(worktree: Worktree) -> list[str]:
-    """Files that are not as they were checked out, and others beside them; not those that git is told to ignore."""
+    """Files of a worktree that were changed or added, without ignored ones."""
     status = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=all"]
     listed = worktree.git(*status, index=f"{worktree.admin}/{PRISTINE}").decode(errors="replace")
     return [row[3:] for row in listed.split("\0") if row]

@@ -1,6 +1,6 @@
-"""Folders that somebody else had in hand: looked into and removed, whatever is in them; and locks by file.
+"""Folders that other programs wrote: inspected and removed, whatever is in them; and locks by file.
 
-A lock is one of the operating system, among threads and processes, and dies with its holders."""
+A lock is the operating system's: it holds among threads and processes, and ends with its holders."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from pipeline.store.flock import LOCK_PATIENCE, acquire_lock
 
 @contextmanager
 def file_lock(path: str, patience: float = LOCK_PATIENCE) -> Iterator[int]:
-    """Gives the open file: a child that inherits it keeps the lock for as long as it runs.  Any command that runs
-    beside us can take it, and keep it: so nobody waits for longer than `patience`."""
+    """Hold a lock; gives the open file: a child that inherits it keeps the lock for as long as it runs.  Any command
+    that runs beside us can take the lock and keep it, so nobody waits for longer than `patience`."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
@@ -30,18 +30,18 @@ def file_lock(path: str, patience: float = LOCK_PATIENCE) -> Iterator[int]:
 
 @contextmanager
 def repository_lock(repo: str) -> Iterator[int]:
-    """Git's list of worktrees and its set-up are changed by one at a time."""
+    """Hold the lock for changes of a repository's worktrees and set-up."""
     with file_lock(f"{repo}/coppice.lock") as fd:
         yield fd
 
 
-# How many folders within each other we look into: Python and the paths of the system go no further than about 1000.
+# Nested folders that we inspect: Python and the system's paths reach no further than about 1000.
 _DEEPEST = 400
 
 
 def unseen_by_git(path: str) -> list[str]:
-    """What git neither shows nor cleans away: empty folders, .git within a folder of which it knows files, folders that
-    may not be read, and those with more folders within each other than can be named."""
+    """Folders that git neither shows nor cleans: empty ones, .git in a folder with tracked files, those that may not be
+    read, and those nested too deep."""
     found: list[str] = []
     for folder, inner, names in _walk(path, lambda error: found.append(error.filename)):
         if not inner and not names:
@@ -55,7 +55,7 @@ def unseen_by_git(path: str) -> list[str]:
 
 
 def make_removable(path: str) -> bool:
-    """So that what is in them can be read and removed, whatever their mode was.  Is a repository within?"""
+    """Make all folders below readable and removable; True when a repository is among them."""
     within = False
     for folder, inner, names in _walk(path):
         within |= folder != path and ".git" in map(str.lower, (*inner, *names))
@@ -78,6 +78,7 @@ def _is_deepest(path: str, folder: str) -> bool:
 
 
 def delete_tree(path: str) -> None:
+    """Delete a file, or a folder with all that is in it; nothing when it is not there."""
     if os.path.isdir(path) and not os.path.islink(path):
         os.chmod(path, 0o700)
         make_removable(path)
@@ -90,16 +91,16 @@ def delete_tree(path: str) -> None:
 
 
 def _delete_any_depth(path: str) -> None:
-    """What is too deep for Python, because a program that went wrong never came to an end."""
+    """Delete a folder too deep for Python, as a program in an endless loop makes it."""
     for words in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
         subprocess.run([*words, "--", path], stderr=subprocess.DEVNULL, check=False)
     if os.path.lexists(path):
-        shutil.rmtree(path)  # says why not
+        shutil.rmtree(path)  # raises the reason
 
 
 @contextmanager
 def scratch_path(folder: str) -> Iterator[str]:
-    """A name for a file of git's that nobody else has; afterwards the file and git's lock on it are gone."""
+    """A path of its own for a file of git; afterwards the file and git's lock on it are removed."""
     path = f"{folder}/{os.urandom(8).hex()}.scratch"
     try:
         yield path
@@ -114,7 +115,7 @@ def remove_file(path: str) -> None:
 
 
 def read_file_text(path: str) -> str:
-    """Nothing when it is not a file; a pipe would be waited for."""
+    """The text of a file; empty for all else, such as a pipe, which would block."""
     try:
         with open(path if os.path.isfile(path) else "/dev/null", "rb") as file:
             return os.fsdecode(file.read())

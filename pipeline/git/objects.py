@@ -1,7 +1,7 @@
-"""Objects of a repository: commits read and written as git does, files of a tree, and what differs between two.
+"""Objects of a repository: commits read and written as git does, files of a tree, differences between two.
 
-Git is started only for what lies in packs and for trees.  An object is written anew where it is already: a power cut
-may have damaged it, and what is young is not pruned."""
+Git is started only for packed objects and for trees.  An object that is there is written anew: a power cut may have
+damaged it, and git does not prune young objects."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 
 WHO = "Coppice <coppice@localhost>"
 EPOCH = 946_684_800  # 2000-01-01T00:00:00Z
-# Git tells its hooks by these where the repository is.  GitPython would take them for ours.
+# Variables by which git tells its hooks where the repository is.  GitPython would take them for ours.
 _CALLERS = ["GIT_DIR", "GIT_COMMON_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"]
 _CALLERS += ["GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_CONFIG_PARAMETERS", "GIT_SHALLOW_FILE", "GIT_GRAFT_FILE"]
 
 
 class ParentCommit(NamedTuple):
-    """What a commit on top of it needs to know."""
+    """The facts of a commit that its child needs."""
 
     tree: str
     date: int
 
 
 class NoCommit(GitProblem):
-    """It must be made again from its record, where there is one."""
+    """A commit is missing; it can be made again from its record, where there is one."""
 
 
 @contextmanager
 def open_with_gitpython(repo: str) -> Iterator[Repo]:
-    """By GitPython.  Closed afterwards: each one open keeps processes of git."""
+    """Open a repository with GitPython, closed afterwards: an open one keeps processes of git."""
     for name in _CALLERS:
         os.environ.pop(name, None)
     from git import Repo
@@ -52,7 +52,7 @@ def open_with_gitpython(repo: str) -> Iterator[Repo]:
 
 
 def has_commit(repo: str, commit: str) -> bool:
-    """Is the commit there, or must it be made again from its record?"""
+    """True when the commit is there; else it must be made again from its record."""
     try:
         parent_commit(repo, commit)
     except NoCommit:
@@ -70,7 +70,7 @@ def parent_commit(repo: str, commit: str) -> ParentCommit:
 
 
 def loose_commit(repo: str, commit: str) -> bytes | None:
-    """Nothing when it is not in a file of its own, or when that is damaged."""
+    """The text of a commit in a file of its own; None for another one, or a damaged file."""
     try:
         with open(f"{repo}/objects/{commit[:2]}/{commit[2:]}", "rb", buffering=0) as file:
             whole = zlib.decompress(file.read())
@@ -82,9 +82,8 @@ def loose_commit(repo: str, commit: str) -> bytes | None:
 
 @lru_cache(maxsize=4096)
 def _packed_commit(repo: str, commit: str) -> ParentCommit:
-    """In a pack, or the user's.  Asked once: a ref keeps it there, and its hash says that it stays the same."""
-    told = git("cat-file", "--batch", repo=repo, stdin=commit.encode())
-    about, _, text = told.partition(b"\n")
+    """A commit of a pack or of the user's repository, read once: a ref keeps it there, and its hash is its content."""
+    about, _, text = git("cat-file", "--batch", repo=repo, stdin=commit.encode()).partition(b"\n")
     if about.split()[1:2] != [b"commit"]:
         raise NoCommit(f"{repo}: has no commit {commit}")
     return _parse_commit(text)
@@ -97,7 +96,7 @@ def _parse_commit(text: bytes) -> ParentCommit:
 
 
 def write_commit(repo: str, tree: str, parents: tuple[str, ...], date: int, message: str) -> str:
-    """Put together here: `git commit-tree` would ask the configuration for the encoding and for a signature."""
+    """Write a commit: `git commit-tree` would ask the configuration for the encoding and for a signature."""
     lines = [f"tree {tree}", *(f"parent {parent}" for parent in parents)]
     lines += [f"author {WHO} {date} +0000", f"committer {WHO} {date} +0000"]
     text = "\n".join([*lines, "", message.replace("\0", "").strip(), ""])
@@ -105,10 +104,10 @@ def write_commit(repo: str, tree: str, parents: tuple[str, ...], date: int, mess
 
 
 def write_object(repo: str, kind: bytes, text: bytes) -> str:
-    """Its hash.  Written anew where it is: a power cut may have damaged it, and what is young is not pruned."""
+    """Write an object, anew if it is there; its hash."""
     name = object_name(kind, text)
     folder = f"{repo}/objects/{name[:2]}"
-    draft = f"{folder}/tmp_obj_{os.urandom(8).hex()}"  # git clears away drafts of that name
+    draft = f"{folder}/tmp_obj_{os.urandom(8).hex()}"  # git removes drafts of that name
     os.makedirs(folder, exist_ok=True)
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
     try:
@@ -130,7 +129,7 @@ def _with_header(kind: bytes, text: bytes) -> bytes:
     return b"%b %d\0%b" % (kind, len(text), text)
 
 
-LINK = "120000"  # the mode of a symbolic link, whose blob is where it leads to
+LINK = "120000"  # the mode of a symbolic link, whose blob is its target
 _NONE = "000000"
 
 
@@ -142,7 +141,7 @@ class TreeEntry(NamedTuple):
 
 
 class Change(NamedTuple):
-    """None: it is not there."""
+    """A path with its entries before and after; None for no entry."""
 
     path: str
     before: TreeEntry | None
@@ -150,7 +149,7 @@ class Change(NamedTuple):
 
 
 def tree_entries(repo: str, tree: str) -> dict[str, TreeEntry]:
-    """By path.  Names need not be UTF-8."""
+    """The entries of a tree by path; names need not be UTF-8."""
     found: dict[str, TreeEntry] = {}
     for row in split_names(git("ls-tree", "-r", "-z", "--full-tree", checked_sha(tree), repo=repo)):
         about, _, path = row.partition("\t")
@@ -161,7 +160,7 @@ def tree_entries(repo: str, tree: str) -> dict[str, TreeEntry]:
 
 @lru_cache(maxsize=1024)
 def tree_changes(repo: str, a: str, b: str) -> tuple[Change, ...]:
-    """From one tree to another; their hashes say that the answer stays the same."""
+    """The changes from one tree to another; kept, as hashes never change their meaning."""
     form = ("-r", "-z", "--raw", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-abbrev")
     listed = iter(split_names(git("diff-tree", *form, checked_sha(a), checked_sha(b), "--", repo=repo)))
     found = []
@@ -177,13 +176,13 @@ def _entry(mode: str, blob: str) -> TreeEntry | None:
 
 def read_blobs(repo: str, wanted: Iterable[str]) -> dict[str, bytes]:
     """The contents of files."""
-    asked = sorted({checked_sha(blob) for blob in wanted})
-    told = git("cat-file", "--batch", repo=repo, stdin="".join(f"{blob}\n" for blob in asked).encode())
+    blobs = sorted({checked_sha(blob) for blob in wanted})
+    batch = git("cat-file", "--batch", repo=repo, stdin="".join(f"{blob}\n" for blob in blobs).encode())
     found, at = {}, 0
-    for blob in asked:
-        end = told.index(b"\n", at)
-        size = int(told[at:end].split()[2])
-        found[blob] = told[end + 1 : end + 1 + size]
+    for blob in blobs:
+        end = batch.index(b"\n", at)
+        size = int(batch[at:end].split()[2])
+        found[blob] = batch[end + 1 : end + 1 + size]
         at = end + size + 2
     return found
 
@@ -192,7 +191,7 @@ _RENAMED = re.compile(rb"^(?:rename|copy) from ", re.MULTILINE)
 
 
 class FileStat(NamedTuple):
-    """Lines of a binary file are not counted.  `kind` is git's letter: A added, D deleted, M modified, T its type."""
+    """The change of a file; lines of a binary one are not counted.  `kind`: A added, D deleted, M modified, T type."""
 
     path: str
     kind: str
@@ -223,7 +222,7 @@ class DiffStat(NamedTuple):
 
 
 def diff_stat(repo: str, a: str, b: str) -> DiffStat:
-    """Asked of git itself: GitPython's diff breaks on names with newlines and on names that are not UTF-8."""
+    """The changes between two commits, by git: GitPython fails on names with newlines or not in UTF-8."""
     form = ("-r", "-z", "--raw", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv")
     listed = iter(split_names(git("diff-tree", *form, checked_sha(a), checked_sha(b), "--", repo=repo)))
     kinds: dict[str, str] = {}
@@ -238,8 +237,8 @@ def diff_stat(repo: str, a: str, b: str) -> DiffStat:
 
 
 def counts_of(patch: bytes, numstat: bytes) -> Counts | None:
-    """As the patch was written, from what `git apply --numstat -z` says of it.  Nothing when only a diff of the commits
-    tells: a file can be named twice, under one of two names, or be binary to the patch alone."""
+    """The counts of a patch, from the output of `git apply --numstat -z`.  None when only a diff of the commits tells:
+    a file can be named twice, under one of two names, or be binary to the patch alone."""
     rows = [row.split("\t", 2) for row in split_names(numstat)]
     if _RENAMED.search(patch) or "-" in {row[0] for row in rows} or len({row[2] for row in rows}) < len(rows):
         return None

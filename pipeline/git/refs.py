@@ -1,6 +1,6 @@
-"""Refs that keep what a run needs: commits at refs/coppice/<run>/<slot>, and copies of texts.
+"""Refs that keep the commits of a run at refs/coppice/<run>/<slot>, and copies of texts.
 
-A copy of a text is there so that it is noticed when the file is removed or cut."""
+The copy of a text shows when the file is removed or cut."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from pipeline.git.folders import file_lock, remove_file
 from pipeline.git.objects import loose_commit
 from pipeline.store.files import write_all
 
-# What git forbids in a part of a ref beyond what `quote` escapes.
+# Parts of a ref that git forbids and `quote` does not escape.
 _FORBIDDEN = re.compile(r"^\.|\.(?=\.|lock$|$)|~")
 
 
 def pin(repo: str, run: str, slot: str, commit: str) -> None:
-    """In the run's own repository, where a ref is a file.  What is in the way of that, git gets by or tells of."""
+    """Pin a commit in the run's own repository, where a ref is a file; git does it where a file cannot be written."""
     ref = _ref(run, slot)
     with file_lock(f"{repo}/coppice/refs.lock"):
-        _take_back(repo, ref)
+        _remove_remains(repo, ref)
         written = loose_commit(repo, checked_sha(commit)) is not None and _write_ref(repo, ref, commit)
     if not written:
         pin_by_git(repo, run, slot, commit)
 
 
 def pin_by_git(repo: str, run: str, slot: str, commit: str) -> None:
-    """In any repository, whatever it keeps its refs in."""
+    """Pin a commit in any repository, whatever it keeps its refs in."""
     _update(repo, f"update {_ref(run, slot)}\0{checked_sha(commit)}\0\0")
 
 
 def unpin(repo: str, run: str, slot: str) -> None:
-    """Nothing to do when it is not pinned."""
+    """Remove a pin, if there is one."""
     ref = _ref(run, slot)
     with file_lock(f"{repo}/coppice/refs.lock"):
-        _take_back(repo, ref)
+        _remove_remains(repo, ref)
     _update(repo, f"delete {ref}\0\0")
 
 
@@ -50,7 +50,7 @@ def pinned_commits(repo: str, run: str) -> dict[str, str]:
 
 
 def is_pinned(repo: str, run: str, slot: str) -> bool:
-    """As `pin` leaves it: in a file of its own."""
+    """True for a ref in a file of its own, as `pin` leaves it."""
     return os.path.exists(f"{repo}/{_ref(run, slot)}")
 
 
@@ -63,7 +63,8 @@ def _part(name: str) -> str:
 
 
 def _write_ref(repo: str, ref: str, commit: str) -> bool:
-    """By git's own rule: whoever makes the lock beside a ref may replace it.  Ours is a second name of our draft."""
+    """Write a ref by git's own rule: the holder of the lock beside it may replace it.  Our lock is a hard link of our
+    draft."""
     path, draft = f"{repo}/{ref}", _draft(repo, ref)
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -72,13 +73,13 @@ def _write_ref(repo: str, ref: str, commit: str) -> bool:
         os.rename(f"{path}.lock", path)
         os.unlink(draft)
     except OSError:
-        _take_back(repo, ref)
+        _remove_remains(repo, ref)
         return False
     return True
 
 
-def _take_back(repo: str, ref: str) -> None:
-    """What one of ours left that was killed, for there is none at work now.  A lock that git made is left to it."""
+def _remove_remains(repo: str, ref: str) -> None:
+    """Remove the draft and lock of a killed process of ours, as none is at work now; a lock of git is left to it."""
     lock, draft = f"{repo}/{ref}.lock", _draft(repo, ref)
     if os.path.exists(draft):
         if os.path.exists(lock) and os.path.samefile(lock, draft):
@@ -95,12 +96,12 @@ def _update(repo: str, order: str) -> None:
 
 
 def keep_copy(repo: str, run: str, name: str, content: bytes) -> None:
-    """As a blob that a ref keeps: refs/coppice/<run>/<name>."""
+    """Keep a copy of a text as a blob at refs/coppice/<run>/<name>."""
     blob = git("hash-object", "-w", "--stdin", repo=repo, stdin=content).decode().strip()
     pin_by_git(repo, run, name, blob)
 
 
 def copy_of(repo: str, run: str, name: str) -> bytes:
-    """Empty when there is none."""
+    """The kept copy of a text; empty when there is none."""
     found = pinned_commits(repo, run).get(name)
     return git("cat-file", "blob", checked_sha(found), repo=repo) if found else b""

@@ -1,10 +1,10 @@
-"""The run's repository: `repo:` becomes a commit in it, and the user's own stays as it is.
+"""Repository of a run: `repo:` becomes a commit in it, and the user's own stays as it is.
 
-runs/<run>/repo.git is bare, borrows the objects of the user's, and nothing else.  `repo:` is a git repository, which
-must be clean and gives its HEAD; or a folder inside one, or a plain folder, whose files become a commit that is the
-same on every machine.  The rule for those: every file and link that no .gitignore of the folder ignores (nor one above
-it, inside a repository), and what the repository around it tracks all the same; the files of repositories that lie in
-it too.  Never .git, __pycache__, nor runs/.  Of a file's mode only "its owner may run it" is kept."""
+runs/<run>/repo.git is bare and only borrows the objects of the user's.  `repo:` is a git repository, which must be
+clean and gives its HEAD; or a folder inside one, or a plain folder, whose files become a commit that is the same on
+every machine.  Its files are: every file and link that no .gitignore of the folder ignores (nor one above it, inside a
+repository), those that the repository around it tracks all the same, and those of repositories inside the folder.
+Never .git, __pycache__, nor runs/.  Of a file's mode only "its owner may run it" is kept."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from contextlib import suppress
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from pipeline.core.text import join_names
 from pipeline.git.command import GitProblem, git, split_names, users_git
 from pipeline.git.folders import repository_lock
 from pipeline.git.objects import EPOCH, has_commit, open_with_gitpython, tree_hash, write_commit
@@ -41,7 +42,7 @@ _CONFIG = """\
 # Above any .gitattributes: bytes are kept as they are, and no program is run to change them.
 _ATTRIBUTES = "* -text -filter -ident !working-tree-encoding !diff !merge\n"
 _EXCLUDE = "__pycache__/\n"
-# Where git looks for the folder of objects that a repository borrows.
+# The file with the folder of objects that a repository borrows.
 _LENDER = "objects/info/alternates"
 _SET_UP = {"config": _CONFIG.encode(), "info/attributes": _ATTRIBUTES.encode(), "info/exclude": _EXCLUDE.encode()}
 
@@ -51,7 +52,7 @@ def run_repository(run: str) -> str:
 
 
 def prepare_repository(run: str, borrowed: str = "") -> str:
-    """Made, or made as it should be.  `borrowed`: the folder of objects that it reads besides its own."""
+    """Make the run's repository, or restore its set-up; `borrowed`: the folder of objects that it reads besides."""
     repo = run_repository(run)
     os.makedirs(repo, exist_ok=True)
     with repository_lock(repo) as lock:
@@ -66,8 +67,8 @@ def prepare_repository(run: str, borrowed: str = "") -> str:
 
 
 def restore_setup(repo: str) -> None:
-    """Set up as it was: a coder's own git commands in one worktree may have changed that for all of them."""
-    wanted = {**_SET_UP, **_unquoted(repo)}
+    """Restore the set-up: a coder's own git commands in one worktree may have changed it for all of them."""
+    wanted = {**_SET_UP, **_unquoted_lender(repo)}
     if all(os.path.exists(f"{repo}/{path}") and _read_file(f"{repo}/{path}") == text for path, text in wanted.items()):
         return
     with repository_lock(repo):
@@ -75,20 +76,17 @@ def restore_setup(repo: str) -> None:
             _write_file(f"{repo}/{path}", text)
 
 
-def _unquoted(repo: str) -> dict[str, bytes]:
-    """What stands in for a line that was quoted without need, as runs of older versions have it."""
+def _unquoted_lender(repo: str) -> dict[str, bytes]:
+    """The line of borrowed objects in place of one that an older version quoted without need."""
     path = f"{repo}/{_LENDER}"
-    return (
-        {_LENDER: _line_of(borrowed_objects(repo))}
-        if os.path.exists(path) and _read_file(path).startswith(b'"')
-        else {}
-    )
+    quoted = os.path.exists(path) and _read_file(path).startswith(b'"')
+    return {_LENDER: _line_of(borrowed_objects(repo))} if quoted else {}
 
 
 def _write_file(path: str, text: bytes) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     if not os.path.exists(path) or _read_file(path) != text:
-        write_whole(path, text, durable=False)  # what a power cut damages is written again
+        write_whole(path, text, durable=False)  # written again after a power cut
 
 
 def _read_file(path: str) -> bytes:
@@ -97,7 +95,7 @@ def _read_file(path: str) -> bytes:
 
 
 def borrowed_objects(repo: str) -> str:
-    """The folder of objects that it borrows; empty when it has all of its own."""
+    """The folder of objects that a repository borrows; empty when it has all of its own."""
     line = _read_file(f"{repo}/{_LENDER}").removesuffix(b"\n")
     if line.startswith(b'"'):
         line = re.sub(rb"\\(.)", lambda found: b"\n" if found[1] == b"n" else found[1], line[1:-1])
@@ -105,9 +103,9 @@ def borrowed_objects(repo: str) -> str:
 
 
 def _line_of(path: str) -> bytes:
-    """Plain wherever git reads it so: gitdb, and with it every tool on GitPython, knows no other form.
+    """The line for a borrowed folder, plain wherever git allows it: gitdb, and so GitPython, knows no other form.
 
-    A path with a line break has to be quoted; an absolute one never starts with a quote or with the # of a comment."""
+    A path with a line break must be quoted; an absolute one never starts with a quote or with the # of a comment."""
     if "\n" not in path:
         return b"%b\n" % os.fsencode(path)
     for plain, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n")):
@@ -115,14 +113,14 @@ def _line_of(path: str) -> bytes:
     return b'"%b"\n' % os.fsencode(path)
 
 
-# Content that is elsewhere: what is in the commit is not what the user's programs read.
+# Filters that keep the content elsewhere: the commit lacks the files that the user's programs read.
 _ELSEWHERE = {"lfs": "Git LFS", "git-crypt": "git-crypt"}
 _FILTER = re.compile(rb"^[^#\n]*\bfilter=(\S+)", re.MULTILINE)
-_SHOWN = 5
+_MOST_NAMED = 5
 
 
 class RepoPlace(NamedTuple):
-    """`git_dir` is empty for a plain folder; `top` is the work tree it belongs to, itself for a git repository."""
+    """The place of `repo:`.  `git_dir` is empty for a plain folder; `top` is its work tree, or itself."""
 
     folder: str
     git_dir: str = ""
@@ -153,7 +151,7 @@ def _rev_parse(folder: str, *questions: str) -> str:
 
 
 def check_whole(place: RepoPlace) -> None:
-    """A search reads history and trees from it, for long, without a network."""
+    """Refuse a repository that lacks history or objects: a search reads them for long, without a network."""
     if git("rev-parse", "--is-shallow-repository", repo=place.git_dir) == b"true\n":
         raise GitProblem(f"{place.folder}: is a shallow clone; run git fetch --unshallow there first")
     with open_with_gitpython(place.git_dir) as found, found.config_reader("repository") as config:
@@ -163,24 +161,23 @@ def check_whole(place: RepoPlace) -> None:
 
 
 def check_clean(place: RepoPlace) -> None:
-    """What is not committed would not be in any candidate."""
+    """Refuse uncommitted changes: they would be in no candidate."""
     own = os.path.relpath(os.path.realpath("runs"), place.folder)
     here = [] if own.startswith("..") else [f":(exclude,top,literal){own}"]
     status = ["status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all", "--untracked-files=normal"]
     ignored = ["-c", f"core.excludesFile={_users_excludes(place.folder)}"]
     found = split_names(git(*ignored, *status, "--", ".", *here, repo=place.git_dir, work=place.folder))
     if found:
-        shown = ", ".join(repr(name[3:])[1:-1] for name in found[:_SHOWN])
-        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        names = join_names([repr(name[3:])[1:-1] for name in found], _MOST_NAMED)
         what = "Root working tree must be clean: a search starts from a commit"
-        raise GitProblem(f"{place.folder}: {what}; commit, stash or ignore: {shown}{more}")
+        raise GitProblem(f"{place.folder}: {what}; commit, stash or ignore: {names}")
 
 
 def _users_excludes(folder: str) -> str:
-    """What the user never wants to see, such as the files an editor leaves."""
+    """The user's own list of ignored files, such as those of an editor."""
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    asked = users_git("config", "--type=path", "--default", f"{home}/git/ignore", "core.excludesFile", cwd=folder)
-    return os.fsdecode(asked.removesuffix(b"\n"))
+    path = users_git("config", "--type=path", "--default", f"{home}/git/ignore", "core.excludesFile", cwd=folder)
+    return os.fsdecode(path.removesuffix(b"\n"))
 
 
 def check_attributes(path: str, text: bytes) -> None:
@@ -195,8 +192,8 @@ _LEFT_OUT = {".git", "__pycache__"}
 
 
 def snapshot(place: RepoPlace, repo: str) -> str:
-    """The commit, now in `repo`."""
-    found = sorted(set(_wanted(place, repo)))
+    """Commit the files of a folder into `repo`."""
+    found = sorted(set(_files_of_folder(place, repo)))
     if not found:
         raise GitProblem(f"{place.folder}: holds no files that are not ignored")
     listed = b"".join(b"%b\0" % os.fsencode(name) for name in found)
@@ -207,51 +204,46 @@ def snapshot(place: RepoPlace, repo: str) -> str:
     return write_commit(repo, tree, (), EPOCH, _MESSAGE)
 
 
-def _wanted(place: RepoPlace, repo: str) -> Iterator[str]:
+def _files_of_folder(place: RepoPlace, repo: str) -> Iterator[str]:
     own = os.path.relpath(os.path.realpath("runs"), place.folder)
-    for name in _tracked(place) or _others(place.folder, repo):
+    for name in _tracked_files(place) or _untracked_files(place.folder, repo):
         if _LEFT_OUT.isdisjoint(name.split("/")) and not name.startswith(("runs/", f"{own}/")):
             if os.path.basename(name) == ".gitattributes":
-                _check_file(f"{place.folder}/{name}")
+                check_attributes(f"{place.folder}/{name}", _read_file(f"{place.folder}/{name}"))
             yield name
 
 
-def _check_file(path: str) -> None:
-    with open(path, "rb") as file:
-        check_attributes(path, file.read())
-
-
-def _tracked(place: RepoPlace) -> list[str]:
-    """Of a folder inside a repository.  Nothing when all of it is ignored there: then it is as good as a plain one."""
+def _tracked_files(place: RepoPlace) -> list[str]:
+    """The files of a folder inside a repository; none when all of it is ignored there, as in a plain folder."""
     if not place.git_dir:
         return []
     listed = git(*_OTHERS, "--cached", repo=place.git_dir, work=place.top, cwd=place.folder)
-    return [file for name in split_names(listed) for file in _below(place.folder, name, place.git_dir)]
+    return [file for name in split_names(listed) for file in _files_below(place.folder, name, place.git_dir)]
 
 
-def _below(folder: str, name: str, repo: str) -> Iterator[str]:
+def _files_below(folder: str, name: str, repo: str) -> Iterator[str]:
     path = f"{folder}/{name}"
     if name.endswith("/"):
-        yield from (f"{name}{inner}" for inner in _others(path, repo))
+        yield from (f"{name}{inner}" for inner in _untracked_files(path, repo))
     elif os.path.isdir(path) and not os.path.islink(path):
         raise GitProblem(f"{path}: submodules are not supported; a candidate is one tree of files")
     elif os.path.lexists(path):
         yield name
 
 
-def _others(folder: str, repo: str) -> Iterator[str]:
-    """All files that are not ignored.  Git lists a repository within as a name with a slash at its end."""
+def _untracked_files(folder: str, repo: str) -> Iterator[str]:
+    """All files that are not ignored.  Git lists a repository inside as a name with a slash at its end."""
     with TemporaryDirectory() as scratch:
         listed = git(*_OTHERS, repo=repo, work=folder, index=f"{scratch}/none")
     for name in split_names(listed):
-        yield from _below(folder, name, repo)
+        yield from _files_below(folder, name, repo)
 
 
 ROOT = "root"
 
 
 class RootCommit(NamedTuple):
-    """`repo` is the git directory that everything else is done in."""
+    """The commit that a search starts from; `repo`: the git directory of the run."""
 
     repo: str
     commit: str
@@ -259,22 +251,22 @@ class RootCommit(NamedTuple):
 
 
 def root_of(path: str, run: str) -> RootCommit:
-    """HEAD of a git repository, which must be clean; otherwise the files of the folder as they are now."""
+    """The root of a search: HEAD of a clean git repository, or else the files of the folder as they are now."""
     place = place_of(path)
-    repo, commit = _head(place, run) if place.folder == place.top else _files(place, run)
+    repo, commit = _head_commit(place, run) if place.folder == place.top else _snapshot_commit(place, run)
     pin(repo, run, ROOT, commit)
     return RootCommit(repo, commit, tree_hash(repo, commit))
 
 
 def reopen_repository(path: str, run: str, commit: str) -> str:
-    """The run's repository; made again from `path`, if it is gone, for as long as the commit can be found there."""
+    """The run's repository, made again from `path` if it is gone and the commit can be found there."""
     repo = run_repository(run)
-    if not is_pinned(repo, run, ROOT):  # which is done last
+    if not is_pinned(repo, run, ROOT):  # the pin is made last
         place = place_of(path)
         if place.folder == place.top:
             prepare_repository(run, f"{place.common}/objects")
         else:
-            _files(place, run)
+            _snapshot_commit(place, run)
         if not has_commit(repo, commit):
             raise GitProblem(f"{path}: the commit {commit}, which run {run} started from, is gone; forget {run}:root")
         pin(repo, run, ROOT, commit)
@@ -282,21 +274,21 @@ def reopen_repository(path: str, run: str, commit: str) -> str:
     return repo
 
 
-def _files(place: RepoPlace, run: str) -> tuple[str, str]:
+def _snapshot_commit(place: RepoPlace, run: str) -> tuple[str, str]:
     repo = prepare_repository(run)
     return repo, snapshot(place, repo)
 
 
-def _head(place: RepoPlace, run: str) -> tuple[str, str]:
+def _head_commit(place: RepoPlace, run: str) -> tuple[str, str]:
     check_whole(place)
-    commit = _commit(place)
+    commit = _checked_head(place)
     check_clean(place)
-    # its objects are borrowed, so that it must not forget them: the one thing that is left in the user's repository
+    # the user's repository must keep the objects that are borrowed: this ref is all that is written to it
     pin_by_git(place.common, run, ROOT, commit)
     return prepare_repository(run, f"{place.common}/objects"), commit
 
 
-def _commit(place: RepoPlace) -> str:
+def _checked_head(place: RepoPlace) -> str:
     with open_with_gitpython(place.git_dir) as found:
         if not found.head.is_valid():
             raise GitProblem(f"{place.folder}: has no commit yet; a search starts from a commit")

@@ -1,7 +1,9 @@
-"""Worktrees by name: as a commit has it when asked for, whoever was killed while at work on them.
+"""Worktrees by name, each with the files of its commit, whatever process was killed at work on it.
 
-Git's own folder about each worktree is put there and taken away as a whole: see gitrepository-layout(5).  `.git` within
-a worktree is never believed: a candidate may have put it there."""
+States of a worktree: absent, complete, damaged (a killed process, a power cut, a candidate's own git commands).  `add`
+leads from each of them to complete at its commit, `remove` to absent.  Git's folder about a worktree appears and
+disappears as a whole: see gitrepository-layout(5).  `.git` inside a worktree is never trusted: a candidate may have put
+it there."""
 
 from __future__ import annotations
 
@@ -36,21 +38,21 @@ def path_digest(path: str) -> str:
 
 
 def admin_of(repo: str, path: str) -> str:
-    """Empty when git knows no worktree there."""
-    return next((place for place in _places(repo, path) if read_file_text(f"{place}/gitdir") == f"{path}/.git\n"), "")
+    """Git's folder about the worktree at `path`; empty when git knows none there."""
+    return next((place for place in _admins(repo, path) if read_file_text(f"{place}/gitdir") == f"{path}/.git\n"), "")
 
 
 def admin_is_complete(admin: str) -> bool:
-    """All that git needs is there.  Its own lock is on those that it has only begun."""
+    """True when git's folder has all that git needs, without the lock of one that git has only begun."""
     complete = _HEAD.fullmatch(read_file_text(f"{admin}/HEAD")) and read_file_text(f"{admin}/commondir")
     return bool(complete) and not os.path.exists(f"{admin}/locked")
 
 
 def register_worktree(repo: str, path: str, commit: str) -> str:
-    """An empty worktree at `path`, where nothing is.  `git worktree add` would look at all the others first."""
+    """Register an empty worktree at `path`, where nothing is.  `git worktree add` would read all the others first."""
     with repository_lock(repo):
         _forget(repo, path)
-        admin = next((place for place in _places(repo, path) if not _is_used(place)), "")
+        admin = next((place for place in _admins(repo, path) if not _is_used(place)), "")
         if not admin:
             raise GitProblem(f"{path}: git's names for this worktree are taken by others")
         draft = _draft(repo, path)
@@ -66,7 +68,7 @@ def register_worktree(repo: str, path: str, commit: str) -> str:
 
 
 def gitlink(admin: str) -> bytes:
-    """What stands in .git of a worktree."""
+    """The content of .git in a worktree."""
     return os.fsencode(f"gitdir: {admin}\n")
 
 
@@ -76,15 +78,15 @@ def forget_worktree(repo: str, path: str) -> None:
 
 
 def forget_lost_worktrees(repo: str) -> None:
-    """Those whose files are gone, and those that a killed git had only begun, whatever lock is on them."""
+    """Forget worktrees whose files are gone, and those that a killed git had only begun, whatever lock they have."""
     with repository_lock(repo):
-        for admin in _all(repo):
+        for admin in _listed_admins(repo):
             if not _is_used(admin):
                 delete_tree(admin)
 
 
-def _places(repo: str, path: str) -> list[str]:
-    """Its name, unless git could not have it so; and one that no other path has, if that is taken."""
+def _admins(repo: str, path: str) -> list[str]:
+    """Names for git's folder: the worktree's own if git allows it, and one that no other path has."""
     name = os.path.basename(path)
     plain = [name] if len(name) <= _LONGEST and _PLAIN.fullmatch(name) else []
     return [f"{repo}/worktrees/{place}" for place in (*plain, path_digest(path))]
@@ -99,26 +101,26 @@ def _forget(repo: str, path: str) -> None:
 
 
 def _is_used(admin: str) -> bool:
-    told = read_file_text(f"{admin}/gitdir").removesuffix("\n")
-    return bool(told) and os.path.lexists(os.path.join(admin, told))
+    gitdir = read_file_text(f"{admin}/gitdir").removesuffix("\n")
+    return bool(gitdir) and os.path.lexists(os.path.join(admin, gitdir))
 
 
-def _all(repo: str) -> list[str]:
+def _listed_admins(repo: str) -> list[str]:
     folder = f"{repo}/worktrees"
     return [f"{folder}/{name}" for name in os.listdir(folder)] if os.path.isdir(folder) else []
 
 
 def _draft(repo: str, path: str) -> str:
-    """Where git's folder is made, and unmade, so that git sees all of it or nothing."""
+    """The folder in which git's folder is made and removed, so that git sees all of it or nothing."""
     return f"{repo}/coppice/{path_digest(path)}.admin"
 
 
-# The index as it was when all files had just been written: git's own is in the hands of whoever works there.
+# The index from when all files had just been written: git's own can be changed by any program there.
 PRISTINE = "coppice-index"
 
 
 class Worktree(NamedTuple):
-    """`admin` is git's folder about it.  `.git` within it is never believed: a candidate may have put it there."""
+    """A worktree; `admin` is git's folder about it."""
 
     repo: str
     path: str
@@ -129,53 +131,53 @@ class Worktree(NamedTuple):
 
 
 class Worktrees:
-    """Those of `repo` below `folder`, one a name.  How many there are at once is the caller's."""
+    """The worktrees of `repo` below `folder`, one a name."""
 
     def __init__(self, repo: str, folder: str) -> None:
         self.repo = os.path.realpath(repo)
         self.folder = os.path.realpath(folder)
 
     def add(self, name: str, commit: str) -> Worktree:
-        """There, at that commit, with its files and no others.  Not touched when it is so already."""
+        """Add a worktree, or make it that of the commit, with its files and no others; untouched when it is so."""
         path = self._path(name)
-        with self._alone(path) as mine:
-            found = self._found(path)
-            if found is None or not _sound(found):
-                return self._anew(path, checked_sha(commit), mine)
+        with self._lock(path) as lock:
+            found = self._find(path)
+            if found is None or not _is_complete(found):
+                return self._make(path, checked_sha(commit), lock)
             try:
                 if not _is_clean(found, checked_sha(commit)):
-                    _check_out(found, commit, mine)
-            except GitProblem:  # what git keeps of it is damaged, by a power cut for one
-                return self._anew(path, checked_sha(commit), mine)
+                    _check_out(found, commit, lock)
+            except GitProblem:  # git's own files are damaged, for instance by a power cut
+                return self._make(path, checked_sha(commit), lock)
             return found
 
     def at(self, name: str) -> Worktree:
-        """As it is now, with whatever was left in it."""
-        found = self._found(self._path(name))
+        """The worktree of a name as it is now."""
+        found = self._find(self._path(name))
         if found is None or not os.path.isdir(found.path):
             raise GitProblem(f"{self.folder}/{name}: is no worktree; it was removed, or never added")
         return found
 
     def remove(self, name: str) -> None:
-        """Nothing to do when there is none."""
+        """Remove a worktree, if there is one."""
         path = self._path(name)
-        with self._alone(path):
+        with self._lock(path):
             self._delete(path)
 
     def prune(self) -> None:
-        """Git forgets the worktrees whose files are gone, and those that a killed process had only begun."""
+        """Make git forget worktrees whose files are gone, and those that a killed process had only begun."""
         forget_lost_worktrees(self.repo)
 
     def _delete(self, path: str) -> None:
         delete_tree(path)
         forget_worktree(self.repo, path)
 
-    def _anew(self, path: str, commit: str, mine: int) -> Worktree:
+    def _make(self, path: str, commit: str, lock: int) -> Worktree:
         delete_tree(path)
         os.makedirs(self.folder, exist_ok=True)
         made = Worktree(self.repo, path, register_worktree(self.repo, path, commit))
         try:
-            _write_files(made, commit, mine)
+            _write_files(made, commit, lock)
         except GitProblem as problem:
             self._delete(path)
             raise GitProblem(f"{path}: the worktree cannot be made: {problem}") from problem
@@ -187,17 +189,17 @@ class Worktrees:
         return f"{self.folder}/{name}"
 
     @contextmanager
-    def _alone(self, path: str) -> Iterator[int]:
-        """A git that outlives its killed build keeps it until its checkout is done."""
+    def _lock(self, path: str) -> Iterator[int]:
+        """Hold the lock of a worktree; a git that outlives its killed build keeps it until its checkout is done."""
         with file_lock(f"{self.repo}/coppice/{path_digest(path)}.lock", TIMEOUT + LOCK_PATIENCE) as fd:
             yield fd
 
-    def _found(self, path: str) -> Worktree | None:
+    def _find(self, path: str) -> Worktree | None:
         admin = admin_of(self.repo, path)
         return Worktree(self.repo, path, admin) if admin else None
 
 
-def _sound(found: Worktree) -> bool:
+def _is_complete(found: Worktree) -> bool:
     return admin_is_complete(found.admin) and os.path.isdir(found.path) and not os.path.islink(found.path)
 
 
@@ -210,7 +212,7 @@ def _is_clean(found: Worktree, commit: str) -> bool:
     return not found.git(*status, "--ignore-submodules=all", index=f"{found.admin}/{PRISTINE}")
 
 
-def _check_out(found: Worktree, commit: str, mine: int) -> None:
+def _check_out(found: Worktree, commit: str, lock: int) -> None:
     pristine, index = f"{found.admin}/{PRISTINE}", f"{found.admin}/index"
     make_removable(found.path)
     if not _points_back(found):
@@ -223,19 +225,19 @@ def _check_out(found: Worktree, commit: str, mine: int) -> None:
     if os.path.exists(pristine):
         os.replace(pristine, index)
     write_whole(f"{found.admin}/HEAD", os.fsencode(f"{commit}\n"), durable=False)
-    _write_files(found, commit, mine)
-    found.git("clean", "--quiet", "-ffdx", keep=[mine])
+    _write_files(found, commit, lock)
+    found.git("clean", "--quiet", "-ffdx", keep=[lock])
 
 
-def _write_files(found: Worktree, commit: str, mine: int) -> None:
+def _write_files(found: Worktree, commit: str, lock: int) -> None:
     index = f"{found.admin}/index"
-    found.git("reset", "--quiet", "--hard", commit, keep=[mine])
+    found.git("reset", "--quiet", "--hard", commit, keep=[lock])
     copy_index(index, f"{found.admin}/{PRISTINE}.new")
     os.replace(f"{found.admin}/{PRISTINE}.new", f"{found.admin}/{PRISTINE}")
 
 
 def copy_index(index: str, copy: str) -> None:
-    """With its time: git reads files that are not older than the index, to see whether they have changed."""
+    """Copy an index with its time: git reads again all files that are not older than the index."""
     shutil.copy2(index, copy)
 
 

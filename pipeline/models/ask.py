@@ -1,7 +1,7 @@
-"""Backends by name, and asking one: a command, a recording, nobody; `openai` is the one of HTTP.
+"""Backends by name, and asking one: a command, a recording, nobody; the HTTP one is in `openai`.
 
-A command gets the prompt on its standard input or in a file, and answers by its output or a file.  A recording gives
-the answers that were given to the same prompts, with what they cost then; any other prompt is an error."""
+A command gets the prompt on its standard input or in a file, and answers by its output or a file.  A recording has
+answers to the same prompts, with their cost then; any other prompt is an error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pipeline.machine.confine import Confinement, landlock_version
 from pipeline.machine.failures import FailureFacts, describe_exit, outage_reason
 from pipeline.machine.process import BuildStopping, Exit, copy_redacted, redact_text, unnamed_file
 from pipeline.models import openai
-from pipeline.models.calls import Call, DamagedCall, call_key, read_calls, recorded_answer
+from pipeline.models.calls import DamagedCall, call_key, read_calls, recorded_answer
 from pipeline.models.contract import (
     Answer,
     Backend,
@@ -41,7 +41,7 @@ TIMEOUT = 3600.0
 
 
 class BackendRun(NamedTuple):
-    """How the command ended, what it printed, and what it wrote as its answer."""
+    """The end of a command, its output, and its answer file."""
 
     exit: Exit
     printed: str
@@ -50,7 +50,7 @@ class BackendRun(NamedTuple):
 
 
 class BackendAnswer(NamedTuple):
-    """What all that is read as; `lacking` are paths of the spec at which there was nothing."""
+    """The answer read from a run; `missing_paths`: paths of the spec without a number."""
 
     text: str | None
     usage: Usage
@@ -58,17 +58,18 @@ class BackendAnswer(NamedTuple):
 
 
 def ask_command(backend: Mapping[str, Any], question: Question, desk: CallContext) -> Answer:
+    """Ask a command."""
     env, secrets = desk.processes.environment(desk.run, backend.get("env", {}), backend.get("pass", ()))
     ended = _run(backend, question, desk, env, secrets)
     if desk.processes.stopping:
         raise BuildStopping  # it may have answered our signal by ending well, half done
-    said = _read_answer(backend, ended, secrets)
-    if said.missing_paths:
+    answer = _read_answer(backend, ended, secrets)
+    if answer.missing_paths:
         with open(question.log, "ab") as log:
-            log.write(f"no number at {', '.join(said.missing_paths)} in what it printed: counted as 0\n".encode())
-    _check(backend, ended, said, secrets)
+            log.write(f"no number at {', '.join(answer.missing_paths)} in what it printed: counted as 0\n".encode())
+    _check_answer(backend, ended, answer, secrets)
     what = redact_text(trouble(ended.printed), secrets)
-    return Answer(said.text or "", said.usage, ended.seconds, backend.get("model", ""), trouble=what)
+    return Answer(answer.text or "", answer.usage, ended.seconds, backend.get("model", ""), trouble=what)
 
 
 def _run(
@@ -78,7 +79,7 @@ def _run(
     env: Mapping[str, str],
     secrets: Mapping[str, str],
 ) -> BackendRun:
-    """Outside of the folder, where a file would become part of the change."""
+    """Run the command; its files are outside of the coder's folder, where they would become part of the change."""
     timeout, began = backend.get("timeout", TIMEOUT), time.monotonic()
     with TemporaryDirectory(prefix="coppice-", ignore_cleanup_errors=True) as scratch, ExitStack() as closed:
         prompt, answer = f"{scratch}/prompt.md", f"{scratch}/answer.md"
@@ -97,23 +98,19 @@ def _run(
                 raise
             raise BackendUnavailable(f"{question.role}: cannot start '{argv[0]}': {error.strerror}") from error
         finally:
-            _to_log(out, question.log, secrets)
+            with open(question.log, "ab") as log:
+                copy_redacted(out.fileno(), log, secrets)
         return BackendRun(ended, _printed_text(out), _answer_file(answer), time.monotonic() - began)
 
 
 def _argv(backend: Mapping[str, Any], prompt: str, answer: str) -> list[str]:
-    """The prompt itself is never among the words: a text that starts with `-` would be an option."""
+    """The words of the command.  The prompt is none of them: a text that starts with `-` would be an option."""
     names = {"prompt_file": prompt, "answer_file": answer, "project": os.getcwd(), "model": backend.get("model", "")}
     return [word.format_map(names) for word in backend["run"]]
 
 
 def _names(backend: Mapping[str, Any]) -> set[str | None]:
     return {name for word in backend["run"] for _, name, _, _ in Formatter().parse(word)}
-
-
-def _to_log(out: IO[bytes], path: str, secrets: Mapping[str, str]) -> None:
-    with open(path, "ab") as log:
-        copy_redacted(out.fileno(), log, secrets)
 
 
 def _printed_text(out: IO[bytes]) -> str:
@@ -139,32 +136,28 @@ def _read_answer(backend: Mapping[str, Any], ended: BackendRun, secrets: Mapping
     return BackendAnswer(safe, with_price(usage, backend.get("price")), lacking)
 
 
-def _check(backend: Mapping[str, Any], ended: BackendRun, said: BackendAnswer, secrets: Mapping[str, str]) -> None:
-    """Failed, with what it cost all the same; or nobody's failure."""
-    program = os.path.basename(backend["run"][0])
+def _check_answer(
+    backend: Mapping[str, Any], ended: BackendRun, answer: BackendAnswer, secrets: Mapping[str, str]
+) -> None:
+    """Raise the failure of a call, or an outage, which is nobody's failure; both with the cost."""
+    program, cost = os.path.basename(backend["run"][0]), (answer.usage, ended.seconds)
     why, status = describe_exit(ended.exit, backend.get("timeout", TIMEOUT))
     found = complaint(ended.printed)
-    told = redact_text(found.said, secrets)
-    words = (f": {cut_text(told)}" if told else _last_words(said)) if status in (ended.exit.code, 0) else ""
+    complained = redact_text(found.said, secrets)
+    last = _last_words(answer)
+    words = (f": {cut_text(complained)}" if complained else last) if status in (ended.exit.code, 0) else ""
     if lost := outage_reason(FailureFacts(ended.exit, asked=True, status=found.status, said=found.said)):
-        raise BackendUnavailable(
-            f"{program}: {why or 'it ended well'}{words}: {lost}; build again", said.usage, ended.seconds
-        )
+        raise BackendUnavailable(f"{program}: {why or 'it ended well'}{words}: {lost}; build again", *cost)
     if why:
-        raise CallFailed(f"{program}: {why}{_last_words(said) if words else ''}", status, said.usage, ended.seconds)
-    if said.text is None:
-        raise CallFailed(
-            f"{program}: it ended well but gave no answer {_answer_place(backend)}", 1, said.usage, ended.seconds
-        )
+        raise CallFailed(f"{program}: {why}{last if words else ''}", status, *cost)
+    if answer.text is None:
+        raise CallFailed(f"{program}: it ended well but gave no answer {_answer_place(backend)}", 1, *cost)
 
 
-def _last_words(said: BackendAnswer) -> str:
-    lines = (said.text or "").split("\n")
-    return (
-        f": {cut_text(words)}"
-        if (words := next((line.strip() for line in reversed(lines) if line.strip()), ""))
-        else ""
-    )
+def _last_words(answer: BackendAnswer) -> str:
+    lines = (line.strip() for line in reversed((answer.text or "").split("\n")))
+    words = next(filter(None, lines), "")
+    return f": {cut_text(words)}" if words else ""
 
 
 def _answer_place(backend: Mapping[str, Any]) -> str:
@@ -173,6 +166,7 @@ def _answer_place(backend: Mapping[str, Any]) -> str:
 
 
 def ask_recording(backend: Mapping[str, Any], question: Question, _desk: CallContext) -> Answer:
+    """Answer from the recorded calls of a folder: the last answer, or a failure if there is none."""
     folder, key = backend["folder"], call_key(question.role, question.prompt, question.ground)
     try:
         calls = [call for path in _recordings(folder) for call in read_calls(path, key) if call.is_settled]
@@ -183,20 +177,15 @@ def ask_recording(backend: Mapping[str, Any], question: Question, _desk: CallCon
             f"{question.role}: {question.name}: no answer is recorded in {folder} for call {key}; "
             f"to record it, run with another backend, then copy what it leaves in calls.jsonl into the folder"
         )
-    return recorded_answer(_choose(calls))
+    return recorded_answer(next((call for call in reversed(calls) if not call.exit), calls[-1]))
 
 
 def _recordings(folder: str) -> list[str]:
     return sorted(glob(os.path.join(escape(folder), "**", "*.jsonl"), recursive=True))
 
 
-def _choose(calls: list[Call]) -> Call:
-    """The last answer; a failure only if there is none."""
-    return next((call for call in reversed(calls) if not call.exit), calls[-1])
-
-
 def ask_nobody(_backend: Mapping[str, Any], _question: Question, _desk: CallContext) -> Answer:
-    """Says nothing, and costs nothing: for a search without this role."""
+    """Answer nothing, at no cost: for a search without this role."""
     return Answer("")
 
 
@@ -206,12 +195,12 @@ BACKENDS: dict[str, Backend] = {
     "replay": ask_recording,
     "none": ask_nobody,
 }
-# They answer no questions: a stage takes what lies in a folder, or waits for what a person puts there.
+# Backends that answer no questions: a stage takes files from a folder, or waits for those of a person.
 FOLDERS = ("patches", "manual")
 
 
 def ask(backend: Mapping[str, Any], question: Question, desk: CallContext) -> Answer:
-    """`backend` as it stands in the params of a target: a name, and the keys that go with it."""
+    """Ask a backend, given as in the params of a target: a name, and its keys."""
     name = backend["backend"]
     if name in FOLDERS:
         raise ValueError(

@@ -1,6 +1,6 @@
-"""Calls that have ended, a line of JSON each: what was paid for is not asked again.
+"""Calls that have ended, a line of JSON each: a question that was paid for is not asked again.
 
-They can be replayed elsewhere."""
+Recorded calls can be replayed elsewhere."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ FIELD_TYPES: dict[str, type] = {**dict.fromkeys(_TEXTS, str), "usage": dict, "ex
 
 
 class Call(NamedTuple):
-    """`patch` in base64: what a coder changed.  `exit` is 0 for an answer; otherwise `error` says why there is none.
+    """A call that has ended.  `patch`: a coder's change, in base64.  `exit` is 0 for an answer; else `error` says why.
 
-    It is NOT_NOW where the service was at fault: what that cost counts, and it is nobody's failure."""
+    It is NOT_NOW where the service was at fault: the cost counts, and it is nobody's failure."""
 
     key: str
     role: str
@@ -44,16 +44,17 @@ class Call(NamedTuple):
 
 
 class DamagedCall(Exception):
-    """A line that is no recorded call, with file and line."""
+    """A line that is no recorded call; the message has file and line."""
 
 
 def call_key(role: str, prompt: str, ground: str = "") -> str:
+    """The key of a call: equal for the same prompt to the same role about the same files."""
     about = f"{ground}\0" if ground else ""
     return sha256(f"{about}{role}\0{prompt}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def answered_call(backend: Mapping[str, Any], question: Question, answer: Answer, patch: bytes = b"") -> Call:
-    """The call of a question that was answered; `patch`: what that changed in the folder."""
+    """The call of an answered question; `patch`: the change in the folder."""
     written = b64encode(patch).decode()
     return _call(backend, question, answer.model, answer.text, written, answer.usage, answer.seconds)
 
@@ -74,7 +75,7 @@ def _call(
 
 
 def recorded_answer(call: Call) -> Answer:
-    """What was answered then; or the failure again."""
+    """The answer of a recorded call; or its failure, raised again."""
     if call.exit or call.error:
         raise CallFailed(call.error, call.exit, call.usage, call.seconds)
     return Answer(call.text, call.usage, call.seconds, call.model, b64decode(call.patch))
@@ -85,23 +86,23 @@ def call_line(call: Call) -> bytes:
 
 
 def read_calls(path: str, key: str = "") -> Iterator[Call]:
-    """In the order of the file, those of `key` if there is one.  A torn last line was never written."""
+    """Calls in the order of the file, only those of `key` if it is given.  A torn last line was never written."""
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
             if key.encode() in line and line.endswith(b"\n"):
-                call = _parsed(line, f"{path}:{number}")
+                call = _parse_call(line, f"{path}:{number}")
                 if key in ("", call.key):
                     yield call
 
 
-def _parsed(line: bytes, where: str) -> Call:
+def _parse_call(line: bytes, where: str) -> Call:
     try:
-        return _read(json.loads(line))
+        return _checked_call(json.loads(line))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise DamagedCall(f"{where}: not a recorded call; mend the line or remove it") from error
 
 
-def _read(found: Any) -> Call:
+def _checked_call(found: Any) -> Call:
     if any(type(found[name]) is not kind for name, kind in FIELD_TYPES.items()):
         raise TypeError("a field is of another kind")
     if any(valid_amount(number) is None for number in (found["seconds"], *found["usage"].values())):
@@ -111,29 +112,29 @@ def _read(found: Any) -> Call:
 
 
 class Calls:
-    """The calls of one slot while its target is at work: when that is broken off, they are there the next time."""
+    """The journal of calls of one target: after a break they are there the next time."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self.path = os.path.join(folder, CALLS_FILE)
 
     def find(self, key: str) -> Call | None:
-        """The last one of this key."""
+        """The last call of this key."""
         return next(reversed([*self._of(key)]), None)
 
     def read_all(self) -> list[Call]:
-        """In the order in which they ended."""
+        """All calls, in the order in which they ended."""
         return [*self._of("")]
 
     def _of(self, key: str) -> Iterator[Call]:
         return read_calls(self.path, key) if os.path.exists(self.path) else iter(())
 
     def append(self, call: Call) -> None:
-        """On the disk when this returns."""
+        """Append a call; it is on the disk when this returns."""
         os.makedirs(self._folder, exist_ok=True)
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         try:
-            os.ftruncate(fd, _whole(fd))
+            os.ftruncate(fd, _whole_size(fd))
             append_all(fd, call_line(call))
             os.fsync(fd)
         finally:
@@ -141,7 +142,7 @@ class Calls:
         sync_path(self._folder)
 
 
-def _whole(fd: int) -> int:
-    """The length of what is there without a torn last line."""
+def _whole_size(fd: int) -> int:
+    """The size of the whole lines, without a torn last one."""
     with open(fd, "rb", closefd=False) as file:
         return file.read().rfind(b"\n") + 1

@@ -1,7 +1,7 @@
-"""Questions to a role, answers with what they cost, and the two ways in which asking goes wrong.
+"""Questions to a role, answers with their cost, and the two ways in which asking fails.
 
 BackendUnavailable: the environment is at fault, and the next build asks again.  CallFailed: the candidate's failure,
-recorded with its cost.  What a backend printed as JSON, one document or one a line, is read by dotted paths."""
+recorded with its cost.  A backend's output in JSON, one document or one a line, is read by dotted paths."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_AMOUNT = 1e15
 
 
 class Usage(NamedTuple):
-    """What a call cost; zero where the backend does not say."""
+    """The cost of a call; zero where the backend does not say."""
 
     usd: float = 0.0
     input_tokens: int = 0
@@ -28,9 +28,9 @@ FREE = Usage()
 
 
 class Question(NamedTuple):
-    """A command runs in `folder`: a coder edits the files there.  `name` is that of the slot, for messages.
+    """A question to a role.  A command runs in `folder`: a coder edits the files there.  `name`: for messages.
 
-    `ground`: the hash of the files there at first.  The same words about other code are another question."""
+    `ground`: the hash of the files at first.  The same words about other code are another question."""
 
     role: str
     prompt: str
@@ -41,9 +41,9 @@ class Question(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """`patch`: what a recorded coder changed.  Only replay has it: the others change the folder itself, or say how.
+    """An answer.  `patch`: a recorded coder's change; only replay has it, others change the folder or print a diff.
 
-    `trouble`: what a program that ended well says of its service; it counts where nothing else came of it."""
+    `trouble`: a complaint of a program that ended well about its service; it counts when there is no other result."""
 
     text: str
     usage: Usage = FREE
@@ -54,9 +54,7 @@ class Answer(NamedTuple):
 
 
 class BackendUnavailable(Exception):
-    """The backend cannot be used: the environment is at fault, not the candidate; the next build asks again.
-
-    It may have cost something all the same."""
+    """The backend cannot be used by fault of the environment, maybe at a cost; the next build asks again."""
 
     def __init__(self, why: str, usage: Usage = FREE, seconds: float = 0.0) -> None:
         super().__init__(why)
@@ -64,7 +62,7 @@ class BackendUnavailable(Exception):
 
 
 class CallFailed(Exception):
-    """It was asked and failed: recorded as the candidate's failure, with what it cost."""
+    """A call failed: recorded as the candidate's failure, with its cost."""
 
     def __init__(self, why: str, exit: int, usage: Usage = FREE, seconds: float = 0.0) -> None:  # noqa: A002
         super().__init__(why)
@@ -72,25 +70,25 @@ class CallFailed(Exception):
 
 
 class CallContext(NamedTuple):
-    """What a backend needs of the build that asks."""
+    """The parts of a build that a backend needs."""
 
     processes: Processes
     run: str
-    hidden: tuple[str, ...] = ()  # files that a backend must not be able to read, where the kernel sees to that
+    hidden: tuple[str, ...] = ()  # files that a backend must not read, where the kernel can prevent it
 
 
 Backend = Callable[[Mapping[str, Any], Question, CallContext], Answer]
 
 
 def valid_amount(value: Any) -> float | None:
-    """A number as a backend tells it, or None if it is none: what is paid is neither negative nor without end."""
+    """A number from a backend; None for anything else, negative or infinite."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < MOST_AMOUNT:
         return None
     return value
 
 
 def with_price(usage: Usage, price: Mapping[str, float] | None) -> Usage:
-    """With its cost at `price`, which is in USD for a million tokens; what the backend says it cost comes first."""
+    """The usage with its cost at `price`, in USD for a million tokens; a cost from the backend comes first."""
     if usage.usd or price is None:
         return usage
     cost = usage.input_tokens * price["input"] + usage.output_tokens * price["output"]
@@ -99,10 +97,10 @@ def with_price(usage: Usage, price: Mapping[str, float] | None) -> Usage:
 
 MISSING = object()
 JSON_ERRORS = (ValueError, RecursionError)
-# How Claude Code says that it gave up by its own limits: of what the candidate asks, not of the service.
+# Claude Code gave up by its own limits: a matter of the question, not of the service.
 _OWN_LIMITS = "error_max_"
 _STATUS = re.compile(r"(?:status(?: code)?|API Error):? (\d{3})\b", re.IGNORECASE)
-# Of aider: the last it prints when its model cannot be reached, and it ends with 0 all the same.
+# The last line of aider when its model cannot be reached; it ends with 0 all the same.
 _LITELLM = re.compile(
     r"^litellm\.(?:Authentication|PermissionDenied|RateLimit|InternalServer|ServiceUnavailable|BadGateway|APIConnection|API)"
     r"Error\b.*|^litellm\.Timeout\b.*",
@@ -111,29 +109,29 @@ _LITELLM = re.compile(
 
 
 class Complaint(NamedTuple):
-    """What a tool says of its own failure: the status its service answered with, if it names one, and words."""
+    """A tool's report of its own failure: the status of its service, if it names one, and words."""
 
     status: int | None = None
     said: str = ""
 
 
 def complaint(text: str) -> Complaint:
-    """Of the last thing that Claude Code (`is_error`) or Codex (`turn.failed`) prints; nothing if that went well."""
+    """The complaint in the last message of Claude Code (`is_error`) or Codex (`turn.failed`); else empty."""
     if '"is_error"' not in text and '"turn.failed"' not in text:
         return Complaint()
-    ends = (each for each in reversed(json_documents(text)) if isinstance(each, dict) and _ends(each))
+    ends = (each for each in reversed(json_documents(text)) if isinstance(each, dict) and _is_end(each))
     last = next(ends, {})
     if last.get("type") == "turn.failed":
         words = value_at("error.message", last)
         return _complaint(None, words if isinstance(words, str) else "")
     if last.get("is_error") is not True or str(last.get("subtype", "")).startswith(_OWN_LIMITS):
         return Complaint()
-    told = [last[name] for name in ("subtype", "error", "result") if isinstance(last.get(name), str)]
+    texts = [last[name] for name in ("subtype", "error", "result") if isinstance(last.get(name), str)]
     status = last.get("api_error_status")
-    return _complaint(status if type(status) is int else None, " ".join(word for word in told if word != "success"))
+    return _complaint(status if type(status) is int else None, " ".join(word for word in texts if word != "success"))
 
 
-def _ends(document: Mapping[str, Any]) -> bool:
+def _is_end(document: Mapping[str, Any]) -> bool:
     return "is_error" in document or document.get("type") in ("turn.failed", "turn.completed")
 
 
@@ -143,20 +141,20 @@ def _complaint(status: int | None, words: str) -> Complaint:
 
 
 def trouble(text: str) -> str:
-    """The last line in which aider says that its model cannot be reached; it may have been the next time."""
+    """The last line of aider about an unreachable model; a retry may have reached it."""
     return next((found[0] for found in reversed([*_LITELLM.finditer(text)])), "")
 
 
 def json_documents(text: str) -> list[Any]:
-    """A list stands for what is in it: some tools print all their messages as one."""
+    """The JSON documents in a text; a list stands for its items, as some tools print all messages as one."""
     try:
         whole = json.loads(text)
     except JSON_ERRORS:
-        return [found for line in text.splitlines() if (found := _parsed(line)) is not MISSING]
+        return [found for line in text.splitlines() if (found := _parse_json(line)) is not MISSING]
     return whole if isinstance(whole, list) else [whole]
 
 
-def _parsed(line: str) -> Any:
+def _parse_json(line: str) -> Any:
     try:
         return json.loads(line)
     except JSON_ERRORS:
@@ -164,12 +162,13 @@ def _parsed(line: str) -> Any:
 
 
 def last_value_at(path: str, found: Sequence[Any]) -> Any:
-    """Of the documents that have the path, the last one counts."""
+    """The value at a path in the last document that has it."""
     values = (value_at(path, document) for document in reversed(found))
     return next((value for value in values if value is not MISSING), MISSING)
 
 
 def value_at(path: str, value: Any) -> Any:
+    """The value at a dotted path in a document, or MISSING."""
     for word in path.split("."):
         if isinstance(value, list) and word.isdecimal() and int(word) < len(value):
             value = value[int(word)]
@@ -181,7 +180,7 @@ def value_at(path: str, value: Any) -> Any:
 
 
 def usage_in(found: Sequence[Any], paths: Mapping[str, Sequence[str]]) -> tuple[Usage, list[str]]:
-    """What it cost, and the paths at which no number stands.  Numbers at several paths are added up."""
+    """The usage in documents, and the paths without a number.  Numbers at several paths are added up."""
     numbers = {path: valid_amount(last_value_at(path, found)) for name in Usage._fields for path in paths.get(name, ())}
     usd, read, written = (fsum(numbers[path] or 0.0 for path in paths.get(name, ())) for name in Usage._fields)
     return Usage(usd, round(read), round(written)), [path for path, number in numbers.items() if number is None]

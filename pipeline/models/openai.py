@@ -1,7 +1,13 @@
 """Backend for a model behind an HTTP endpoint that speaks OpenAI's chat completions, as most do.
 
-A request is sent until there is an answer: it waits as the server asks, and no longer than the build goes on.  What may
-have been paid for is not asked for again."""
+States of a request:
+
+    sent -> answered      status 200
+    sent -> waiting       busy or broken (PASSING), with tries left
+    waiting -> sent       after the time that the server asks for, or twice as long each time
+    sent -> unreachable   another status, or no tries left
+    sent -> late          no answer in time: it is not sent again, as it may have been paid for
+    any -> stopped        the build stops"""
 
 from __future__ import annotations
 
@@ -33,7 +39,7 @@ from pipeline.models.contract import (
     with_price,
 )
 
-# Busy or broken, which may pass; NO_REPLY stands for a connection that was refused or lost.
+# Statuses that may pass; NO_REPLY stands for a connection that was refused or lost.
 NO_REPLY = 0
 PASSING = (NO_REPLY, 408, 429, 500, 502, 503, 504, 529)
 CONNECT = 30.0
@@ -41,7 +47,7 @@ FIRST_WAIT, LONGEST_WAIT = 1.0, 120.0
 
 
 class HttpRequest(NamedTuple):
-    """`timeout` is for each try, from the start to the last byte of the answer."""
+    """A request; `timeout` is for each try, from the start to the last byte of the answer."""
 
     url: str
     headers: Mapping[str, str]
@@ -50,7 +56,7 @@ class HttpRequest(NamedTuple):
 
 
 class HttpReply(NamedTuple):
-    """`after`: when the server wants to be asked again, in its words."""
+    """A reply; `after`: the server's Retry-After."""
 
     status: int
     body: str
@@ -58,15 +64,15 @@ class HttpReply(NamedTuple):
 
 
 class HttpLate(Exception):
-    """There was no answer in time.  It is not asked for again: the first one may have been paid for."""
+    """There was no answer in time; the request is not sent again, as it may have been paid for."""
 
 
 class HttpUnreachable(Exception):
-    """No answer can be had; `said` are words of the server, which may quote what we sent."""
+    """There is no answer; `server_text` may quote the request."""
 
-    def __init__(self, what: str, said: str = "") -> None:
+    def __init__(self, what: str, server_text: str = "") -> None:
         super().__init__(what)
-        self.server_text = said
+        self.server_text = server_text
 
 
 def post_until_answered(
@@ -89,45 +95,45 @@ def post_until_answered(
             raise HttpUnreachable(what, reply.body)
         if tries > retries:
             raise HttpUnreachable(f"{what} ({tries} tries)", reply.body)
-        _sleep(_wait(tries, reply.after), processes)
+        _sleep(_wait_seconds(tries, reply.after), processes)
 
 
 def _post_once(request: HttpRequest, processes: Processes) -> HttpReply:
-    """In a thread of its own, so that neither a slow server nor the end of the build is waited for."""
+    """Send a request in a thread of its own, so that a slow server does not delay the end of the build."""
     inbox: SimpleQueue[HttpReply | BaseException] = SimpleQueue()
     with processes.wake_on_stop(lambda: inbox.put(BuildStopping())):
-        Thread(target=_send, args=(request, inbox), daemon=True).start()
+        Thread(target=_post_into, args=(request, inbox), daemon=True).start()
         try:
-            came = inbox.get(timeout=request.timeout)
+            reply = inbox.get(timeout=request.timeout)
         except Empty:
             raise HttpLate from None
-    if isinstance(came, BaseException):
-        raise came
-    return came
+    if isinstance(reply, BaseException):
+        raise reply
+    return reply
 
 
-def _send(request: HttpRequest, inbox: SimpleQueue[HttpReply | BaseException]) -> None:
+def _post_into(request: HttpRequest, inbox: SimpleQueue[HttpReply | BaseException]) -> None:
     import httpx
 
     timeout = httpx.Timeout(request.timeout, connect=min(CONNECT, request.timeout))
     try:
-        got = httpx.post(request.url, headers=dict(request.headers), content=request.body, timeout=timeout)
-        inbox.put(HttpReply(got.status_code, got.text, got.headers.get("Retry-After", "")))
+        reply = httpx.post(request.url, headers=dict(request.headers), content=request.body, timeout=timeout)
+        inbox.put(HttpReply(reply.status_code, reply.text, reply.headers.get("Retry-After", "")))
     except (httpx.ReadTimeout, httpx.WriteTimeout):
         inbox.put(HttpLate())
     except httpx.RequestError as error:
         inbox.put(HttpReply(NO_REPLY, f"{type(error).__name__}: {error}"))
-    except BaseException as error:  # noqa: BLE001 - raised by whoever waits for it
+    except BaseException as error:  # noqa: BLE001 - raised by the thread that waits for it
         inbox.put(error)
 
 
-def _wait(tries: int, after: str) -> float:
+def _wait_seconds(tries: int, after: str) -> float:
     """Seconds before the next try: what the server asks for, or twice as long each time."""
-    asked = _seconds(after)
+    asked = _retry_after(after)
     return min(LONGEST_WAIT, FIRST_WAIT * 2 ** (tries - 1) if asked is None else asked)
 
 
-def _seconds(after: str) -> float | None:
+def _retry_after(after: str) -> float | None:
     if re.fullmatch(r"\d+(\.\d+)?", after):
         return float(after)
     try:
@@ -149,12 +155,12 @@ def _sleep(seconds: float, processes: Processes) -> None:
 TIMEOUT, RETRIES = 600.0, 4
 PASSED_ON = ("model", "temperature", "seed", "max_tokens")
 USAGE = {"input_tokens": ("usage.prompt_tokens",), "output_tokens": ("usage.completion_tokens",)}
-# Where servers say what they did not like.
+# Paths of a server's error message.
 COMPLAINTS = ("error.message", "error", "message", "detail")
 
 
 def ask_openai(backend: Mapping[str, Any], question: Question, desk: CallContext) -> Answer:
-    """All that comes back may quote the key: it is blotted out before anything else is done with it."""
+    """Ask a model by HTTP.  A reply may quote the key, and is redacted before anything else."""
     began = time.monotonic()
     key = _key(backend, question.role)
     secrets = {backend["key_env"]: key} if key else {}
@@ -167,18 +173,18 @@ def ask_openai(backend: Mapping[str, Any], question: Question, desk: CallContext
         try:
             reply = post_until_answered(request, backend.get("retries", RETRIES), desk.processes, log)
         except HttpUnreachable as error:
-            said = cut_text(_complaint(redact_text(error.server_text, secrets)))
-            raise BackendUnavailable(f"{question.role}: {error}{said and f': {said}'}") from None
+            words = _complaint(redact_text(error.server_text, secrets))
+            raise BackendUnavailable(f"{question.role}: {error}{words and f': {words}'}") from None
         except HttpLate:
             what = f"{question.role}: no answer within {request.timeout:g} s from {request.url}"
-            raise _lost(what, FailureFacts(Exit(0, timed_out=True), asked=True)) from None
+            raise _outage(what, FailureFacts(Exit(0, timed_out=True), asked=True)) from None
         answer = _answer(backend, question.role, redact_text(reply.body, secrets), time.monotonic() - began)
         log(answer.text)
     return answer._replace(text=redact_text(answer.text, secrets))
 
 
 def _key(backend: Mapping[str, Any], role: str) -> str:
-    """What a header cannot hold is refused here: who sends it would quote it in a message."""
+    """The key, refused if a header cannot hold it: the library would quote it in a message."""
     name = backend.get("key_env")
     if name is None:
         return ""
@@ -195,7 +201,7 @@ def _key(backend: Mapping[str, Any], role: str) -> str:
 
 
 def _request(backend: Mapping[str, Any], prompt: str, key: str) -> HttpRequest:
-    """The body is ASCII, so that no text is too odd to be sent."""
+    """The request; its body is ASCII, so that every text can be sent."""
     fields = {name: backend[name] for name in PASSED_ON if name in backend}
     messages = [{"role": "user", "content": prompt}]
     body = json.dumps({**backend.get("body", {}), **fields, "messages": messages, "stream": False})
@@ -207,28 +213,26 @@ def _request(backend: Mapping[str, Any], prompt: str, key: str) -> HttpRequest:
 
 
 def _answer(backend: Mapping[str, Any], role: str, body: str, seconds: float) -> Answer:
-    """What it cost is told even when there is no answer in it."""
+    """The answer in a reply; failures have their cost."""
     try:
         found: Any = json.loads(body)
     except JSON_ERRORS:
-        raise _lost(
-            f"{role}: what came back is not JSON: {_line(body)}", FailureFacts(asked=True, garbled=True)
-        ) from None
+        what = f"{role}: what came back is not JSON: {_line(body)}"
+        raise _outage(what, FailureFacts(asked=True, garbled=True)) from None
     usage = with_price(usage_in([found], USAGE)[0], backend.get("price"))
     if not isinstance(value_at("choices.0.message", found), dict):  # some gateways tell of an error with status 200
         what = f"{role}: no message at choices[0].message: {_complaint(body)}"
-        raise _lost(what, FailureFacts(asked=True, garbled=True), usage, seconds)
+        raise _outage(what, FailureFacts(asked=True, garbled=True), usage, seconds)
     text, model = value_at("choices.0.message.content", found), value_at("model", found)
     if not isinstance(text, str) or not text.strip():
         raise CallFailed(f"no text at choices[0].message.content: {_line(body)}", 1, usage, seconds)
     if value_at("choices.0.finish_reason", found) == "length":
-        raise CallFailed(
-            "the answer was cut off: it is longer than max_tokens, or the model's limit", 1, usage, seconds
-        )
+        what = "the answer was cut off: it is longer than max_tokens, or the model's limit"
+        raise CallFailed(what, 1, usage, seconds)
     return Answer(text, usage, seconds, model if isinstance(model, str) else backend["model"])
 
 
-def _lost(what: str, failure: FailureFacts, usage: Usage = FREE, seconds: float = 0.0) -> BackendUnavailable:
+def _outage(what: str, failure: FailureFacts, usage: Usage = FREE, seconds: float = 0.0) -> BackendUnavailable:
     return BackendUnavailable(f"{what}: {outage_reason(failure)}; build again", usage, seconds)
 
 

@@ -96,7 +96,7 @@ def _check_output(path: str, file: File, step: Step) -> None:
 
 
 def output_paths(every: Iterable[TargetColumns]) -> dict[str, str]:
-    """All outputs, for look-up: no two the same, none below another."""
+    """The outputs of all steps, for look-up: no two the same, none below another."""
     every = [*every]
     paths = [path for slots in every for _, files in slots.writes for column in files for path in column]
     found = dict(zip(paths, paths, strict=True))
@@ -296,7 +296,7 @@ def _neutral(column: Sequence[Group], folder: str) -> Iterable[list[str]]:
 
 
 def _arguments(value: Any, matrix: Matrix) -> Iterable[Any]:
-    """`with:` with the values of each row filled in.  A text that is just {name} keeps the value's type."""
+    """Fill the values of each row into `with:`.  A text that is just {name} keeps the value's type."""
     if not _has_names(value):
         return repeat(value)  # one for all
     if isinstance(value, dict):

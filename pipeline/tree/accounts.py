@@ -125,7 +125,7 @@ class Explanation:
 
     @cached_property
     def _depth(self) -> list[Evaluation]:
-        """All evaluations of its depth; none before it is decided."""
+        """The evaluations of its depth; none before it is decided."""
         slots = map(parse_slot, self._depth_decisions["decisions"]) if self._depth_decisions else ()
         return [self._evaluation(slot) for slot in slots]
 

@@ -64,13 +64,7 @@ def _depths_done(run: str, done: int) -> tuple[int, str | None]:
 def _promoted_entry(name: str, node: Mapping[str, Any], evaluations: Mapping[str, Record]) -> Record:
     source = node["artifacts"]["promoted_from_eval_id"]
     score = evaluations[source]["scoring_summary"]["root_recommendation"]["score"]
-    return {
-        "node": name,
-        "from_eval": source,
-        "commit": node["commit"],
-        "idea": node["idea_chain"][-1],
-        "score": score,
-    }
+    return {"node": name, "from_eval": source, "commit": node["commit"], "idea": node["idea_chain"][-1], "score": score}
 
 
 def _status_counts(evaluations: Mapping[str, Record]) -> dict[str, int]:

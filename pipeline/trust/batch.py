@@ -1,7 +1,7 @@
-"""The rule on many depths at once, for simulations: what `rule.weigh` says of each, at a small part of its cost.
+"""The rule on many depths at once, for simulations: p values as by `rule.weigh`, at a small part of its cost.
 
 Depths are arrays [depth, idea, block].  Sums are numpy's, so that a last digit may differ between machines: nothing is
-promoted by this.  Depths share their random directions in groups, as if they had been weighed with the same seed."""
+promoted by this.  Depths share their random directions in groups, as if weighed with the same seed."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ if TYPE_CHECKING:
 
 GROUP = 50  # depths with the same directions
 LARGEST_ARRAY = 4_000_000  # numbers in one array
-RHOS = 181  # from 0 to series.MOST, at which the sizes of coordinates are reckoned
+RHOS = 181  # values from 0 to LARGEST_RHO for which the sizes of coordinates are computed
 
 
 def p_values(
     depths: Array, *, seed: int, ordered: bool = False, rho: float | None = None, draws: int = 2_000, group: int = GROUP
 ) -> Array:
-    """[depth, idea]; the depths from n * group on are weighed with the seed `seed + n`."""
+    """P values [depth, idea]; the depths from n * group on have the seed `seed + n`."""
     group = max(1, min(group, LARGEST_ARRAY // (depths.shape[1] * draws)))
     rows = _rows(depths, ordered, rho)
     lengths = np.square(rows).sum(axis=2)
     df, squares = _prior(lengths, depths.shape[2])
-    t = _observed(depths, lengths, df, squares)
+    t = _observed_t(depths, lengths, df, squares)
     parts = []
     for n, start in enumerate(range(0, len(depths), group)):
-        of = slice(start, start + group)
-        best = _best(rows[of], lengths[of], df[of], squares[of], _directions(seed + n, depths.shape[2], draws // 2))
-        floor = t[of] - TIE * np.maximum(1.0, abs(t[of]))
+        part = slice(start, start + group)
+        random = _directions(seed + n, depths.shape[2], draws // 2)
+        best = _best(rows[part], lengths[part], df[part], squares[part], random)
+        floor = t[part] - TIE * np.maximum(1.0, abs(t[part]))
         reached = np.stack([(best >= floor[:, k, None]).sum(axis=1) for k in range(t.shape[1])], axis=1)
         parts.append((1 + reached) / (draws + 1))
     return np.concatenate(parts)
@@ -45,12 +46,11 @@ def p_values(
 @lru_cache(maxsize=128)
 def _directions(seed: int, blocks: int, pairs: int) -> Array:
     z = np.concatenate([slab for _, slab in directions(seed, blocks, pairs)]) / GRID
-    found: Array = z / np.sqrt(np.square(z).sum(axis=0))
-    return found
+    return np.asarray(z / np.sqrt(np.square(z).sum(axis=0)))
 
 
 def _rows(depths: Array, ordered: bool, rho: float | None) -> Array:
-    """The coordinates: blocks without order need none."""
+    """Coordinates of the differences; blocks without order are their own."""
     if not ordered:
         return depths
     blocks = depths.shape[2]
@@ -60,73 +60,69 @@ def _rows(depths: Array, ordered: bool, rho: float | None) -> Array:
     else:
         place = np.rint(_autocorrelation(depths) / series.LARGEST_RHO * (RHOS - 1)).astype(int)
         sizes = _sizes(blocks)[place][:, None, :]
-    found: Array = rows / sizes
-    return found
+    return np.asarray(rows / sizes)
 
 
 def _autocorrelation(depths: Array) -> Array:
-    """As `series.autocorrelation` has it, of each depth."""
+    """The autocorrelation of each depth, as by `series.autocorrelation`."""
     off = depths - depths.mean(axis=2, keepdims=True)
     lag = ((off[:, :, 1:] * off[:, :, :-1]).sum(axis=2) / np.square(off).sum(axis=2)).mean(axis=1)
     blocks = depths.shape[2]
     rho = lag + (1 + 3 * lag) / (blocks - 1) + series.RHO_SAFETY / np.sqrt(blocks)
-    found: Array = np.clip(rho, 0.0, series.LARGEST_RHO)
-    return found
+    return np.asarray(np.clip(rho, 0.0, series.LARGEST_RHO))
 
 
 @lru_cache(maxsize=8)
 def _sizes(blocks: int) -> Array:
-    """Of each row, for each of RHOS."""
+    """The size of each row, for each of RHOS."""
     rhos = np.linspace(0, series.LARGEST_RHO, RHOS)[:, None]
     weights = np.array(series.dct_rows(blocks))
     before, total = np.zeros((RHOS, blocks)), np.zeros((RHOS, blocks))
     for weight in weights.T:
         total += weight * (weight + 2 * before)
         before = rhos * (before + weight)
-    found: Array = np.sqrt(total / total[:, :1])
-    return found
+    return np.asarray(np.sqrt(total / total[:, :1]))
 
 
 def _prior(lengths: Array, blocks: int) -> tuple[Array, Array]:
-    """Of each depth, how many blocks the common noise counts for; and what it adds to the squares of each idea."""
+    """For each depth, the number of blocks that the common noise counts for; for each idea, its addition to the
+    squares."""
     depths, ideas = lengths.shape
     if ideas < FEWEST_IDEAS:
         return np.zeros(depths), np.zeros_like(lengths)
     spread = np.log(lengths).var(axis=1, ddof=1) - trigamma(blocks / 2)
     dfs = np.geomspace(1.0, max(1.0, 2.0 * (blocks - 1)), 400)
-    told = np.array([trigamma(df / 2) for df in dfs])
-    df, common = np.interp(-spread, -told, dfs), np.median(lengths, axis=1, keepdims=True)
+    spreads = np.array([trigamma(df / 2) for df in dfs])
+    df, common = np.interp(-spread, -spreads, dfs), np.median(lengths, axis=1, keepdims=True)
     return df, df[:, None] * np.minimum(common, MOST_COMMON * lengths) / blocks
 
 
-def _observed(depths: Array, lengths: Array, prior_df: Array, squares: Array) -> Array:
+def _observed_t(depths: Array, lengths: Array, prior_df: Array, squares: Array) -> Array:
     blocks = depths.shape[2]
     means = depths.mean(axis=2)
     rest = np.maximum(lengths - blocks * means**2, 0.0) + squares
     t = means / np.sqrt(rest / (blocks - 1 + prior_df)[:, None] / blocks)
-    return _guarded(t, _leanings(depths), blocks)
+    return _skew_guarded(t, _leanings(depths), blocks)
 
 
 def _leanings(depths: Array) -> Array:
-    """Of each depth, for all of its ideas."""
+    """The leaning of each depth, for all of its ideas."""
     blocks = depths.shape[2]
     off = depths - depths.mean(axis=2, keepdims=True)
     second, third = np.square(off).mean(axis=2), (off * off * off).mean(axis=2)
     own = third / second**1.5 * np.sqrt(blocks * (blocks - 1)) / max(blocks - 2, 1)
-    found: Array = np.minimum(0.0, own.mean(axis=1, keepdims=True))
-    return found
+    return np.asarray(np.minimum(0.0, own.mean(axis=1, keepdims=True)))
 
 
-def _guarded(t: Array, lean: Array, blocks: int) -> Array:
-    """As `skewness.guarded`."""
-    heeded = (t > 0) & (lean < 0)
-    a = np.where(heeded, lean, -1.0) / (3 * np.sqrt(blocks))
-    found: Array = np.where(heeded, np.minimum(t, t + a * (t * t + 0.5) + a * a * t * t * t / 3), t)
-    return found
+def _skew_guarded(t: Array, lean: Array, blocks: int) -> Array:
+    """Each t guarded against skewness, as by `pooling.skew_guarded`."""
+    applies = (t > 0) & (lean < 0)
+    a = np.where(applies, lean, -1.0) / (3 * np.sqrt(blocks))
+    return np.asarray(np.where(applies, np.minimum(t, t + a * (t * t + 0.5) + a * a * t * t * t / 3), t))
 
 
 def _best(rows: Array, lengths: Array, prior_df: Array, squares: Array, directions: Array) -> Array:
-    """[depth, draw]: the largest t of any idea in each direction, and in its opposite."""
+    """The largest t of any idea in each direction, and in its opposite: [depth, draw]."""
     depths, ideas, blocks = rows.shape
     units = (rows / np.sqrt(lengths)[:, :, None]).reshape(-1, blocks)
     cosine = (units @ directions).reshape(depths, ideas, -1)

@@ -1,4 +1,4 @@
-"""A rule held against noise: how often it promotes ideas that have no effect, and how often it finds one that has."""
+"""Calibration of a rule: how often it promotes ideas without effect, and how often it finds an effect."""
 
 from __future__ import annotations
 
@@ -21,15 +21,12 @@ Z_95 = 1.959964  # of a two-sided 95 % interval
 POWER = 0.8
 LEAST_DRAWS = 2_000
 TAIL_DRAWS = 20  # random directions that should lie beyond the critical one, at least
-FIRST_EFFECT, LARGEST_EFFECT, HALVINGS = (
-    4.0,
-    64.0,
-    5,
-)  # of the search for the effect that is found with POWER, in standard errors
+# Of the search for the effect that is found with POWER, in standard errors.
+FIRST_EFFECT, LARGEST_EFFECT, HALVINGS = 4.0, 64.0, 5
 
 
 class Share(NamedTuple):
-    """So many of so many."""
+    """A number of hits among a number of tries."""
 
     hits: int
     of: int
@@ -40,7 +37,7 @@ class Share(NamedTuple):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Wilson's, 95 %."""
+        """Wilson's interval, 95 %."""
         p, n = self.rate, self.of
         middle, wide = p + Z_95 * Z_95 / (2 * n), Z_95 * sqrt(p * (1 - p) / n + Z_95 * Z_95 / (4 * n * n))
         low, high = ((middle + side * wide) / (1 + Z_95 * Z_95 / n) for side in (-1, 1))
@@ -48,7 +45,7 @@ class Share(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What promotes.  `level`: alpha of one depth.  `tested` False: what is not worse on average."""
+    """A rule of promotion.  `level`: alpha of one depth.  `tested` False: a mean that is not worse is enough."""
 
     level: float
     smallest_effect: float = 0.0
@@ -57,7 +54,7 @@ class Rule(NamedTuple):
     tested: bool = True
 
     def passes(self, depths: Array, seed: int) -> Flags:
-        """What is said to be more than chance, be it worth having or not."""
+        """Ideas that the test tells from chance, whether worth having or not."""
         if not self.tested:
             return mean_at_least(depths, 0.0)
         if depths.shape[2] < FEWEST_BLOCKS:
@@ -67,7 +64,7 @@ class Rule(NamedTuple):
         return found
 
     def worth_having(self, depths: Array) -> Flags:
-        """A mean as large as an effect must be."""
+        """Ideas with a mean of at least the smallest effect."""
         return mean_at_least(depths, self.smallest_effect)
 
 
@@ -77,7 +74,7 @@ def mean_at_least(depths: Array, least: float) -> Flags:
 
 
 class Detection(NamedTuple):
-    """One idea with an effect, among others without: in how many depths the test let it pass, and it was promoted."""
+    """One idea with an effect among others without: the shares of depths that pass the test, and promote it."""
 
     effect: float
     passed: Share
@@ -85,9 +82,9 @@ class Detection(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """Of depths with so many ideas and blocks.  `passed`: in which the test let any idea pass though none had an
-    effect, `promoted`: in which any was promoted.  `error`: the standard error of a mean; `detectable`: the effect that
-    the test lets pass with POWER, if there is one."""
+    """Depths with so many ideas and blocks.  `passed`: those where the test lets an idea pass though none has an
+    effect, `promoted`: those where one is promoted.  `error`: the standard error of a mean; `detectable`: the effect
+    that passes the test with POWER, if there is one."""
 
     ideas: int
     blocks: int
@@ -99,18 +96,18 @@ class Cell(NamedTuple):
 
 
 def measure_promotions(noise: Noise, rule: Rule, ideas: int, blocks: int, depths: int, seed: int) -> Cell:
-    """How often noise is promoted."""
-    made = noise.depths(seed, depths, ideas, blocks)
-    passed = rule.passes(made, seed)
-    error = float(made.mean(axis=2).std())
-    return Cell(ideas, blocks, _share_with_any(passed), _share_with_any(passed & rule.worth_having(made)), error)
+    """Measure how often noise is promoted."""
+    drawn = noise.depths(seed, depths, ideas, blocks)
+    passed = rule.passes(drawn, seed)
+    error = float(drawn.mean(axis=2).std())
+    return Cell(ideas, blocks, _share_with_any(passed), _share_with_any(passed & rule.worth_having(drawn)), error)
 
 
 def with_power(cell: Cell, noise: Noise, rule: Rule, effects: Sequence[float], depths: int, seed: int) -> Cell:
-    """The same with how often an effect is found."""
-    made = noise.depths(seed, depths, cell.ideas, cell.blocks)
-    power = tuple(_detection(rule, made, effect, seed) for effect in effects)
-    return cell._replace(power=power, detectable=_detectable(rule, made, cell.error, seed))
+    """The cell with the power to find each effect."""
+    drawn = noise.depths(seed, depths, cell.ideas, cell.blocks)
+    power = tuple(_detection(rule, drawn, effect, seed) for effect in effects)
+    return cell._replace(power=power, detectable=_detectable(rule, drawn, cell.error, seed))
 
 
 def _share_with_any(wins: Flags) -> Share:
@@ -118,7 +115,7 @@ def _share_with_any(wins: Flags) -> Share:
 
 
 def _detection(rule: Rule, depths: Array, effect: float, seed: int) -> Detection:
-    """The first idea has the effect."""
+    """The detection of an effect of the first idea."""
     planted = depths.copy()
     planted[:, 0] += effect
     passed = rule.passes(planted, seed)[:, :1]
@@ -126,7 +123,7 @@ def _detection(rule: Rule, depths: Array, effect: float, seed: int) -> Detection
 
 
 def _detectable(rule: Rule, depths: Array, error: float, seed: int) -> float | None:
-    """By halving what is between an effect that is not found often enough and one that is."""
+    """The effect found with POWER, by bisection; None when no effect is."""
 
     def is_found(errors: float) -> bool:
         return _detection(rule, depths, errors * error, seed).passed.rate >= POWER

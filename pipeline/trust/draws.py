@@ -1,10 +1,10 @@
-"""Random directions that are the same everywhere, and how large the best of several t becomes by chance.
+"""Random directions that are the same on every machine, and the largest of several t by chance.
 
-numpy promises its raw streams but not its normal numbers, a sum of floats depends on the order that a processor likes,
-and the C library's functions differ in their last bit.  Hence: bits come from SHAKE-128.  A normal number is looked up
-by them in a table of quantiles, on a grid so coarse that a last bit does not matter.  Numbers and coordinates are
-integers in floats; their products stay below 2**53 in sum, so that every sum is exact in any order.  What follows are
-single IEEE operations, which round alike everywhere."""
+numpy promises its raw streams but not its normal numbers, a sum of floats depends on the order that a processor takes,
+and the C library's functions differ in their last bit.  Hence: bits come from SHAKE-128.  They look up a normal number
+in a table of quantiles, on a grid so coarse that a last bit does not matter.  Numbers and coordinates are integers in
+floats; their products stay below 2**53 in sum, so that every sum is exact in any order.  The rest are single IEEE
+operations, which round alike everywhere."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UNIT = 2.0**30  # steps in the length of an idea's coordinates: sums stay below 
 
 
 @cache
-def _table() -> Array:
+def _quantile_table() -> Array:
     import numpy as np
 
     half = 2 ** (BITS - 1)
@@ -36,15 +36,15 @@ def _table() -> Array:
 
 
 def normals(seed: int, stream: str, size: int) -> Array:
-    """`size` normal numbers in steps of 1/GRID; another stream has others."""
+    """Draw `size` normal numbers, in steps of 1/GRID; another stream has others."""
     import numpy as np
 
     raw = shake_128(f"{seed}/{stream}".encode()).digest(2 * size)
-    return _table().take(np.frombuffer(raw, dtype="<u2") >> (16 - BITS))
+    return _quantile_table().take(np.frombuffer(raw, dtype="<u2") >> (16 - BITS))
 
 
 def on_grid(coordinates: Sequence[float], length: float) -> list[float]:
-    """In steps of 1/UNIT of their length."""
+    """Round coordinates to steps of 1/UNIT of their length."""
     return [float(round(y / length * UNIT)) for y in coordinates]
 
 
@@ -56,8 +56,8 @@ def directions(seed: int, blocks: int, pairs: int) -> Iterator[tuple[int, Array]
 
 
 def cosines(ideas: Sequence[Sequence[float]], seed: int, pairs: int) -> Array:
-    """Of the angles between each idea's coordinates (`whole`) and random directions: a row an idea, a column a
-    direction.  The opposite directions have these with the other sign."""
+    """The cosines of the angles between each idea's coordinates (`on_grid`) and random directions: a row an idea, a
+    column a direction.  The opposite directions have them with the other sign."""
     import numpy as np
 
     rows = np.array(ideas)
@@ -69,8 +69,8 @@ def cosines(ideas: Sequence[Sequence[float]], seed: int, pairs: int) -> Array:
 
 
 def maxima(cosine: Array, prior: Sequence[float], df: float) -> list[float]:
-    """The largest t over the ideas in each direction and in its opposite, in order of size.  `prior`: of each idea,
-    what the common noise adds to its squared length of 1."""
+    """The largest t over the ideas in each direction and in its opposite, in order of size.  `prior`: for each idea,
+    the addition of the common noise to its squared length of 1."""
     import numpy as np
 
     rest = np.maximum((1 + np.array(prior))[:, None] - cosine * cosine, 1e-15)

@@ -1,11 +1,11 @@
-"""Evidence on ideas: the records that the rule writes, the verdict that follows, and the alpha that a depth may spend.
+"""Evidence on ideas: the records of the rule, the verdict that follows, and the alpha that a depth may spend.
 
 A verdict: promoted, rejected, indecisive or undecidable, and why.
 
-The alpha of a run is what it may spend on promoting by mistake.  Each of D depths gets alpha/D.  A depth that filled
-all its places, or had nothing to compare, hands all of its level on to the next: it left no room for noise to be
-promoted.  One with a place left does not, even if it promoted something: the ideas beside had their chance at that
-level, and would have it once more in every later depth."""
+The alpha of a run is its chance to promote by mistake.  Each of D depths gets alpha/D.  A depth that filled all its
+places, or had nothing to compare, hands all of its level on to the next: it left no room for noise to be promoted.  One
+with a place left does not, even if it promoted something: the other ideas had their chance at that level, and would
+have it once more in every later depth."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 TESTED = "tested"
 IDENTICAL = "identical"  # no block differs from the baseline
-DEGENERATE = "degenerate"  # every block differs by the same: there is no noise to hold that against
+DEGENERATE = "degenerate"  # every block differs by the same: there is no noise to compare that with
 STOPPED = "stopped"  # measured on the first blocks only
 
 
 class Evidence(NamedTuple):
-    """One idea against its baseline, by its differences per block; more is better.  Of one that was not tested the
-    mean is of the blocks there are, `p` is 1, and `se` and what follows from it are 0."""
+    """One idea against its baseline, by its differences per block; more is better.  Without a test, the mean is of the
+    blocks there are, `p` is 1, and `se` and the numbers from it are 0."""
 
     standing: str
     blocks: int  # that were measured
@@ -30,7 +30,7 @@ class Evidence(NamedTuple):
     p: float  # of a gain that large in any idea of the depth, if none had an effect
     lower: float  # simultaneous over the ideas, at the level alpha: above 0 exactly when p <= alpha
     upper: float  # one-sided 95 % for this idea alone
-    estimate: float  # the mean, shrunk by what the best of several owes to luck
+    estimate: float  # the mean, shrunk: the best of several owes a part to luck
     detectable: float  # the effect that would be found with a probability of about 80 %
 
 
@@ -44,7 +44,7 @@ class JointTest(NamedTuple):
     df: float  # degrees of freedom of a standard error: blocks - 1 + prior_df
     prior_df: float  # how many blocks the common noise of all ideas counts for; 0: each by its own
     prior_sd: float  # the common noise of a block
-    rho: float  # autocorrelation of ordered blocks that was reckoned with
+    rho: float  # the autocorrelation of ordered blocks that was used
     draws: int
 
 
@@ -66,12 +66,14 @@ CHANCE = "could_be_chance"
 
 
 class Verdict(NamedTuple):
+    """A verdict on an idea, and its reasons."""
+
     verdict: str
     reasons: tuple[str, ...]
 
 
 def verdict(evidence: Evidence, alpha: float, smallest_effect: float = 0.0) -> Verdict:
-    """`smallest_effect`: a gain below it is not worth having; 0 if any is."""
+    """The verdict on an idea; `smallest_effect`: a gain below it is not worth having, 0 if any is."""
     if evidence.standing == IDENTICAL:
         return Verdict(REJECTED, (SAME_AS_BASELINE,))
     if evidence.standing == STOPPED:
@@ -84,8 +86,8 @@ def verdict(evidence: Evidence, alpha: float, smallest_effect: float = 0.0) -> V
 
 
 def _degenerate_verdict(evidence: Evidence, smallest_effect: float) -> Verdict:
-    """A gain that is the same in every block may be real, or blocks that repeat nothing: no test can tell.  A loss
-    is refused either way."""
+    """The verdict on the same difference in every block.  A gain may be real, or the blocks repeat nothing: no test can
+    tell.  A loss is refused either way."""
     if _is_excluded(evidence.mean, smallest_effect):
         return Verdict(REJECTED, (NO_NOISE, NO_GAIN))
     return Verdict(UNDECIDABLE, (NO_NOISE,))
@@ -109,7 +111,7 @@ def _is_excluded(most: float, smallest_effect: float) -> bool:
 
 
 def depth_alpha(alpha: float, depths: int, freed: Sequence[bool]) -> float:
-    """Of the depth after those that `freed` tells of: whether each filled its places or had nothing to compare."""
+    """The alpha of a depth; `freed`: for each depth before, whether it filled its places or had nothing to compare."""
     if not 0 <= len(freed) < depths:
         raise ValueError(f"there are {depths} depths, and {len(freed)} of them are over")
     share = carried = alpha / depths

@@ -1,8 +1,8 @@
-"""Guards: a metric that may get worse by less than a margin, as far as the blocks can tell.
+"""Guards: metrics that may get worse by less than a margin, as far as the blocks can tell.
 
-A guard passes when its one-sided 95 % bound is above -margin, and has failed when the bound on the other side is below
-it.  All guards must pass, so they need no correction for being several: each could only refuse.  Leaning to losses and
-autocorrelation are told by all ideas of the depth, which share their blocks: by one alone they are hardly seen."""
+A guard passes when its one-sided 95 % bound is above -margin, and fails when the bound on the other side is below it.
+All guards must pass, so they need no correction for their number: each can only refuse.  Leaning to losses and
+autocorrelation are estimated from all ideas of the depth, which share their blocks: one alone hardly shows them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,12 @@ from pipeline.trust.student import quantile
 
 PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
 CONFIDENCE = 0.95
-MARGIN_ERRORS = (
-    3  # standard errors that a margin should be worth: then a harmless change passes about nine times in ten
-)
+MARGIN_ERRORS = 3  # standard errors in a good margin: a harmless change then passes about nine times in ten
 
 
 class GuardResult(NamedTuple):
-    """`limit`: the loss that is excluded, to be held against -margin.  `tight`: the margin is too small for the data,
-    a harmless change would often be undecided."""
+    """The result of a guard.  `limit`: the loss that is excluded, to compare with -margin.  `tight`: the margin is too
+    small for the data, a harmless change would often be undecided."""
 
     mean: float
     se: float
@@ -39,8 +37,8 @@ class GuardResult(NamedTuple):
 def guard(
     ideas: Sequence[Sequence[float]], margin: float, *, ordered: bool = False, rho: float | None = None
 ) -> tuple[GuardResult, ...]:
-    """`ideas`: of each idea of a depth its differences per block, equally many, more is better; `margin`: the loss
-    that is put up with, 0 or more."""
+    """Judge a guard of all ideas of a depth.  `ideas`: their differences per block, equally many, more is better;
+    `margin`: the loss that is allowed, 0 or more."""
     if len({*map(len, ideas)}) > 1 or not all(ideas) or margin < 0:
         raise ValueError("ideas must have equally many blocks, one at least, and the margin must not be below 0")
     live = [k for k, blocks in enumerate(ideas) if not steady(blocks)]
@@ -66,7 +64,7 @@ def _noisy_guard(blocks: Sequence[float], margin: float, rho: float, lean: float
 
 
 def _steady_guard(blocks: Sequence[float], margin: float) -> GuardResult:
-    """The same in every block: there is no noise to allow for."""
+    """The result for the same difference in every block, without noise."""
     mean = significant(fsum(blocks) / len(blocks))
     verdict = PASSED if mean >= -margin else FAILED
     verdict = verdict if len(blocks) >= FEWEST_BLOCKS else UNDECIDED
@@ -74,7 +72,7 @@ def _steady_guard(blocks: Sequence[float], margin: float) -> GuardResult:
 
 
 def _error(blocks: Sequence[float], mean: float, rho: float) -> float:
-    """Of the mean; of an autocorrelated one from coordinates that vary as it does."""
+    """The standard error of a mean; with autocorrelation from coordinates that vary as the mean does."""
     count = len(blocks)
     noise = series.coordinates(blocks, rho)[1:] if rho else [block - mean for block in blocks]
     return sqrt(fsum(y * y for y in noise) / (count - 1) / count)

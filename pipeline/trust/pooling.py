@@ -1,12 +1,12 @@
-"""What the noise of all ideas tells of each: a common prior for variances, and a guard against common skewness.
+"""Pooled noise of all ideas of a depth: a common prior for variances, and a guard against common skewness.
 
-The prior is found from squared lengths around zero, not around the means: these do not change when the blocks are
+The prior is estimated from squared lengths around zero, not around the means: these do not change when the blocks are
 rotated, and so the test stays exact.
 
 The skew guard: blocks that lean to rare large losses make a mean look better than it is.  Hall's transformation takes
-that out of a t.  It is used one way only: leaning to gains promotes nobody.  The skewness is the mean of all ideas'.
-Its own would say little of an idea: in few blocks it is mostly noise, and it is least seen where luck was best.  To go
-by it, wholly or in part, promotes more noise that leans to losses, and finds less."""
+that out of a t.  It is used one way only: leaning to gains promotes no idea.  The skewness is the mean of all ideas'.
+An idea's own says little: in few blocks it is mostly noise, and it shows least where luck was best.  To use it, wholly
+or in part, promotes more noise that leans to losses, and finds less."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from math import cbrt, fsum, log, sqrt
 from statistics import median
 from typing import NamedTuple
 
-FEWEST_IDEAS = 3  # ideas, for a spread of variances to be seen
-MOST_COMMON = 4.0  # of its own variance that an idea gets for common noise
+FEWEST_IDEAS = 3  # with fewer, the spread of variances does not show
+MOST_COMMON = 4.0  # the most common noise of an idea, in units of its own variance
 
 
 class Prior(NamedTuple):
-    """The variance of a block that ideas have in common, and how many blocks that counts for."""
+    """The common variance of a block, and the number of blocks that it counts for."""
 
     df: float
     variance: float
 
     def squares(self, length: float, blocks: int) -> float:
-        """What the common noise adds to the squares of an idea.  A few ideas that wreck everything must not make the
-        others look as noisy as they are."""
+        """The addition of the common noise to the squares of an idea, bounded: a few ideas that wreck everything must
+        not make the others look as noisy."""
         return self.df * min(self.variance, MOST_COMMON * length / blocks)
 
 
@@ -35,7 +35,7 @@ NO_PRIOR = Prior(0.0, 0.0)
 
 
 def prior(lengths: Sequence[float], blocks: int) -> Prior:
-    """Smyth's: variances that differ by no more than chance count for a lot, others for little."""
+    """Smyth's prior: variances that differ by no more than chance count for much, others for little."""
     if len(lengths) < FEWEST_IDEAS:
         return NO_PRIOR
     logs = [log(length) for length in lengths]
@@ -64,7 +64,7 @@ def trigamma(x: float) -> float:
 
 
 def skewness(blocks: Sequence[float]) -> float:
-    """Of a sample, corrected for its size.  There must be some variance."""
+    """The skewness of a sample with some variance, corrected for its size."""
     count = len(blocks)
     mean = fsum(blocks) / count
     off = [block - mean for block in blocks]
@@ -75,12 +75,12 @@ def skewness(blocks: Sequence[float]) -> float:
 
 
 def common_skewness(ideas: Sequence[Sequence[float]]) -> float:
-    """How much they lean to losses: 0 or less."""
+    """The leaning of ideas to losses: 0 or less."""
     return min(0.0, fsum(map(skewness, ideas)) / len(ideas)) if ideas else 0.0
 
 
 def skew_guarded(t: float, lean: float, blocks: int) -> float:
-    """A t above 0 made smaller, as Hall does; never larger, which he would do with what is beyond all doubt anyway."""
+    """A t above 0 made smaller by Hall's transformation; never larger, as it would be far from all doubt."""
     if t <= 0 or lean == 0:
         return t
     a = lean / (3 * sqrt(blocks))
@@ -88,7 +88,7 @@ def skew_guarded(t: float, lean: float, blocks: int) -> float:
 
 
 def undo_skew_guard(t: float, lean: float, blocks: int) -> float:
-    """The t that `guarded` makes into this one."""
+    """The t that `skew_guarded` makes into this one."""
     if t <= 0 or lean == 0:
         return t
     a = lean / (3 * sqrt(blocks))

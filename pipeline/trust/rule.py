@@ -1,14 +1,14 @@
 """The moderated rotation max-T: all ideas of a depth judged at once, by the differences of each to its baseline.
 
 Blocks repeat a measurement; configs do not, and are reduced to one number a block before (`series.reduce_configs`).
-Each idea has a t: its mean over a standard error that is partly told by the other ideas' noise.  Were there no effects,
-then the direction of the mean among all directions in the space of blocks would be arbitrary: so p is how often a
-random direction, the same for all ideas, gives any of them a t as large.  That keeps alpha for normal noise of any
-correlation between ideas at any number of blocks; with one idea it is the t test.
+Each idea has a t: its mean over a standard error that partly comes from the other ideas' noise.  Without effects the
+direction of the mean among all directions in the space of blocks would be arbitrary: so p is how often a random
+direction, the same for all ideas, gives any of them a t as large.  That keeps alpha for normal noise of any correlation
+between ideas at any number of blocks; with one idea it is the t test.
 
-Ideas that were stopped after the first blocks still count: a place among the ideas is what a chance to win costs.  To
-test the survivors alone would forget that they were picked for having done well.  The missing blocks of the others are
-filled with noise of their own size; it is drawn anew for each, so that nothing is gained by stopping an idea."""
+Ideas that were stopped after the first blocks still count: each had its chance to win.  To test the survivors alone
+would forget that they were picked for having done well.  The missing blocks of the others are filled with noise of
+their own size; it is drawn anew for each, so that nothing is gained by stopping an idea."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pipeline.trust.student import quantile
 
 
 def fill_stopped(ideas: Sequence[Sequence[float]], count: int, seed: int) -> list[Sequence[float]]:
-    """Each idea with `count` blocks.  The noise of an idea depends on its own blocks' number and place alone."""
+    """Fill each idea up to `count` blocks.  Its noise depends on the number of its blocks and its place alone."""
     return [blocks if len(blocks) == count else _fill_one(blocks, count, seed, k) for k, blocks in enumerate(ideas)]
 
 
@@ -36,15 +36,15 @@ def _fill_one(blocks: Sequence[float], count: int, seed: int, place: int) -> lis
     return [*blocks, *(float(z) / GRID * size for z in normals(seed, f"filled/{place}", count - len(blocks)))]
 
 
-POWER = 0.8  # with which a detectable effect is found
-CONFIDENCE = 0.95  # of an upper bound
+POWER = 0.8  # the chance to find a detectable effect
+CONFIDENCE = 0.95  # that of an upper bound
 TIE = 1e-9  # random t within this of an observed one count as reaching it
 
 Blocks = Sequence[float]
 
 
 class _Idea(NamedTuple):
-    """One that is tested.  `rows`: its coordinates, the first is sqrt(B) times the mean; `length`: their squares."""
+    """A tested idea.  `rows`: its coordinates, the first is sqrt(B) times the mean; `length`: their squares."""
 
     mean: float
     rows: Sequence[float]
@@ -52,7 +52,7 @@ class _Idea(NamedTuple):
 
 
 class _Noise(NamedTuple):
-    """What the ideas have in common."""
+    """The common noise of the ideas."""
 
     blocks: int
     prior: Prior
@@ -67,7 +67,7 @@ class _Noise(NamedTuple):
 
 
 class _Chance(NamedTuple):
-    """What chance does: the best t in each of the random directions, in order."""
+    """The distribution by chance: the best t in each of the random directions, in order."""
 
     best: Sequence[float]
     alpha: float
@@ -92,9 +92,9 @@ def weigh(
     draws: int = 10_000,
     blocks: int | None = None,
 ) -> JointTest:
-    """`deltas`: of each idea its differences per block, more is better.  An idea with fewer blocks than the others, or
-    than there are `blocks`, was stopped after the first of them; it counts among the ideas and cannot win.  `ordered`:
-    blocks are in time order, with the autocorrelation `rho` or one that is estimated."""
+    """Judge all ideas of a depth.  `deltas`: the differences of each per block, more is better.  An idea with fewer
+    blocks than the others, or than `blocks`, was stopped after the first of them; it counts among the ideas and cannot
+    win.  `ordered`: blocks are in time order, with the autocorrelation `rho` or an estimated one."""
     _check(deltas, alpha, draws)
     count = blocks or max(map(len, deltas))
     standings = [_standing_of(blocks, count) for blocks in deltas]
@@ -134,8 +134,8 @@ def _standing_of(blocks: Blocks, count: int) -> str:
 
 
 def _ideas(ideas: Sequence[Blocks], rho: float) -> list[_Idea]:
-    """Blocks without order are put in one that neither the order of blocks nor that of ideas changes: then p is the
-    same too, and not only up to the random directions.  They need no other coordinates than themselves."""
+    """Ideas with their coordinates.  Blocks without order are sorted, so that p does not depend on the order of blocks
+    or ideas even by the random directions; they are their own coordinates."""
     count = len(ideas[0]) if ideas else 0
     by_size = sorted(zip(*ideas, strict=True), key=sorted)
     means = [fsum(blocks) / count for blocks in ideas]
@@ -161,13 +161,13 @@ def _tested_evidence(ideas: dict[int, _Idea], noise: _Noise, chance: _Chance) ->
 
 
 def _error(idea: _Idea, noise: _Noise) -> float:
-    """The standard error of the mean: from what is left of the squares, and the common noise."""
+    """The standard error of the mean, from the rest of the squares and the common noise."""
     rest = max(0.0, idea.length - noise.blocks * idea.mean**2)
     return sqrt((rest + noise.squares(idea)) / noise.df / noise.blocks)
 
 
 def _shrink(means: Sequence[float], errors: Sequence[float]) -> float:
-    """How much of a mean is effect, over all ideas: the rest of their spread is the errors'."""
+    """The share of effect in a mean, over all ideas: the rest of their spread is error."""
     if not means:
         return 0.0
     luck = fsum(error**2 for error in errors) / len(errors)

@@ -1,10 +1,10 @@
-"""Blocks: from measurements to one difference a block, where float noise ends, and blocks in time order.
+"""Blocks: one difference a block from measurements, rounding of float noise, and blocks in time order.
 
-Configs are reduced first, only blocks tell what chance does.  Numbers are rounded before anything is decided by them.
+Configs are reduced first, only blocks show chance.  Numbers are rounded before anything is decided by them.
 
-In time order: coordinates in which autocorrelated noise looks like independent noise.  The cosines of the DCT-II are
-nearly the main axes of AR(1) noise.  Row 0 is the mean; each other row is divided by how much more or less it varies
-than row 0 does, so that it tells what the mean's own noise is."""
+In time order there are coordinates in which autocorrelated noise looks like independent noise.  The cosines of the
+DCT-II are nearly the main axes of AR(1) noise.  Row 0 is the mean; each other row is divided by how much more or less
+it varies than row 0 does, so that it shows the noise of the mean."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from math import cos, fsum, pi, sqrt
 from operator import mul
 
 DIGITS = 12
-SAME = 1e-12  # of what was measured: differences up to it are none
-STEADY = 1e-9  # of the largest difference: blocks that differ among each other by up to it have no noise
+SAME = 1e-12  # in units of the values: differences up to it are none
+STEADY = 1e-9  # in units of the largest difference: blocks that vary by up to it have no noise
 
 
 def significant(number: float) -> float:
-    """12 digits; minus zero is zero."""
+    """Round to 12 digits; minus zero is zero."""
     return float(f"{number:.{DIGITS}g}") + 0.0
 
 
 def steady(blocks: Sequence[float]) -> bool:
-    """Whether they are all the same."""
+    """True when all blocks are the same."""
     return max(blocks) - min(blocks) <= STEADY * max(map(abs, blocks))
 
 
 def reduce_configs(rows: Sequence[Sequence[float]]) -> list[float]:
-    """A row a config, a column a block: the mean over the configs of each block."""
+    """The mean over the configs in each block, of a table with a row a config and a column a block."""
     return [significant(fsum(column) / len(rows)) for column in zip(*rows, strict=True)]
 
 
 def differences(candidate: Sequence[float], baseline: Sequence[float], sign: float = 1.0) -> list[float]:
-    """Block by block; more is better.  What differs by float noise only does not differ."""
+    """Differences block by block, more is better; those of float noise are zero."""
     return [_difference(new, old, sign) for new, old in zip(candidate, baseline, strict=True)]
 
 
@@ -43,8 +43,8 @@ def _difference(new: float, old: float, sign: float) -> float:
     return significant(sign * delta) if abs(delta) > SAME * max(abs(new), abs(old)) else 0.0
 
 
-LARGEST_RHO = 0.9  # more cannot be told from a trend
-RHO_SAFETY = 0.25  # by how much rho is taken higher for not being known: times 1/sqrt(blocks)
+LARGEST_RHO = 0.9  # a larger one cannot be told from a trend
+RHO_SAFETY = 0.25  # the addition to an estimated rho, times 1/sqrt(blocks)
 
 
 @lru_cache(maxsize=8)
@@ -64,7 +64,7 @@ def row_sizes(blocks: int, rho: float) -> tuple[float, ...]:
 
 
 def _variance(row: Sequence[float], rho: float) -> float:
-    """Of the weighted sum of blocks with autocorrelation rho ** distance."""
+    """The variance of the weighted sum of blocks with autocorrelation rho ** distance."""
     before, total = 0.0, 0.0
     for weight in row:
         total += weight * (weight + 2 * before)
@@ -73,7 +73,7 @@ def _variance(row: Sequence[float], rho: float) -> float:
 
 
 def coordinates(blocks: Sequence[float], rho: float) -> list[float]:
-    """The first is sqrt(B) times the mean; under AR(1) noise all vary alike."""
+    """Coordinates of blocks: the first is sqrt(B) times the mean; under AR(1) noise all vary alike."""
     count = len(blocks)
     return [
         fsum(map(mul, row, blocks)) / size for row, size in zip(dct_rows(count), row_sizes(count, rho), strict=True)
@@ -81,7 +81,7 @@ def coordinates(blocks: Sequence[float], rho: float) -> list[float]:
 
 
 def rho_to_use(ideas: Sequence[Sequence[float]], ordered: bool, rho: float | None) -> float:
-    """The rho to reckon with: none without order, the one given, or else an estimate."""
+    """The rho to use: 0 without order, the given one, or an estimate."""
     if rho is not None and not 0 <= rho <= LARGEST_RHO:
         raise ValueError(f"rho {rho} is not from 0 to {LARGEST_RHO}")
     if not ordered or not ideas:
@@ -90,15 +90,15 @@ def rho_to_use(ideas: Sequence[Sequence[float]], ordered: bool, rho: float | Non
 
 
 def autocorrelation(ideas: Sequence[Sequence[float]]) -> float:
-    """Rho by the lag-1 correlation over all ideas, corrected for its bias and taken a little higher: too low a rho
+    """Estimate rho by the lag-1 correlation over all ideas, corrected for its bias and a little higher: too low a rho
     promotes noise, too high a one only costs power."""
     blocks = len(ideas[0])
-    found = fsum(map(_lag_1, ideas)) / len(ideas)
+    found = fsum(map(_lag_1_correlation, ideas)) / len(ideas)
     rho = found + (1 + 3 * found) / (blocks - 1) + RHO_SAFETY / sqrt(blocks)
     return round(min(LARGEST_RHO, max(0.0, rho)), 6)
 
 
-def _lag_1(blocks: Sequence[float]) -> float:
+def _lag_1_correlation(blocks: Sequence[float]) -> float:
     mean = fsum(blocks) / len(blocks)
     off = [block - mean for block in blocks]
     return fsum(map(mul, off[1:], off[:-1])) / fsum(map(mul, off, off))

@@ -21,7 +21,7 @@ def cdf(t: float, df: float) -> float:
 
 @lru_cache(maxsize=1024)
 def quantile(p: float, df: float) -> float:
-    """The t that is not exceeded with probability p."""
+    """The t that is not exceeded, with probability p."""
     if not (0 < p < 1 and df > 0):
         raise ValueError(f"there is no quantile {p} of t with {df} degrees of freedom")
     if p < 0.5:
@@ -46,20 +46,20 @@ def _beta(x: float, rest: float, a: float, b: float) -> float:
 
 
 def _fraction(x: float, a: float, b: float) -> float:
-    """Its continued fraction, by Lentz's method."""
-    c, d = 1.0, 1 / _away(1 - (a + b) * x / (a + 1))
+    """The continued fraction of the incomplete beta function, by Lentz's method."""
+    c, d = 1.0, 1 / _nonzero(1 - (a + b) * x / (a + 1))
     total, before = d, inf
     for m in count(1):
         for term in (
             m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
             -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
         ):
-            d, c = 1 / _away(1 + term * d), _away(1 + term / c)
+            d, c = 1 / _nonzero(1 + term * d), _nonzero(1 + term / c)
             before, total = total, total * (c * d)
         if abs(total - before) <= 1e-16 * abs(total):
             return total
     raise AssertionError("the fraction converges")
 
 
-def _away(number: float) -> float:
+def _nonzero(number: float) -> float:
     return number if abs(number) > TINY else TINY

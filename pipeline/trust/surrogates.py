@@ -1,8 +1,8 @@
-"""Depths of ideas without any effect, made up from the noise that was really seen.
+"""Depths of ideas without any effect, simulated from measured noise.
 
-`fit_noise` learns from differences that mean nothing: how large they are, how alike neighbouring blocks and other ideas
-are, and whether blocks lean or have rare large values.  `Noise.depths` makes others like them.  Both the mean of a row
-and its sign are drawn anew with everything else: to flip signs of what was seen would keep what it is about to test."""
+`fit_noise` learns from differences that mean nothing: their size, the likeness of neighbouring blocks and of other
+ideas, and whether blocks lean or have rare large values.  `Noise.depths` draws others like them.  The mean of a row and
+its sign are drawn anew with everything else: flipping the signs of measured rows would keep what is to be tested."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from pipeline.trust.draws import GRID, normals
 if TYPE_CHECKING:
     from pipeline.trust.draws import Array
 
-FEWEST_NOISE_BLOCKS = 3  # for noise to be told from its mean
+FEWEST_NOISE_BLOCKS = 3  # with fewer, noise cannot be told from its mean
 ALIKE_FROM = 1.645  # standard errors from which on neighbours count as alike
 TOGETHER_FROM = 3.09  # and from which on all blocks of a row count as moving together: that weighs much more
-SMOOTH_BLOCKS = 2  # blocks' worth of a shape is always normal: what was seen in few blocks is not all there is
+SMOOTH_BLOCKS = 2  # so many blocks' worth of a shape is always normal: a few blocks do not show everything
 MOST_RHO = 0.95
 
 
 class Noise(NamedTuple):
-    """What chance does to differences between equals.
+    """The noise of differences between equals.
 
-    `shapes`: a row each that was seen, of mean 0 and variance 1, with nothing left of the likeness of neighbours;
-    `sizes`: how large each is.  `level`: by how much all blocks of a row move together.  `states`: rows are
-    measurements of the same code; an idea's difference is then one of them less another, the baseline's."""
+    `shapes`: measured rows, of mean 0 and variance 1, without the likeness of neighbours; `sizes`: the size of each.
+    `level`: the common move of all blocks of a row.  `states`: rows are measurements of the same code; an idea's
+    difference is then one of them less another, the baseline's."""
 
     shapes: tuple[tuple[float, ...], ...]
     sizes: tuple[float, ...]
-    rho: float  # of neighbours that is reckoned with: 0 where it may be none
+    rho: float  # the correlation of neighbours that is used: 0 where it may be none
     seen_rho: float
     rho_error: float
     alike: float  # correlation of rows
@@ -44,15 +44,14 @@ class Noise(NamedTuple):
 
     @property
     def size(self) -> float:
-        """Of the difference in one block."""
+        """The size of the difference in one block."""
         square = sum(size * size for size in self.sizes) / len(self.sizes)
         return float((square * (2 if self.states else 1)) ** 0.5)
 
     def depths(self, seed: int, count: int, ideas: int, blocks: int) -> Array:
-        """[depth, idea, block]: differences to the baseline."""
+        """Draw differences to the baseline: [depth, idea, block]."""
         rows = self._rows(seed, count, ideas + self.states, blocks)
-        found: Array = rows[:, 1:] - rows[:, :1] if self.states else rows
-        return found
+        return np.asarray(rows[:, 1:] - rows[:, :1]) if self.states else rows
 
     def _rows(self, seed: int, count: int, rows: int, blocks: int) -> Array:
         shape, shapes = (count, rows, blocks), np.array(self.shapes)
@@ -60,17 +59,17 @@ class Noise(NamedTuple):
         own = _normals(seed, "own", shape) * (smooth * (1 - self.alike) ** 0.5)
         found = own + _normals(seed, "shared", (count, 1, blocks)) * (smooth * self.alike**0.5)
         if self.rough:
-            block = _numbers(seed, "block", (count, 1, blocks), shapes.shape[1])
-            row = _numbers(seed, "row", shape, len(shapes))
+            block = _integers(seed, "block", (count, 1, blocks), shapes.shape[1])
+            row = _integers(seed, "row", shape, len(shapes))
             found += self.rough * shapes[row, block]
-        _recolour(found, self.rho)
-        size = np.array(self.sizes)[_numbers(seed, "size", (count, rows, 1), len(self.sizes))]
+        _correlate_neighbours(found, self.rho)
+        size = np.array(self.sizes)[_integers(seed, "size", (count, rows, 1), len(self.sizes))]
         level = _normals(seed, "level", (count, rows, 1)) * self.level
         return np.asarray(found * size + level)
 
 
 def fit_noise(rows: Sequence[Sequence[float]], states: bool) -> Noise | None:
-    """`rows`: blocks of each.  None: there is no noise in them.  The mean of a row is noise only where rows are
+    """Fit the noise of rows of blocks; None when there is none.  The mean of a row is noise only where rows are
     `states`; else it may be an effect, and is left out."""
     seen = np.array(rows, dtype=float)
     count = len(seen)
@@ -80,20 +79,20 @@ def fit_noise(rows: Sequence[Sequence[float]], states: bool) -> Noise | None:
     off = off[off.std(axis=1) > 1e-9 * max(1e-300, float(abs(off).max()))]
     if not len(off):
         return None
-    alike = 0.0 if states else _alike(off)
+    alike = 0.0 if states else _likeness(off)
     independent = len(off) / (1 + (len(off) - 1) * alike)
     seen_rho, error = _rho(off, independent)
     rho = min(MOST_RHO, seen_rho) if seen_rho > ALIKE_FROM * error else 0.0
-    shapes = _whitened(off, rho)
+    shapes = _decorrelate_neighbours(off, rho)
     sizes = _sizes(off, rho, pooled=states)
     lean, rough = _roughness(shapes, independent)
     level = _level(seen, sizes, rho) if states else 0.0
-    of = tuple(tuple(shape) for shape in shapes.tolist())
-    return Noise(of, tuple(sizes.tolist()), rho, seen_rho, error, alike, lean, rough, level, states)
+    fixed = tuple(tuple(shape) for shape in shapes.tolist())
+    return Noise(fixed, tuple(sizes.tolist()), rho, seen_rho, error, alike, lean, rough, level, states)
 
 
-def _alike(off: Array) -> float:
-    """The mean correlation of rows, by how little their mean varies less than each."""
+def _likeness(off: Array) -> float:
+    """The mean correlation of rows, by how much less their mean varies than each."""
     count = len(off)
     if count == 1:
         return 0.0
@@ -102,36 +101,35 @@ def _alike(off: Array) -> float:
 
 
 def _rho(off: Array, independent: float) -> tuple[float, float]:
-    """Of neighbours, over all rows and corrected for its bias; and its standard error."""
+    """The correlation of neighbours over all rows, corrected for its bias; and its standard error."""
     blocks = off.shape[1]
     found = float(((off[:, 1:] * off[:, :-1]).sum(axis=1) / np.square(off).sum(axis=1)).mean())
     rho = float(np.clip(found + (1 + 3 * found) / (blocks - 1), -1.0, 1.0))
     return rho, float(((1 - min(found**2, 0.9)) / (blocks * independent)) ** 0.5)
 
 
-def _whitened(off: Array, rho: float) -> Array:
+def _decorrelate_neighbours(off: Array, rho: float) -> Array:
     rows = off.copy()
     rows[:, 1:] = (off[:, 1:] - rho * off[:, :-1]) / (1 - rho**2) ** 0.5
     rows -= rows.mean(axis=1, keepdims=True)
-    found: Array = rows / rows.std(axis=1, keepdims=True)
-    return found
+    return np.asarray(rows / rows.std(axis=1, keepdims=True))
 
 
-def _recolour(rows: Array, rho: float) -> None:
-    """Likeness of neighbours, put in place."""
+def _correlate_neighbours(rows: Array, rho: float) -> None:
+    """Add the likeness of neighbours, in place."""
     if rho:
         for block in range(1, rows.shape[2]):
             rows[:, :, block] = rho * rows[:, :, block - 1] + (1 - rho**2) ** 0.5 * rows[:, :, block]
 
 
 def inflation(blocks: int, rho: float) -> float:
-    """By how much the variance of a mean is larger for neighbours that are alike."""
+    """The factor of the variance of a mean by the likeness of neighbours."""
     lags = np.arange(1, blocks)
     return float(1 + 2 * ((1 - lags / blocks) * rho**lags).sum())
 
 
 def _sizes(off: Array, rho: float, pooled: bool) -> Array:
-    """Of each row.  Few blocks make sizes look more different than they are: that part is taken out."""
+    """The size of each row.  Few blocks make sizes look more different than they are: that part is taken out."""
     blocks = off.shape[1]
     squares = np.square(off).sum(axis=1) / (blocks - min(inflation(blocks, rho), blocks - 1))
     if pooled or len(off) == 1:
@@ -140,12 +138,11 @@ def _sizes(off: Array, rho: float, pooled: bool) -> Array:
     spread = float(logs.var(ddof=1))
     kept = max(0.0, 1 - 0.5 / (blocks - 1) / spread) ** 0.5 if spread else 0.0
     sizes = np.exp(logs.mean() + kept * (logs - logs.mean()))
-    found: Array = sizes * (squares.mean() / np.square(sizes).mean()) ** 0.5
-    return found
+    return np.asarray(sizes * (squares.mean() / np.square(sizes).mean()) ** 0.5)
 
 
 def _roughness(shapes: Array, independent: float) -> tuple[float, float]:
-    """The skewness; and how much of the shape is real, as far as it is more than what normal noise would show."""
+    """The skewness; and the real part of the shape, beyond that of normal noise."""
     blocks = shapes.shape[1]
     g1 = float((shapes**3).mean(axis=1).mean()) * (blocks * (blocks - 1)) ** 0.5 / (blocks - 2)
     g2 = float((shapes**4).mean(axis=1).mean()) - 3
@@ -154,7 +151,7 @@ def _roughness(shapes: Array, independent: float) -> tuple[float, float]:
 
 
 def _level(seen: Array, sizes: Array, rho: float) -> float:
-    """What moves all blocks of a row together, if that is more than blocks alone would do."""
+    """The common move of all blocks of a row, if it is more than blocks alone would give."""
     count, blocks = seen.shape
     found = float(seen.mean(axis=1).var(ddof=1))
     by_blocks = float(np.square(sizes).mean()) * inflation(blocks, rho) / blocks
@@ -164,11 +161,10 @@ def _level(seen: Array, sizes: Array, rho: float) -> float:
 
 
 def _normals(seed: int, stream: str, shape: tuple[int, ...]) -> Array:
-    found: Array = normals(seed, stream, int(np.prod(shape))).reshape(shape) / GRID
-    return found
+    return np.asarray(normals(seed, stream, int(np.prod(shape))).reshape(shape) / GRID)
 
 
-def _numbers(seed: int, stream: str, shape: tuple[int, ...], below: int) -> Array:
-    """Whole numbers from 0 on."""
+def _integers(seed: int, stream: str, shape: tuple[int, ...], below: int) -> Array:
+    """Whole numbers from 0 on, below `below`."""
     raw = shake_128(f"{seed}/{stream}".encode()).digest(4 * int(np.prod(shape)))
     return (np.frombuffer(raw, dtype="<u4") % below).astype(int).reshape(shape)

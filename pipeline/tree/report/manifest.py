@@ -258,7 +258,7 @@ class _Evaluation:
         return self.found.stopped_after(self.slot) if self.summary else 0
 
     def _cascade(self) -> Record | None:
-        """Its place on the first blocks among the ideas of its depth."""
+        """The place of the evaluation on the first blocks among the ideas of its depth."""
         found = self.found.cascade(self.slot.depth)
         return found and found["ideas"].get(str(self.slot))
 

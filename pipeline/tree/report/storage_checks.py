@@ -282,9 +282,7 @@ def _repository_checks(
     return [
         check_of("commits, with their trees and parents", len(wanted), _commit_faults(run, wanted, there)),
         check_of(
-            "refs that keep commits",
-            len(wanted),
-            _ref_faults(run, wanted, _known_pins(manifest, wanted), all_known),
+            "refs that keep commits", len(wanted), _ref_faults(run, wanted, _known_pins(manifest, wanted), all_known)
         ),
         check_of(
             "worktrees of nodes", len(placed_nodes(manifest)), _worktree_faults(run, repo, placed_nodes(manifest))

@@ -68,7 +68,7 @@ class Task(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """All slots of a depth in order, and the budget with what they may spend reserved."""
+    """The tasks of all slots of a depth in order, and the budget with their ceilings reserved."""
 
     tasks: tuple[Task, ...]
     ledger: BudgetLedger

@@ -237,7 +237,7 @@ def explain_assignment(task: Mapping[str, Any]) -> CheckExplanation:
 
 
 def explain_step(name: str, record: Mapping[str, Any]) -> CheckExplanation:
-    """How a command ended, or the role that made the code."""
+    """The end of a command, or of the role that made the code."""
     if record["status"] == SKIPPED:
         return CheckExplanation(name, None, "not come to")
     if record["status"] == COMPLETED:
@@ -250,7 +250,7 @@ def explain_step(name: str, record: Mapping[str, Any]) -> CheckExplanation:
 
 
 def explain_steps(records: Mapping[str, Mapping[str, Any]]) -> Iterator[CheckExplanation]:
-    """How each step ended, by its name; checks before a sweep one by one."""
+    """The end of each step, by its name; checks before a sweep one by one."""
     for name, record in records.items():
         yield explain_step(name, record)
         yield from (explain_step(f"check {each['name']}", each) for each in record.get("checks", ()))

@@ -56,12 +56,12 @@ def parse_slot(text: str) -> EvalSlot:
 
 
 def places_of(depth: int, beam_width: int) -> tuple[NodePlace, ...]:
-    """All places of a depth, in order; depth 0 has the root alone."""
+    """The places of a depth, in order; depth 0 has the root alone."""
     return tuple(NodePlace(depth, node) for node in range(beam_width if depth else 1))
 
 
 def slots_of(depth: int, beam_width: int, ideas_per_node: int) -> tuple[EvalSlot, ...]:
-    """All slots of a depth, in order."""
+    """The slots of a depth, in order."""
     return tuple(EvalSlot(*place, idea) for place in places_of(depth, beam_width) for idea in range(ideas_per_node))
 
 

@@ -55,7 +55,7 @@ class ProtectedFiles(NamedTuple):
 
 
 def void_reason(protected: ProtectedFiles, differences: Iterable[FileDifference]) -> str:
-    """`void: …` for a candidate with forbidden differences; else empty."""
+    """Reason `void: …` for a candidate with forbidden differences; else empty."""
     checks = _Checks(protected)
     found = [why for difference in differences if (why := checks.why(*difference))]
     more = f" (and {len(found) - _MOST_REASONS} more)" if len(found) > _MOST_REASONS else ""

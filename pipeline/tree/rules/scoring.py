@@ -91,7 +91,7 @@ class ScoringRules(NamedTuple):
 
     @property
     def guards(self) -> list[Metric]:
-        """All guards but the primary metric, which has stricter checks."""
+        """The guards but the primary metric, which has stricter checks."""
         return [metric for metric in self.metrics if metric.guard and metric.name != self.primary]
 
 

@@ -239,7 +239,7 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 def tamper_reason(watch: Watch) -> str:
-    """`void: …` when the command has changed a protected file or one of its inputs; else empty."""
+    """Reason `void: …` when the command has changed a protected file or one of its inputs; else empty."""
     why = _checkout_reason(watch) or _elsewhere_reason(watch)
     return f"{VOID}{why}" if why else ""
 

@@ -143,7 +143,7 @@ class EventLog:
         self._torn = True  # until checked: the last line may be cut short
 
     def read(self) -> Iterator[Event]:
-        """All events; a torn line was never written."""
+        """Read the events; a torn line was never written."""
         if os.path.exists(self.path):
             with open(self.path, "rb") as file:
                 yield from (event for line in file if (event := _parse_event(line)) is not None)

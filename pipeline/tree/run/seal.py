@@ -65,7 +65,7 @@ def _armed_files(paths: Iterable[str], hidden: bool) -> Iterator[tuple[str, int]
 
 
 def tripwire_reason(wire: Tripwire, hidden: bool) -> str:
-    """`void: …` when a file was read or its times were set; else empty."""
+    """Reason `void: …` when a file was read or its times were set; else empty."""
     for path, ctime in wire.items():
         status = _status(path)
         if status is None or (status.st_atime_ns and not hidden) or status.st_ctime_ns != ctime:
@@ -187,6 +187,6 @@ def _json_lines(lines: Iterable[Record]) -> bytes:
 
 
 def seal_record(run: str) -> Record:
-    """All openings, and the result of the last one."""
+    """The openings, and the result of the last one."""
     log, result = seal_log(run), load_if_whole(RunLayout(run).of_run(VERDICT))
     return {"run": run, "openings": log.openings, "lacking": log.lines_lost, "result": result}

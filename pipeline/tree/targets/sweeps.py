@@ -97,7 +97,7 @@ def precheck_targets(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Itera
 
 
 def sweep_targets(draft: TargetBuilder, where: EvalSlot | NodePlace, part: SweepPart) -> Iterator[Target]:
-    """One command for a sweep; or one for each config, and a target that gathers the rows."""
+    """A sweep as one command; or a command for each config, and a target that gathers the rows."""
     if draft.spec.sweep.mode == PER_CONFIG and not draft.spec.dry_run:
         rows = [_row_target(draft, where, part, config) for config in part.configs]
         yield from rows
