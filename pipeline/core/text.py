@@ -21,6 +21,12 @@ def join_names(names: Sequence[str], most: int = MOST_NAMED) -> str:
     return ", ".join(names[:most]) + more
 
 
+def one_line(text: str, most: int) -> str:
+    """A text on one line of at most `most` characters; a longer one ends with an ellipsis."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
+
+
 def duration(seconds: float, digits: int = 1) -> str:
     """0.3 s, 12.4 s, 3 min 20 s, 2 h 05 min."""
     if round(seconds, digits) < 60:

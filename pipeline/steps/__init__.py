@@ -5,6 +5,6 @@ machine.
 
 read      YAML -> spec: the keys of `kind: steps`, the values of `for:`, names in braces
 plan      spec -> targets
-stages    what the targets do: run a command, call a Python function
+stages    the stages: run a command, call a Python function
 describe  a target in the words of its spec
 spec/     the records of the spec"""

@@ -1,21 +1,21 @@
 """The kind `tree`: a beam search over code states, idea -> implement -> sweep -> score -> promote.
 
-These modules are its front, what `pipeline/kinds.py` asks of any kind.  They are not pure, and may import all folders
+These modules are its front, which `pipeline/kinds.py` asks of any kind.  They are not pure, and may import all folders
 below; the rest of the package imports only them.  Order of the folders, each importing only earlier ones:
 rules <- spec <- targets <- run <- report <- front.  rules, spec and targets are pure.
 
 read       the keys of `kind: tree` into a TreeSpec
 plan       a TreeSpec into targets, for all slots that a search can have
-stages     what each target does, by the name of its stage
-describe   a target in words; what the whole search may cost
+stages     the stages by name: what targets do
+describe   a target in words; the most that the whole search may cost
 flags      options of `coppice tree` that stand for keys of the spec
 follow     the coordinator: the one writer of events.jsonl, manifest.json, refs and node worktrees
 advance    a search one depth at a time, for `coppice tree` and `coppice advance`
 accounts   explain and replay: one decision explained, all decisions made again
-holdout    what is held out: the question, its targets, the stage that answers
-calibrate  what the search would promote by chance, and what it would find
+holdout    the holdout: its question, its targets, the stage that answers
+calibrate  how often the search promotes noise, and finds an effect
 rules      pure: everything that decides
 spec       pure: the records of a spec and their readers
 targets    pure: the targets of a search, part by part
-run        what the targets do: records, git, commands, roles, verdicts, promotion
-report     what is read back from the records: manifest, summary, replay, validation"""
+run        the work of targets: records, git, commands, roles, verdicts, promotion
+report     reports from the records: manifest, summary, replay, validation"""

@@ -1,17 +1,17 @@
-"""Statistics of differences between two measurements: what a difference is worth.
+"""Statistics of differences between two measurements: is an idea better, or is it chance?
 
 Pure: knows nothing of searches, files or specs, and imports nothing of ours.  `rule.weigh` judges all ideas of a depth
-at once, `evidence.verdict` says what follows for one of them.  Everything is the same on every machine and with every
-numpy from 1.26 on; `draws` says by what means.  batch, surrogates and calibration import numpy at once, the others
-when they draw.
+at once, `evidence.verdict` gives the verdict on one of them.  All numbers are the same on every machine and with every
+numpy from 1.26 on; `draws` says how.  batch, surrogates and calibration import numpy at once, the others when they
+draw.
 
 rule            the moderated rotation max-T: all ideas of a depth judged at once
-evidence        what was found out about an idea, the verdict that follows, and the alpha of a depth
+evidence        the evidence on an idea, the verdict that follows, and the alpha of a depth
 noninferiority  guards: metrics that may get worse by less than a margin
 series          a measurement as one difference a block; blocks in time order
-pooling         what the noise of all ideas tells of each: common variance, common skewness
+pooling         the pooled noise of all ideas: common variance, common skewness
 student         Student's t
 draws           random directions that are the same everywhere
 batch           the rule on many depths at once, for simulations
-surrogates      depths of ideas without effect, made up from the noise that was seen
+surrogates      depths of ideas without effect, simulated from measured noise
 calibration     how often a rule promotes noise, and finds an effect"""

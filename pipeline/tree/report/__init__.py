@@ -1,9 +1,9 @@
-"""What is read back from the records of a search.  Not pure: reads files and git; only its callers write.
+"""Reports from the records of a search.  Not pure: reads files and git; only its callers write.
 
 May import: store, git, core, tree.rules, tree.run.  `markdown` and `summary` are pure functions of a manifest.
 
-run_records     the records of a run, each read when it is asked for
-manifest        manifest.json: everything that is recorded, folded into one
+run_records     the records of a run, each read on demand
+manifest        manifest.json: all records, folded into one
 markdown        Markdown tables, and numbers and texts on one line
 summary         TREE_SUMMARY.md
 replay          every decision made again from its recorded inputs

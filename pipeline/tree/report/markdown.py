@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable, Sequence
 from unicodedata import combining, east_asian_width
 
+from pipeline.core.text import one_line
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2066-\u2069]+")
-_SPACE = re.compile(r"\s+")
 BLANK = "-"
 
 
@@ -29,12 +30,11 @@ def table_cell(text: str) -> str:
 
 def plain_text(text: str) -> str:
     """A text on one line, without characters that move the cursor of a terminal or the eye of a reader."""
-    return _SPACE.sub(" ", _CONTROL.sub(" ", text)).strip()
+    return " ".join(_CONTROL.sub(" ", text).split())
 
 
 def clip_text(text: str, most: int) -> str:
-    text = plain_text(text)
-    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+    return one_line(_CONTROL.sub(" ", text), most)
 
 
 def display_width(text: str) -> int:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from pipeline.core.text import join_names
+from pipeline.core.text import join_names, one_line
 from pipeline.git.command import GitProblem
 from pipeline.git.commits import CommitFacts, commit_facts, worktree_changes, worktree_head
 from pipeline.git.refs import pinned_commits
@@ -78,8 +78,7 @@ def unequal_faults(rows: Iterable[tuple[str, object, object, str]], remedy: str)
 
 
 def value_text(value: object) -> str:
-    text = "missing" if value is None else str(value)
-    return text if len(text) <= 80 else f"{text[:79]}…"
+    return "missing" if value is None else one_line(str(value), 80)
 
 
 # Files of a run's folder that no target writes.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.text import plural
 from pipeline.tree.report.manifest import EXPANDED, FRONTIER, LIFECYCLE_FIELDS, fold_manifest
-from pipeline.tree.report.markdown import markdown_table, plain_text
+from pipeline.tree.report.markdown import clip_text, markdown_table, plain_text
 from pipeline.tree.report.replay import replay_decisions
 from pipeline.tree.report.storage_checks import (
     Check,
@@ -230,12 +230,8 @@ def _differences(path: str, where: str, stored: Any, now: Any) -> Iterator[Fault
             inner = f"{where}.{name}" if where else name
             yield from _differences(path, inner, stored.get(name), now.get(name))
     elif stored != now:
-        yield path, f"{where} is {_short(stored)}, the records say {_short(now)}", "it is written anew by every build"
-
-
-def _short(value: Any) -> str:
-    text = plain_text(str(value))
-    return text if len(text) <= 60 else f"{text[:59]}…"
+        what = f"{where} is {clip_text(str(stored), 60)}, the records say {clip_text(str(now), 60)}"
+        yield path, what, "it is written anew by every build"
 
 
 def validation_report(validation: Validation) -> str:

@@ -149,12 +149,13 @@ def _finite(text: str) -> float | None:
 
 def clip(text: str) -> str:
     """A candidate's text for a message: on one line, bounded, with nothing that a terminal would obey."""
-    plain = text if text.isprintable() else "".join(map(_visible, text[:LONGEST_SHOWN]))
+    plain = text if text.isprintable() else visible_text(text[:LONGEST_SHOWN])
     return plain if len(plain) <= LONGEST_SHOWN else f"{plain[: LONGEST_SHOWN - 1]}…"
 
 
-def _visible(letter: str) -> str:
-    return letter if letter.isprintable() else repr(letter)[1:-1]
+def visible_text(text: str) -> str:
+    """A text with escapes in place of characters that cannot be printed."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 DEFECTS_SHOWN = 3

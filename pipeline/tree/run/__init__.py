@@ -1,18 +1,18 @@
-"""What the targets of a search do while it runs.  Not pure: files, git, processes, models.
+"""Work of a search while it runs: its stages and their records.  Not pure: files, git, processes, models.
 
 May import: machine, store, git, models, core, trust, tree.rules, tree.spec.model.  From the ground up:
 
-records    JSON records, the event log, and how scores and evaluations are spelt in them
+records    JSON records, scores and evaluations in them, the event log
 run_repo   the run's git repository: commits made again from recorded patches, checkouts
-protect    what no candidate may change: recorded once, watched around every command
-seal       what is held out: hidden from commands, every opening written down
-command    runs a command of the spec in a clean checkout
-canary     cuts data off and looks whether earlier decisions change
+protect    protected files: recorded once, watched around every command
+seal       the seal of the holdout: hidden from commands, every opening recorded
+command    running a command of the spec in a clean checkout
+canary     data cut off, and whether earlier decisions change
 measure    the stages test, checks, sweep, row and gather
 verdicts   the stages score, pair, weigh, settle, cascade and join
-noise      differences that mean nothing, for `coppice calibrate`
-ideas      asking a role, and the stage that comes by one idea
-implement  the stages that make an idea real: planner, coder and reviewer, or a person
+noise      noise of the measurements, for `coppice calibrate`
+ideas      asking a role, and the stages that get ideas
+implement  the stages that implement an idea: planner, coder and reviewer, or a person
 nodes      the stages root, start and node; the records of the nodes to come
 decisions  the stages assign and promote, and the table of all stages that decide
 prompts/   the default prompts of the roles (Markdown, package data)"""

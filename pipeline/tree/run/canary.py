@@ -14,7 +14,7 @@ from math import isfinite
 from typing import NamedTuple
 
 from pipeline.errors import cut_text
-from pipeline.tree.rules.results import CsvProblem, csv_rows
+from pipeline.tree.rules.results import CsvProblem, csv_rows, visible_text
 from pipeline.tree.run.command import CheckoutRun
 from pipeline.tree.spec.model import Canary
 
@@ -162,8 +162,7 @@ def _row_change(whole: DecisionTable, old: Cells | None, new: Cells | None, tole
 
 def _cell_text(text: str) -> str:
     """A cell for a message: on one line, bounded, with nothing that a terminal would obey."""
-    plain = (letter if letter.isprintable() else repr(letter)[1:-1] for letter in " ".join(text.split()))
-    return cut_text("".join(plain))
+    return cut_text(visible_text(" ".join(text.split())))
 
 
 def _equal_cells(old: str, new: str, tolerance: float) -> bool:
