@@ -36,7 +36,7 @@ from pipeline.tree.rules.positions import (
     position,
 )
 from pipeline.tree.run import records
-from pipeline.tree.run.records import EventLog, Record, dump_record, load, load_if_whole
+from pipeline.tree.run.records import EventLog, Record, SlotTask, dump_record, load, load_as, load_if_whole
 from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.run.seal import HOLDOUT_REF, SEARCH_EVENT, searched_parts
 from pipeline.tree.targets.builder import planned_config
@@ -172,7 +172,7 @@ class TreeFollower:
                 self._log_event(records.EVENT_QUEUED, name)
 
     def _is_empty(self, slot: str) -> bool:
-        return bool(load(self.at.of_eval(parse_slot(slot), "task.json"))["empty"])
+        return bool(load_as(SlotTask, self.at.of_eval(parse_slot(slot), "task.json")).empty)
 
     def _start(self, slot: str, at: float) -> None:
         if not self._is_empty(slot):

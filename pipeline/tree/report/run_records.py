@@ -10,7 +10,7 @@ from typing import Any
 from pipeline.tree.rules.positions import ROOT, EvalSlot, NodePlace, RunLayout, places_of, slots_of
 from pipeline.tree.rules.results import CheckedRows, ExpectedRows, check_rows
 from pipeline.tree.run.records import Record, load_if_whole, read_bytes
-from pipeline.tree.run.verdicts import expected_by_csv, sheet_of, stopped_after
+from pipeline.tree.run.verdicts import expected_by_csv, sheet_of
 
 EMPTY_SHA = sha256(b"").hexdigest()
 
@@ -95,7 +95,7 @@ class RunRecords:
     def stopped_after(self, where: NodePlace | EvalSlot) -> int:
         """The number of blocks of a candidate that the cascade stopped; 0 of any other."""
         sweep = self.record(self.at.of_eval(where, "sweep.json")) if isinstance(where, EvalSlot) else None
-        return stopped_after(sweep or {})
+        return int((sweep or {}).get("stopped_after", 0))
 
     def baseline(self, place: NodePlace) -> CheckedRows | None:
         """The rows of a node, kept: many candidates are compared with it."""

@@ -26,7 +26,7 @@ from pipeline.machine.process import Exit
 from pipeline.tree.rules.positions import EvalSlot, NodePlace
 from pipeline.tree.rules.protection import VOID
 from pipeline.tree.run.protect import command_shield, job_void_reason, start_watch, tamper_reason
-from pipeline.tree.run.records import read_bytes, read_text, write
+from pipeline.tree.run.records import CommandCost, read_bytes, read_text, write
 from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.run.seal import arm_tripwire, hide_paths, sealed_paths, tripwire_reason
 
@@ -60,9 +60,9 @@ class CheckoutRun(NamedTuple):
     def void(self) -> bool:
         return self.why.startswith(VOID)
 
-    def cost(self) -> dict[str, Any]:
-        shield = {} if self.shield is None else {"shield": self.shield}
-        return {"seconds": round(self.seconds, 3), "attempts": self.attempts, "exit": self.exit, **shield}
+    @property
+    def cost(self) -> CommandCost:
+        return CommandCost(round(self.seconds, 3), self.attempts, self.exit, self.shield)
 
 
 NOTHING_RAN = CheckoutRun("", 0, b"", 0.0, 0)

@@ -18,7 +18,17 @@ from pipeline.tree.rules.positions import EvalSlot, NodePlace, depth_of, parse_p
 from pipeline.tree.run.ideas import cost_of_calls
 from pipeline.tree.run.measure import gather_stage
 from pipeline.tree.run.nodes import STOPPED_PREFIX, Depth, NextNodes
-from pipeline.tree.run.records import Record, evaluation_of, load, read_text, save
+from pipeline.tree.run.records import (
+    CommandCost,
+    Origin,
+    Record,
+    SlotTask,
+    evaluation_of,
+    load,
+    load_as,
+    read_text,
+    save,
+)
 from pipeline.tree.run.run_repo import NodeCommits, RunRepo
 from pipeline.tree.run.verdicts import cascade_stage, join_stage, pair_stage, score_stage, settle_stage, weigh_stage
 
@@ -26,7 +36,7 @@ from pipeline.tree.run.verdicts import cascade_stage, join_stage, pair_stage, sc
 def assign_stage(job: JobFiles) -> None:
     params = job.target.params
     depth = depth_of(job.target.name)
-    origins = [load(path) for path in job.reads["origins"]]
+    origins = [load_as(Origin, path) for path in job.reads["origins"]]
     slots = slots_of(depth, len(origins), params["ideas_per_node"])
     before = load(job.reads["before"][0]) if job.reads["before"] else {"spent": {}, "tried": []}
     costs = dict(zip(slots, map(load, job.reads["costs"]), strict=False))  # recorded ideas cost nothing
@@ -44,15 +54,14 @@ def assign_stage(job: JobFiles) -> None:
     reasons = {slot: record["why"] for slot, record in costs.items()}
     tasks = tuple(_with_reason(task, reasons.get(task.slot, "")) for task in assignment.tasks)
     for task, path in zip(tasks, job.writes["tasks"], strict=True):
-        save(path, _task_record(task))
+        save(path, SlotTask(task.idea, task.empty, task.why))
     save(job.writes["assigned"][0], _assigned_record(assignment._replace(tasks=tasks), tried))
 
 
-def _frontier_place(place: NodePlace, origin: Mapping[str, Any]) -> FrontierPlace:
+def _frontier_place(place: NodePlace, origin: Origin) -> FrontierPlace:
     """A place of the frontier: without a commit when it is empty, closed when the search stops at it."""
-    ancestors = tuple(map(parse_place, origin.get("ancestors", ())))
-    why = origin["empty"] or origin["closed"]
-    return FrontierPlace(place, "" if origin["empty"] else "there", ancestors, why)
+    ancestors = tuple(map(parse_place, origin.ancestors))
+    return FrontierPlace(place, "" if origin.empty else "there", ancestors, origin.empty or origin.closed)
 
 
 def _texts_by_place(slots: tuple[EvalSlot, ...], texts: list[str]) -> dict[NodePlace, list[str]]:
@@ -73,11 +82,6 @@ def spending_of(record: Mapping[str, Any]) -> dict[str, Spending]:
 def _with_reason(task: Task, why: str) -> Task:
     """Add the reason for which the role gave no idea."""
     return task._replace(why=f"{task.why}: {why}") if task.empty == NO_IDEA and why else task
-
-
-def _task_record(task: Task) -> Record:
-    """The input of an implementation.  It has no position: the same idea on the same code is the same work."""
-    return {"idea": task.idea, "empty": task.empty, "why": task.why}
 
 
 def _assigned_record(assignment: Assignment, tried: list[PastIdea]) -> Record:
@@ -110,17 +114,17 @@ def promote_stage(job: JobFiles, opened: Callable[[str], NodeCommits] = RunRepo)
 def _depth(job: JobFiles) -> Depth:
     params = job.target.params
     assigned = load(job.reads["assigned"][0])
-    origins = [load(path) for path in job.reads["node_origin"]]
+    origins = [load_as(Origin, path) for path in job.reads["node_origin"]]
     slots = slots_of(params["depth"], len(origins), params["ideas_per_node"])
     summaries = zip(slots, job.reads["summary"], strict=True)
-    tasks = dict(zip(slots, (load(path) for path in job.reads["task"]), strict=True))
+    tasks = dict(zip(slots, (load_as(SlotTask, path) for path in job.reads["task"]), strict=True))
     return Depth(
         params["depth"],
         assigned,
         origins,
         [load(path) for path in job.reads["node_context"]],
         [evaluation_of(slot, load(path)) for slot, path in summaries],
-        {slot: task["idea"] for slot, task in tasks.items()},
+        {slot: task.idea for slot, task in tasks.items()},
         _settled_ledger(job, assigned, slots),
     )
 
@@ -138,16 +142,16 @@ def _settled_ledger(job: JobFiles, assigned: Record, slots: Sequence[EvalSlot]) 
 
 def _evaluation_cost(job: JobFiles, n: int) -> Spending:
     calls = cost_of_calls([*read_calls(job.reads["calls"][n])])
-    commands = [load(path) for port in ("sweep", "test", "checks") for path in job.reads[port][n : n + 1]]
-    seconds = calls["seconds"] + sum(cost["seconds"] for cost in commands)
+    paths = [path for port in ("sweep", "test", "checks") for path in job.reads[port][n : n + 1]]
+    seconds = calls["seconds"] + sum(load_as(CommandCost, path).seconds for path in paths)
     return Spending(1, calls["usd"], calls["tokens"], round(seconds, 3))
 
 
 def _stop(params: Mapping[str, Any], depth: Depth, promotion: Promotion) -> str:
     """The reason to stop, if any; a search that has stopped keeps its reason."""
-    carried = {node["closed"] for node in depth.nodes if node["closed"].startswith(STOPPED_PREFIX)}
+    carried = {node.closed for node in depth.nodes if node.closed.startswith(STOPPED_PREFIX)}
     if carried:
-        return str(min(carried)).removeprefix(STOPPED_PREFIX)
+        return min(carried).removeprefix(STOPPED_PREFIX)
     return stop_reason(
         DepthProgress(
             depth.depth,

@@ -32,7 +32,7 @@ from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.rules.positions import slot_of
 from pipeline.tree.rules.prompts import diff_in_answer, history_section, review_verdict
 from pipeline.tree.run.ideas import RoleAsker
-from pipeline.tree.run.records import Record, load, read_bytes, save, write
+from pipeline.tree.run.records import CandidateRecord, Record, SlotTask, load, load_as, read_bytes, save, write
 from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.spec.model import DRY, MANUAL, NONE, PATCHES
 
@@ -40,19 +40,18 @@ from pipeline.tree.spec.model import DRY, MANUAL, NONE, PATCHES
 def by_hand_stage(job: Job) -> None:
     """Take a change made by hand.  A person works in a worktree of the slot, or anywhere: only the patch counts."""
     folder, slot = dict(job.target.reads)["coder_folder"][0], job.target.params["slot"]
-    path, task, bench = f"{folder}/{slot}.patch", load(job.reads["task"][0]), RunRepo(job.target.run)
-    if not task["empty"] and not os.path.isfile(path):
+    path, task, bench = f"{folder}/{slot}.patch", load_as(SlotTask, job.reads["task"][0]), RunRepo(job.target.run)
+    if not task.empty and not os.path.isfile(path):
         worktree = bench.by_hand.add(slot, bench.chain(load(job.reads["code"][0]))).path
         where = os.path.relpath(worktree)
         how = f"change the files in {where}, then `git add -A` and `git diff --cached --binary` there"
         raise StageFailed(f"waits for you: {how} > {path}; an empty file gives the idea up; build again", 1)
-    write(job.writes["patch"][0], b"" if task["empty"] else read_bytes(path))
+    write(job.writes["patch"][0], b"" if task.empty else read_bytes(path))
     bench.by_hand.remove(slot)
 
 
 NOTHING_CHANGED = "nothing was changed"
 NOT_APPROVED = "the reviewer did not approve it"
-NO_CANDIDATE = Candidate("", "", "", "", 0, 0, 0)
 LONGEST_SUBJECT = 72
 SHORTEST_SECRET = 8  # a shorter value may stand in any change
 # The reason for an empty change, by where it comes from.
@@ -77,21 +76,17 @@ class Implementation(NamedTuple):
 
 
 def implement_stage(job: Job) -> None:
-    task, code = load(job.reads["task"][0]), load(job.reads["code"][0])
+    task, code = load_as(SlotTask, job.reads["task"][0]), load(job.reads["code"][0])
     asking = RoleAsker.for_job(job, job.target.params["roles"], code.get("tree", ""))
-    made = Implementation(task["why"]) if task["empty"] else _Work(job, task["idea"], code, asking).implementation()
-    save(job.writes["candidate"][0], _candidate_record(made, SKIPPED if task["empty"] else FAILED))
+    made = Implementation(task.why) if task.empty else _Work(job, task.idea, code, asking).implementation()
+    status = COMPLETED if not made.why else SKIPPED if task.empty else FAILED
+    record = CandidateRecord(status, made.why, made.approved, len(made.reviews), *(made.candidate or ()))
+    save(job.writes["candidate"][0], record)
     write(job.writes["patch"][0], made.patch)
     write(job.writes["tree"][0], f"{made.candidate.tree}\n" if made.candidate and not made.why else "")
     write(job.writes["calls"][0], asking.journal_bytes())
     for n, path in enumerate(job.writes.get("reviews", ())):
         write(path, made.reviews[n] if n < len(made.reviews) else "This round was not held.\n")
-
-
-def _candidate_record(made: Implementation, otherwise: str) -> Record:
-    status = otherwise if made.why else COMPLETED
-    record = {"status": status, "why": made.why, "approved": made.approved, "rounds": len(made.reviews)}
-    return record | (made.candidate or NO_CANDIDATE)._asdict()
 
 
 class _Work:

@@ -31,7 +31,18 @@ from pipeline.tree.rules.results import OK, CsvProblem, csv_rows
 from pipeline.tree.run.canary import DataTable, UnusableTable, parse_data, run_canary
 from pipeline.tree.run.command import NOTHING_RAN, CheckoutRun, Errand, keep_printed, note_in_log, run_command
 from pipeline.tree.run.protect import PROTECTED_PORT, job_void_reason
-from pipeline.tree.run.records import Record, load, read_bytes, read_text, save, write
+from pipeline.tree.run.records import (
+    CommandCost,
+    Record,
+    StepRecord,
+    SweepRecord,
+    load,
+    load_as,
+    read_bytes,
+    read_text,
+    save,
+    write,
+)
 from pipeline.tree.spec.model import Canary
 
 COLUMNS = ("config_id", "params", "seed", "status", "error")
@@ -43,7 +54,7 @@ def test_stage(job: Job) -> None:
     tree = _tree(job)
     done = _run(job, "tests", {}, wants=False) if tree else NOTHING_RAN
     status = SKIPPED if not tree else COMPLETED if done.ok else FAILED
-    save(job.writes["test"][0], {"status": status, "why": done.why, "exit": done.exit})
+    save(job.writes["test"][0], StepRecord(status, done.why, done.exit))
     write(job.writes["tree"][0], tree if done.ok else "")
     _save_run_cost(job, done)
 
@@ -80,15 +91,15 @@ def gather_stage(job: JobFiles) -> None:
     write(job.writes["csv"][0], results)
     save(job.writes["sweep"][0], sweep_record(tree, void, results, 0))
     write(job.writes["log"][0], b"".join(map(read_bytes, job.reads["log"])))
-    save(job.writes["cost"][0], costs_of([load(path) for path in job.reads["cost"]]))
+    save(job.writes["cost"][0], total_cost([load_as(CommandCost, path) for path in job.reads["cost"]]))
 
 
-def costs_of(costs: Sequence[Record]) -> Record:
+def total_cost(costs: Sequence[CommandCost]) -> CommandCost:
     """The cost of several commands as if they were one."""
-    seconds, attempts = sum(cost["seconds"] for cost in costs), max(cost["attempts"] for cost in costs)
-    exit_ = next((cost["exit"] for cost in costs if cost["exit"]), 0)
-    shield = {name: cost[name] for cost in costs for name in cost if name == "shield"}
-    return {"seconds": round(seconds, 3), "attempts": attempts, "exit": exit_, **shield}
+    exit_ = next((cost.exit for cost in costs if cost.exit), 0)
+    shield = next((cost.shield for cost in reversed(costs) if cost.shield is not None), None)
+    seconds, attempts = round(sum(cost.seconds for cost in costs), 3), max(cost.attempts for cost in costs)
+    return CommandCost(seconds, attempts, exit_, shield)
 
 
 def _void_reason(row: str) -> str:
@@ -101,11 +112,9 @@ def _tree(job: JobFiles) -> str:
     return read_text(job.reads["tree"][0]).strip()
 
 
-def sweep_record(tree: str, why: str, results: bytes, exit_: int) -> Record:
-    """The record of a sweep, which ties code and results together."""
+def sweep_record(tree: str, why: str, results: bytes, exit_: int) -> SweepRecord:
     status = SKIPPED if not tree else FAILED if why else COMPLETED
-    why = why if tree else NOTHING_TO_SWEEP
-    return {"status": status, "why": why, "exit": exit_, "tree": tree, "csv_sha256": sha256(results).hexdigest()}
+    return SweepRecord(status, why if tree else NOTHING_TO_SWEEP, exit_, tree, sha256(results).hexdigest())
 
 
 def _run(job: Job, what: str, values: Mapping[str, str], wants: bool) -> CheckoutRun:
@@ -161,10 +170,10 @@ def _configs(job: Job) -> bytes:
 
 def _save_run_cost(job: Job, done: CheckoutRun) -> None:
     """Save the cost, apart from the results since it differs each time; and a log, which a silent command lacks."""
-    _save_cost(job, done.cost())
+    _save_cost(job, done.cost)
 
 
-def _save_cost(job: Job, cost: Record) -> None:
+def _save_cost(job: Job, cost: CommandCost) -> None:
     save(job.writes["cost"][0], cost)
     if not os.path.exists(job.writes["log"][0]):
         write(job.writes["log"][0], b"")
@@ -222,9 +231,9 @@ def check_stage(job: Job) -> None:
         raise baseline_failure(job.target.run, "checks", f"failed: {why}")
     status = SKIPPED if not tree else FAILED if why else COMPLETED
     exit_ = found[-1]["exit"] if found else 0
-    save(job.writes["checks"][0], {"status": status, "why": why, "exit": exit_, "checks": found})
+    save(job.writes["checks"][0], StepRecord(status, why, exit_, found))
     write(job.writes["tree"][0], "" if why else tree)
-    _save_cost(job, checking.cost())
+    _save_cost(job, total_cost([each.cost for each in checking.runs or [NOTHING_RAN]]))
 
 
 def _failure_text(result: Record) -> str:
@@ -245,9 +254,6 @@ class _Checking:
             yield {"name": check["name"], "status": FAILED if why else COMPLETED, "why": why, **more}
             if why:
                 return
-
-    def cost(self) -> Record:
-        return costs_of([each.cost() for each in self.runs or [NOTHING_RAN]])
 
     def _command(self, job: Job, check: Mapping[str, Any]) -> tuple[str, Record]:
         done = self._run(job, check["name"], check["name"], wants=False)

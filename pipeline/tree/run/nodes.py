@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pipeline.git.commits import Candidate
 from pipeline.git.objects import diff_stat
 from pipeline.git.refs import pin
 from pipeline.git.repository import root_of
@@ -24,7 +25,7 @@ from pipeline.tree.rules.positions import NODES, ROOT, EvalSlot, NodePlace, RunL
 from pipeline.tree.rules.results import check_rows, defects_text
 from pipeline.tree.rules.scoring import Comparison
 from pipeline.tree.run.measure import baseline_failure
-from pipeline.tree.run.records import Record, load, read_bytes, save, write
+from pipeline.tree.run.records import Origin, Record, load, load_as, read_bytes, save, write
 from pipeline.tree.run.run_repo import NodeCommits, RunRepo, chain_link
 from pipeline.tree.run.verdicts import expected_by_csv, sheet_of
 from pipeline.trust.evidence import STOPPED_EARLY
@@ -37,14 +38,11 @@ class Depth(NamedTuple):
 
     depth: int
     assigned: Record
-    nodes: Sequence[Record]  # origins
+    nodes: Sequence[Origin]
     contexts: Sequence[Record]
     evaluations: Sequence[Evaluation]
     ideas: Mapping[EvalSlot, str]
     ledger: BudgetLedger
-
-    def parent(self, slot: EvalSlot) -> Record:
-        return self.nodes[slot.node]
 
 
 class NextNodes:
@@ -68,8 +66,8 @@ class NextNodes:
     def _promoted_records(self, promoted: BeamPlace, closed: str) -> Record:
         assert promoted.source is not None
         slot, n = promoted.source, self.by_slot[promoted.source]
-        candidate = load(self.job.reads["candidate"][n])
-        code = {**self._code(slot, n), "commit": candidate["commit"], "tree": candidate["tree"]}
+        candidate = load_as(Candidate, self.job.reads["candidate"][n])
+        code = self._code(slot, candidate, read_bytes(self.job.reads["change"][n]))
         return {
             "code": code,
             "context": self._context(slot, code, candidate, closed),
@@ -77,36 +75,30 @@ class NextNodes:
             "csv": read_bytes(self.job.reads["csv"][n]),
         }
 
-    def _code(self, slot: EvalSlot, n: int) -> Record:
+    def _code(self, slot: EvalSlot, candidate: Candidate, patch: bytes) -> Record:
         parent = load(self.job.reads["node_code"][slot.node])
-        made = chain_link(load(self.job.reads["candidate"][n]), read_bytes(self.job.reads["change"][n]))
-        return {"root": parent["root"], "chain": [*parent["chain"], made]}
+        chain = [*parent["chain"], chain_link(candidate, patch)]
+        return {"root": parent["root"], "chain": chain, "commit": candidate.commit, "tree": candidate.tree}
 
-    def _origin(self, slot: EvalSlot, closed: str) -> Record:
+    def _origin(self, slot: EvalSlot, closed: str) -> Origin:
         """The origin of a node: positions and no paths, as another run may recall it."""
-        parent = self.depth.parent(slot)
-        return {
-            "empty": "",
-            "closed": closed,
-            "from_eval": str(slot),
-            "parent_node": str(slot.place),
-            "ancestors": [*parent["ancestors"], str(slot.place)],
-        }
+        parent = str(slot.place)
+        return Origin("", closed, str(slot), parent, [*self.depth.nodes[slot.node].ancestors, parent])
 
-    def _context(self, slot: EvalSlot, code: Record, candidate: Mapping[str, Any], closed: str) -> Record:
+    def _context(self, slot: EvalSlot, code: Record, candidate: Candidate, closed: str) -> Record:
         """The context of an idea: of scores only the parts without weights, whose edit must not cost new ideas."""
         bench, root = self.opened(self.job.target.run), code["root"]
         bench.chain(code)  # all of it may have been recalled from another run, and its commits not be here
         before = self.depth.contexts[slot.node]
         siblings = [e for e in self.depth.evaluations if e.slot.place == slot.place and self.depth.ideas[e.slot]]
-        since = {"the start": root, "the last step": candidate["parent"]}
-        if candidate["parent"] == root:
+        since = {"the start": root, "the last step": candidate.parent}
+        if candidate.parent == root:
             del since["the last step"]
         step = _step(next(e for e in siblings if e.slot == slot))
         return {
             "closed": closed,
-            "tree": candidate["tree"],
-            "changes": {name: _stat(bench.repo, commit, candidate["commit"]) for name, commit in since.items()},
+            "tree": candidate.tree,
+            "changes": {name: _stat(bench.repo, commit, candidate.commit) for name, commit in since.items()},
             "step": step,
             "tried": [*before["tried"], *(self._idea_record(e, e.slot == slot) for e in siblings)],
         }
@@ -131,19 +123,15 @@ def _stopped_note(evaluation: Evaluation) -> str:
 
 
 def _stat(repo: str, a: str, b: str) -> str:
-    changed = diff_stat(repo, a, b)
-    return "".join(_line(file.path, file.insertions, file.deletions) for file in changed.files)
-
-
-def _line(path: str, insertions: int, deletions: int) -> str:
-    return f"{ascii(path)[1:-1]} | +{insertions} -{deletions}\n"
+    files = diff_stat(repo, a, b).files
+    return "".join(f"{ascii(file.path)[1:-1]} | +{file.insertions} -{file.deletions}\n" for file in files)
 
 
 def _empty_records(why: str, closed: str) -> Record:
     return {
         "code": {"empty": why},
         "context": _bare_context(closed or why, ""),
-        "origin": _bare_origin(why, closed or why),
+        "origin": Origin(why, closed or why, None, None, []),
         "csv": b"",
     }
 
@@ -163,12 +151,8 @@ def start_stage(job: Job) -> None:
     closed = f"{STOPPED_PREFIX}{BUDGET_STOPS[lacking[0]]}" if lacking else ""
     save(job.writes["code"][0], {"root": root["commit"], **_state(root), "chain": []})
     save(job.writes["context"][0], _bare_context(closed, root["tree"]))
-    save(job.writes["origin"][0], _bare_origin("", closed))
+    save(job.writes["origin"][0], Origin("", closed, None, None, []))
     save(job.writes["node"][0], _place_node(RunRepo(job.target.run), ROOT, _state(root)))
-
-
-def _bare_origin(empty: str, closed: str) -> Record:
-    return {"empty": empty, "closed": closed, "from_eval": None, "parent_node": None, "ancestors": []}
 
 
 def _bare_context(closed: str, tree: str) -> Record:

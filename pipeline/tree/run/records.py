@@ -1,7 +1,8 @@
 """Records of a run: JSON files, evaluations as JSON, and the event log with the life of each evaluation.
 
-JSON is sorted and indented, so that equal records are equal files and people can read them.  An evaluation is recorded
-without its slot: the same work gives the same summary in every slot.
+JSON is sorted and indented, so that equal records are equal files and people can read them.  A NamedTuple is a record
+by its fields (`as_json`, `from_json`).  An evaluation is recorded without its slot: the same work gives the same
+summary in every slot.
 
 events.jsonl has a line an event, only ever appended to, by the one coordinator of a run; a torn line was never written.
 States of an evaluation, each with the event that leads to it:
@@ -16,9 +17,9 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import IO, Any
+from typing import IO, Any, NamedTuple, TypeVar
 
 from pipeline.store.files import missing_newline
 from pipeline.tree.rules.beam import Evaluation
@@ -35,6 +36,88 @@ from pipeline.tree.rules.scoring import (
 )
 
 Record = dict[str, Any]
+
+
+class Origin(NamedTuple):
+    """The origin of the node at a place.  `empty`: why there is none; `closed`: why nothing is tried on it."""
+
+    empty: str
+    closed: str
+    from_eval: str | None
+    parent_node: str | None
+    ancestors: Sequence[str]
+
+
+class SlotTask(NamedTuple):
+    """The input of an implementation.  It has no position: the same idea on the same code is the same work."""
+
+    idea: str
+    empty: str
+    why: str
+
+
+class CandidateRecord(NamedTuple):
+    """The end of an implementation, and its commit; without one, fields are empty or 0."""
+
+    status: str
+    why: str
+    approved: bool
+    rounds: int
+    commit: str = ""
+    tree: str = ""
+    parent: str = ""
+    message: str = ""
+    files: int = 0
+    insertions: int = 0
+    deletions: int = 0
+
+
+class StepRecord(NamedTuple):
+    """The end of the tests or of the checks; `checks`: each of them."""
+
+    status: str
+    why: str
+    exit: int
+    checks: Sequence[Record] | None = None
+
+
+class SweepRecord(NamedTuple):
+    """The end of a sweep: it ties code and results together.  `stopped_after`: the blocks measured before a cascade
+    stopped it, or 0."""
+
+    status: str
+    why: str
+    exit: int
+    tree: str
+    csv_sha256: str
+    stopped_after: int | None = None
+
+
+class CommandCost(NamedTuple):
+    """The cost of a command; `shield`: its confinement, where files are protected."""
+
+    seconds: float
+    attempts: int
+    exit: int
+    shield: str | None = None
+
+
+T = TypeVar("T", bound=NamedTuple)
+
+
+def as_json(record: NamedTuple) -> Record:
+    """A typed record as JSON; a field that may be missing is, when it is None."""
+    return {k: v for k, v in record._asdict().items() if v is not None or k not in record._field_defaults}
+
+
+def from_json(kind: type[T], record: Mapping[str, Any]) -> T:
+    """A typed record from JSON, which may have more fields."""
+    make: Callable[..., T] = kind
+    return make(**{name: record[name] for name in kind._fields if name in record})
+
+
+def load_as(kind: type[T], path: str) -> T:
+    return from_json(kind, load(path))
 
 
 def dump_record(record: Mapping[str, Any]) -> bytes:
@@ -56,8 +139,8 @@ def load_if_whole(path: str) -> Record | None:
         return None
 
 
-def save(path: str, record: Mapping[str, Any]) -> None:
-    write(path, dump_record(record))
+def save(path: str, record: Mapping[str, Any] | NamedTuple) -> None:
+    write(path, dump_record(record if isinstance(record, Mapping) else as_json(record)))
 
 
 def read_bytes(path: str) -> bytes:

@@ -17,7 +17,7 @@ from pipeline.git.objects import has_commit
 from pipeline.git.repository import reopen_repository, restore_setup, run_repository
 from pipeline.git.worktrees import Worktree, Worktrees
 from pipeline.tree.rules.positions import BY_HAND, CANDIDATES, NODES, ROOT, EvalSlot, NodePlace, RunLayout
-from pipeline.tree.run.records import Record, load, read_bytes
+from pipeline.tree.run.records import Record, from_json, load, load_as, read_bytes
 
 
 class NodeCommits(Protocol):
@@ -54,14 +54,12 @@ class RunRepo:
     def chain(self, code: Mapping[str, Any]) -> str:
         """The commit of a node, with all commits before it made again if they are missing."""
         for link in _missing_links(self.repo, code["chain"]):
-            self.restore(link, base64.b64decode(link["patch"]))
+            self.restore(from_json(Candidate, link), base64.b64decode(link["patch"]))
         return str(code["commit"])
 
-    def restore(self, record: Mapping[str, Any], patch: bytes) -> str:
-        candidate = Candidate(**{name: record[name] for name in Candidate._fields})
+    def restore(self, candidate: Candidate, patch: bytes) -> None:
         if not has_commit(self.repo, candidate.commit):
             restore_commit(self.repo, candidate.parent, patch, candidate)
-        return candidate.commit
 
     def commit(self, where: EvalSlot | NodePlace) -> str:
         """The commit at a position, by records that are no inputs of the stage: they only say where it is."""
@@ -69,11 +67,11 @@ class RunRepo:
             return str(load(self.at.of_run("root.json"))["commit"])
         if isinstance(where, NodePlace):
             return self.chain(load(self.at.of_node(where, "code.json")))
-        record = load(self.at.of_eval(where, "candidate.json"))
-        if not has_commit(self.repo, record["commit"]):
+        candidate = load_as(Candidate, self.at.of_eval(where, "candidate.json"))
+        if not has_commit(self.repo, candidate.commit):
             self.chain(load(self.at.of_node(where.place, "code.json")))
-            self.restore(record, read_bytes(self.at.of_eval(where, "change.patch")))
-        return str(record["commit"])
+            self.restore(candidate, read_bytes(self.at.of_eval(where, "change.patch")))
+        return candidate.commit
 
     @property
     def nodes(self) -> Worktrees:
@@ -106,5 +104,5 @@ def _missing_links(repo: str, chain: list[Record]) -> list[Record]:
     return next((chain[i:] for i, link in enumerate(chain) if not has_commit(repo, link["commit"])), [])
 
 
-def chain_link(candidate: Mapping[str, Any], patch: bytes) -> Record:
-    return {name: candidate[name] for name in Candidate._fields} | {"patch": base64.b64encode(patch).decode()}
+def chain_link(candidate: Candidate, patch: bytes) -> Record:
+    return candidate._asdict() | {"patch": base64.b64encode(patch).decode()}

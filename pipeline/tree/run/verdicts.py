@@ -40,12 +40,17 @@ from pipeline.tree.rules.scoring import (
     score_by_means,
     seed_defects,
 )
-from pipeline.tree.run.measure import costs_of, sweep_record
+from pipeline.tree.run.measure import sweep_record, total_cost
 from pipeline.tree.run.records import (
+    CandidateRecord,
+    CommandCost,
     Record,
+    StepRecord,
+    SweepRecord,
     content_sha,
     evaluation_of,
     load,
+    load_as,
     read_bytes,
     read_text,
     rules_of,
@@ -99,11 +104,12 @@ def evaluate_candidate(job: JobFiles, first: int = 0) -> tuple[Evaluation, Compa
     """The evaluation so far; and the sides of its comparison, if they are complete.
 
     `first`: only so many of the blocks; a candidate stopped by the cascade has those alone."""
-    params, candidate = job.target.params, load(job.reads["candidate"][0])
-    first = first or stopped_after(load(job.reads["sweep"][0]))
-    status, why = _status(job, candidate)
+    params, candidate = job.target.params, load_as(CandidateRecord, job.reads["candidate"][0])
+    sweep = load_as(SweepRecord, job.reads["sweep"][0])
+    first = first or sweep.stopped_after or 0
+    status, why = _status(job, candidate, sweep)
     own, parent, root = (read_bytes(job.reads[port][0]) for port in ("csv", "parent", "root"))
-    code = (candidate["commit"], candidate["tree"], candidate["approved"])
+    code = (candidate.commit, candidate.tree, candidate.approved)
     made = Evaluation(NO_SLOT, status, why, *code, content_sha(own), content_sha(parent))
     if status != COMPLETED or not own or not parent:
         return made, None
@@ -118,20 +124,15 @@ def evaluate_candidate(job: JobFiles, first: int = 0) -> tuple[Evaluation, Compa
     return made, None if made.defects else sides
 
 
-def stopped_after(sweep: Mapping[str, Any]) -> int:
-    """The number of blocks of a candidate that the cascade stopped; else 0."""
-    return int(sweep.get("stopped_after", 0))
-
-
-def _status(job: JobFiles, candidate: Mapping[str, Any]) -> tuple[str, str]:
+def _status(job: JobFiles, candidate: CandidateRecord, sweep: SweepRecord) -> tuple[str, str]:
     """The status of an evaluation, and the first failure."""
-    steps = [("", candidate), *(("tests: ", load(path)) for path in job.reads["test"])]
-    steps += [("checks: ", load(path)) for path in job.reads["checks"]]
-    steps.append(("sweep: ", load(job.reads["sweep"][0])))
-    for what, record in steps:
-        if record["status"] != COMPLETED:
-            where = "" if record["why"].startswith(VOID) else what
-            return record["status"] if not what else FAILED, f"{where}{record['why']}"
+    if candidate.status != COMPLETED:
+        return candidate.status, candidate.why
+    steps = [(word, load_as(StepRecord, path)) for word in ("test", "checks") for path in job.reads[word]]
+    ends = [(f"{word.removesuffix('s')}s: ", step.status, step.why) for word, step in steps]
+    for what, status, why in (*ends, ("sweep: ", sweep.status, sweep.why)):
+        if status != COMPLETED:
+            return FAILED, why if why.startswith(VOID) else f"{what}{why}"
     return COMPLETED, ""
 
 
@@ -357,16 +358,16 @@ def _idea_facts(evidence: Evidence) -> Record:
 
 def join_stage(job: JobFiles) -> None:
     """Join both parts of a sweep; a stopped idea has the first part alone."""
-    parts = [load(path) for path in job.reads["sweep"]]
-    stopped = parts[0]["status"] == COMPLETED and parts[1]["status"] == SKIPPED
+    parts = [load_as(SweepRecord, path) for path in job.reads["sweep"]]
+    stopped = parts[0].status == COMPLETED and parts[1].status == SKIPPED
     results, why = _join_csv([read_bytes(path) for path in job.reads["csv"]])
-    bad = next((part for part in parts if part["status"] != COMPLETED), parts[0])
+    bad = next((part for part in parts if part.status != COMPLETED), parts[0])
     bad = parts[0] if stopped else bad
     write(job.writes["csv"][0], results)
-    record = sweep_record(parts[0]["tree"], bad["why"] or why, results, bad["exit"])
-    save(job.writes["sweep"][0], {**record, "stopped_after": job.target.params["first"] if stopped else 0})
+    record = sweep_record(parts[0].tree, bad.why or why, results, bad.exit)
+    save(job.writes["sweep"][0], record._replace(stopped_after=job.target.params["first"] if stopped else 0))
     write(job.writes["log"][0], b"".join(map(read_bytes, job.reads["log"])))
-    save(job.writes["cost"][0], costs_of([load(path) for path in job.reads["cost"]]))
+    save(job.writes["cost"][0], total_cost([load_as(CommandCost, path) for path in job.reads["cost"]]))
 
 
 def _join_csv(parts: Sequence[bytes]) -> tuple[bytes, str]:
