@@ -38,7 +38,7 @@ class Place:
     def __init__(self, folder: Path, processes: Processes) -> None:
         self.said: list[str] = []
         self.lean = TableLean(WORLD, lambda what, stop: None)
-        keys = {"backend": "table"}
+        keys = {"backend": "wasm", "project": None}
         limits = {"lean": keys, "ledger": str(folder / "ledger.db"), "sessions": 1}
         rules = {"mode": "centralized", "rules": search_rules_as_json(SearchRules(Budget(50, 50)))}
         guides = {"priors": "moves", "rewards": "printed", "seed": 0}
