@@ -17,10 +17,10 @@ from pipeline.machine.process import Processes
 
 # Compiling the REPL takes this Lean a while, and is done already.
 LEAN = """#!/bin/sh
-case ${{2:-$1}} in
+case $1 in
 --version) echo "Lean (version {version}, wasm32, commit 0123, Release)" ;;
 --print-prefix) dirname "$(dirname "$0")" ;;
-*/Coppice.olean) cp {compiled}/Coppice.* . ;;
+--root=*) cp {compiled}/Coppice.* "${{1#--root=}}" ;;
 *) LEAN_PATH=$LEAN_PATH:{path} exec {argv} "$@" ;;
 esac
 """
