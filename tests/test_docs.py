@@ -365,3 +365,18 @@ def test_the_examples_of_mcts_specs_can_be_planned(project: Project) -> None:
     said = project.call("plan", "--graph-only")
     assert said.code == 0, said
     assert len([*(project.root / "specs").iterdir()]) == len(pages)
+
+
+MOST_WORDS = 40
+WORD_ROW = re.compile(r"^\| (\w+) \| (\S[^|]*\.\S*) \| `([\w/]+)` \|$", re.MULTILINE)
+
+
+def test_every_word_lives_in_a_module_that_names_it() -> None:
+    page = (ROOT / "docs/words.md").read_text()
+    rows = WORD_ROW.findall(page)
+    listed = re.findall(r"^\| (?!word )(\w+)", page, re.MULTILINE)
+    assert listed == [word for word, _, _ in rows]
+    assert len({*listed}) == len(listed) <= MOST_WORDS
+    texts = {module: (ROOT / f"pipeline/{module}.py").read_text(encoding="utf-8") for _, _, module in rows}
+    named = {(word, module): re.search(rf"\b{word}", texts[module], re.IGNORECASE) for word, _, module in rows}
+    assert not [row for row, match in named.items() if not match]
