@@ -359,7 +359,7 @@ def test_every_field_of_what_a_search_leaves_is_documented(planned: MctsSpec, tm
 
 def test_the_examples_of_mcts_specs_can_be_planned(project: Project) -> None:
     project.write("bench/bank.jsonl", (ROOT / "bench/bank.jsonl").read_bytes())
-    pages = (MCTS, (ROOT / "docs/mcts.md").read_text(), (ROOT / "README.md").read_text())
+    pages = (MCTS, (ROOT / "docs/mcts.md").read_text())
     for n, block in enumerate(block for page in pages for block in blocks(page, "yaml") if "kind: mcts" in block):
         project.spec(f"example-{n}", block)
     said = project.call("plan", "--graph-only")
