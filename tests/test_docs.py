@@ -176,6 +176,18 @@ def test_links_lead_somewhere(page: str) -> None:
     assert not [str(path) for path in beside if not Path(path).exists()]
 
 
+PACKAGE = ROOT / "pipeline"
+FOLDERS = "|".join(sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py")))
+NAMED_MODULE = re.compile(rf"`(?:pipeline/)?((?:{FOLDERS})/[a-z_/]+(?:\.py)?)`")
+
+
+def test_every_module_that_a_page_names_is_there() -> None:
+    pages = {path: path.read_text() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]}
+    named = [(path.name, module) for path, text in pages.items() for module in NAMED_MODULE.findall(text)]
+    assert len(named) > 50
+    assert not [row for row in named if not any((PACKAGE / f"{row[1]}{end}").exists() for end in ("", ".py"))]
+
+
 TREE = (ROOT / "docs/tree.md").read_text()
 
 
