@@ -176,6 +176,18 @@ def test_links_lead_somewhere(page: str) -> None:
     assert not [str(path) for path in beside if not Path(path).exists()]
 
 
+PACKAGE = ROOT / "pipeline"
+FOLDERS = "|".join(sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py")))
+NAMED_MODULE = re.compile(rf"`(?:pipeline/)?((?:{FOLDERS})/[a-z_/]+(?:\.py)?)`")
+
+
+def test_every_module_that_a_page_names_is_there() -> None:
+    pages = {path: path.read_text() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]}
+    named = [(path.name, module) for path, text in pages.items() for module in NAMED_MODULE.findall(text)]
+    assert len(named) > 50
+    assert not [row for row in named if not any((PACKAGE / f"{row[1]}{end}").exists() for end in ("", ".py"))]
+
+
 TREE = (ROOT / "docs/tree.md").read_text()
 
 
@@ -359,9 +371,24 @@ def test_every_field_of_what_a_search_leaves_is_documented(planned: MctsSpec, tm
 
 def test_the_examples_of_mcts_specs_can_be_planned(project: Project) -> None:
     project.write("bench/bank.jsonl", (ROOT / "bench/bank.jsonl").read_bytes())
-    pages = (MCTS, (ROOT / "docs/mcts.md").read_text(), (ROOT / "README.md").read_text())
+    pages = (MCTS, (ROOT / "docs/mcts.md").read_text())
     for n, block in enumerate(block for page in pages for block in blocks(page, "yaml") if "kind: mcts" in block):
         project.spec(f"example-{n}", block)
     said = project.call("plan", "--graph-only")
     assert said.code == 0, said
     assert len([*(project.root / "specs").iterdir()]) == len(pages)
+
+
+MOST_WORDS = 40
+WORD_ROW = re.compile(r"^\| (\w+) \| (\S[^|]*\.\S*) \| `([\w/]+)` \|$", re.MULTILINE)
+
+
+def test_every_word_lives_in_a_module_that_names_it() -> None:
+    page = (ROOT / "docs/words.md").read_text()
+    rows = WORD_ROW.findall(page)
+    listed = re.findall(r"^\| (?!word )(\w+)", page, re.MULTILINE)
+    assert listed == [word for word, _, _ in rows]
+    assert len({*listed}) == len(listed) <= MOST_WORDS
+    texts = {module: (ROOT / f"pipeline/{module}.py").read_text(encoding="utf-8") for _, _, module in rows}
+    named = {(word, module): re.search(rf"\b{word}", texts[module], re.IGNORECASE) for word, _, module in rows}
+    assert not [row for row, match in named.items() if not match]

@@ -277,3 +277,17 @@ def test_nothing_is_fetched_or_started_while_tests_are_collected(tmp_path: Path)
     collected = subprocess.run(words, cwd=ROOT, env={**os.environ, **own}, capture_output=True, text=True, check=False)
     assert collected.returncode == 0, collected.stdout[-2000:]
     assert not (tmp_path / "cache").exists()
+
+
+def layers_block() -> str:
+    """The folders at the top and the modules beside them, from the outside in, each with the first sentence it has."""
+    rows = []
+    for place in (place for place in reversed(ORDER) if "/" not in place):
+        file = PACKAGE / place / "__init__.py" if (PACKAGE / place).is_dir() else PACKAGE / f"{place}.py"
+        text = " ".join((ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").split())
+        rows.append(f"{place:12} {re.split(r'(?<=[.]) ', text)[0]}\n")
+    return "".join(rows)
+
+
+def test_the_page_about_the_architecture_has_the_layers_as_they_are() -> None:
+    assert f"```\n{layers_block()}```\n" in (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
