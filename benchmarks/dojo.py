@@ -3,9 +3,9 @@
     pip install -e '.[lean,leandojo]'
     python -m benchmarks.dojo --rounds 40
 
-The Dojo is lean_dojo's as it comes: a theorem of a traced repository. Its `lake` is tests/lake_stand_in.py, which asks
-the same session of ours that is measured beside it, so what it adds is a process that reads and writes lines. The trace
-is written by hand, for want of a full toolchain, and has no part in what a tactic takes."""
+The Dojo is lean_dojo's as it comes: a theorem of a traced repository. Its `lake` is tests/kit/lake_stand_in.py, which
+asks the same session of ours that is measured beside it, so what it adds is a process that reads and writes lines. The
+trace is written by hand, for want of a full toolchain, and has no part in what a tactic takes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from pipeline.lean.model import ProofFinished, TacticState, Theorem
 from pipeline.lean.repl.pool import Pool
 from pipeline.machine.process import Processes
-from tests import lake_stand_in, lean_repositories, lean_traces, leaning
+from tests.kit import lake_stand_in, lean_repositories, lean_traces, leaning
 
 STATEMENT = "∀ a b c : Nat, ∀ p q : Prop, p ∧ q → a < b → b < c → (q ∧ p) ∧ a + 0 + 1 < c + 0"
 # Each on what the one before left.

@@ -1,87 +1,21 @@
-"""A project in a temporary folder, used through the real command line."""
+"""Settings of all tests, and the fixtures that most of them use."""
 
-import gc
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import chdir, redirect_stderr, redirect_stdout
-from io import StringIO
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from hypothesis import settings
+from kit.project import Project
 
-from pipeline.commands.main import main
 from pipeline.machine.process import Processes
 
-ROOT = Path(__file__).parent.parent
 settings.register_profile("laws", deadline=None)  # a busy machine breaks none
 settings.load_profile("laws")
 # Who starts the tests in the background may ignore Ctrl-C, and what we start would too.
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
-
-
-class Said(NamedTuple):
-    """How a command ended and what it printed."""
-
-    code: int
-    out: str
-    err: str
-
-
-class Project:
-    """Files, specs, and the `coppice` command run there."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        (root / "specs").mkdir(parents=True)
-
-    def write(self, path: str, text: str | bytes) -> Path:
-        file = self.root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(text.encode() if isinstance(text, str) else text)
-        return file
-
-    def read(self, path: str) -> str:
-        return (self.root / path).read_text()
-
-    def spec(self, name: str, yaml: str) -> Path:
-        return self.write(f"specs/{name}.yaml", yaml)
-
-    def coppice(self, *words: str, timeout: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*COPPICE, *words],
-            cwd=self.root,
-            env=environment(env),
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
-
-    def call(self, *words: str) -> Said:
-        """The same within this process, where a process of its own is not the point."""
-        with chdir(self.root), redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
-            code = main(list(words))
-        gc.enable()  # `main` turns it off, since its process is about to end
-        return Said(code, out.getvalue(), err.getvalue())
-
-    def popen(self, *words: str, **env: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [*COPPICE, *words], cwd=self.root, env=environment(env), stdout=-1, stderr=-1, text=True
-        )
-
-
-COPPICE = (sys.executable, "-m", "pipeline")
-
-
-def environment(more: dict[str, str]) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT), **more}
 
 
 @pytest.fixture

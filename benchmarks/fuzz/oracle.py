@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.fuzz.action import content
-from benchmarks.fuzz.model import CODE, Project, Target, targets
+from benchmarks.fuzz.model import CODE, FOLDERS, Project, Target, targets
 
 Sources = Mapping[str, bytes]
 
 
 class Truth(NamedTuple):
-    """Of one target: what decides its result, what that is, and the sha256 of each plain file it reads."""
+    """Of one target: what decides its result, what that is, and the sha256 of each file, folder, pattern it reads."""
 
     target: Target
     identity: str
@@ -63,7 +63,14 @@ def _truth(target: Target, files: Sources) -> Truth:
         decides.append(sha(files[CODE]))
     plain = [*target.reads, *([CODE] if step.how == "call" else [])]
     inputs = {path: sha(files[path]) for path in plain if path in files}
+    inputs |= {path.rstrip("/"): _sha_of_all(behind(path, files), files) for path in target.reads if path in FOLDERS}
     return Truth(target, sha(repr(decides).encode()), dict(zip(target.outputs, made, strict=True)), inputs)
+
+
+def _sha_of_all(paths: list[str], files: Sources) -> str:
+    """As receipts have it: in each folder first the files, then what is in the folders."""
+    order = sorted(paths, key=lambda path: [*((1, part) for part in path.split("/")[:-1]), (0, path.split("/")[-1])])
+    return sha(b"".join(f"{path}\0{sha(files[path])}\n".encode() for path in order))
 
 
 def behind(entry: str, files: Sources) -> list[str]:

@@ -48,7 +48,7 @@ def rename_outputs(world: World) -> str:
 def edit_axis(world: World) -> str:
     """Targets are added or go."""
     axis = world.rng.choice("ij")
-    values = tuple(world.rng.sample(VALUES, world.rng.randint(1, 3)))
+    values = tuple(world.rng.sample(VALUES, world.rng.choice((1, 1, 2, 3))))
     world.respell(replace(world.project, axes={**world.project.axes, axis: values}))
     return f"{axis} {values}"
 

@@ -52,7 +52,7 @@ def _action(step: Step, told: str, outside: str) -> dict[str, Any]:
         }
         return {"call": f"{CODE}:make", "with": given}
     words = [*command(step, told, outside), "{out}", "--", "{in}"]
-    return {"run": words if step.how == "run" else STRAY + " ".join(words)}
+    return {"run": words if step.how == "run" else (STRAY if step.salt == 1 else "") + " ".join(words)}
 
 
 def command(step: Step, told: str, outside: str) -> Words:

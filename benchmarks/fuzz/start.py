@@ -87,10 +87,15 @@ def _as_the_tool(words: list[str], root: Path, env: dict[str, str], output: int)
         os.environ.clear()
         os.environ.update(env)
         sys.argv = ["coppice", *words]
-        sys.path = [str(ROOT), *(path for path in sys.path if path not in ("", str(ROOT))), str(root)]
+        sys.path = [str(ROOT), *filter(_is_pythons_own, sys.path), str(root)]
         code = _ended()
     finally:
         os._exit(code)
+
+
+def _is_pythons_own(path: str) -> bool:
+    """What else is needed is imported; doit would look for plugins in all that is installed, which costs 10 ms."""
+    return path.startswith(sys.base_prefix) and not path.endswith("site-packages")
 
 
 def _ended() -> int:

@@ -1,0 +1,59 @@
+"""How git is run: with an end, with its message in a line, and without what the caller's environment says."""
+
+import os
+from pathlib import Path
+
+import pytest
+from kit.building import ends
+from kit.gitting import OWN
+
+from pipeline.git.command import GitProblem, checked_sha, git, split_names
+
+
+def instead_of_git(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    program = folder / "bin/git"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\n{text}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{OWN['PATH']}")
+
+
+def test_a_git_that_hangs_is_ended_with_all_it_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    instead_of_git(tmp_path, monkeypatch, f"(trap '' TERM; exec sleep 600) & echo $! $$ > {tmp_path}/pids; wait")
+    with pytest.raises(GitProblem, match=r"^git fetch did not end within 1 s$"):
+        git("fetch", timeout=1)
+    pids = map(int, (tmp_path / "pids").read_text().split())
+    assert all(ends(pid) for pid in pids)
+
+
+def test_only_what_git_needs_is_in_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GIT_DIR", "GIT_CONFIG_PARAMETERS", "GIT_SSH_COMMAND", "API_KEY", "HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.setenv(name, "of the caller")
+    instead_of_git(tmp_path, monkeypatch, "env")
+    assert "of the caller" not in git("status").decode()
+    assert "GIT_CONFIG_GLOBAL=/dev/null\n" in git("status").decode()
+    assert "GIT_DIR=/here\n" in git("status", repo="/here", cwd="/").decode()
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("echo 'warning: w' >&2; echo 'error: e' >&2; echo 'hint: h' >&2; echo 'fatal: f' >&2", "error: e; fatal: f"),
+        ("echo odd >&2; echo words >&2", "odd; words"),
+        ("printf '\\377' >&2", "\ufffd"),
+        ("true", "ended with 3"),
+    ],
+)
+def test_its_message_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, told: str) -> None:
+    instead_of_git(tmp_path, monkeypatch, f"{said}; exit 3")
+    with pytest.raises(GitProblem) as problem:
+        git("status")
+    assert str(problem.value) == f"git status: {told}"
+
+
+def test_names_and_commits_are_what_they_must_be() -> None:
+    assert split_names(b"a\0b\nc\0\xff\0") == ["a", "b\nc", os.fsdecode(b"\xff")]
+    assert split_names(b"") == []
+    assert checked_sha("0" * 40) == "0" * 40
+    with pytest.raises(GitProblem, match="40 hexadecimal digits"):
+        checked_sha("--upload-pack=x")

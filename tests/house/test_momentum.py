@@ -1,0 +1,285 @@
+"""The example to search: its data, its sweep, and that each recorded idea does what is said of it."""
+
+import csv
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from itertools import combinations, permutations
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+from kit.project import ROOT, Project
+
+EXAMPLE = ROOT / "examples/momentum"
+IDEAS = sorted(path.name for path in (EXAMPLE / "ideas").iterdir())
+FIRST, SECOND = "01-all-places", "05-equal-parts"  # what the search promotes
+LOOK_AHEAD, FAILS_TESTS, FAILS_CONFIGS, LUCK = "02-monthly-bars", "04-twice-as-many", "07-position-cap", "15-own-luck"
+TWINS = ("03-momentum", "06-momentum-again")
+PLACES = (FIRST, FAILS_TESTS, "12-concentrate")
+HONEST = [idea for idea in IDEAS if idea not in (LOOK_AHEAD, FAILS_TESTS, FAILS_CONFIGS, LUCK)]
+# What cannot be combined: these change the same lines, and two that no search would keep change the same function.
+CONFLICTS = {*map(frozenset, (TWINS, (LOOK_AHEAD, LUCK))), *map(frozenset, combinations(PLACES, 2))}
+PRICES_SHA256 = "5f769c6d7be57f62a4dfd1f553995855462a17c92b21a4af4245439c6115617f"
+
+Ended = subprocess.CompletedProcess[str]
+Run = Callable[..., Ended]
+Row = dict[str, str]
+
+
+def downloaded(*words: str | Path) -> None:
+    """Without a package index there is nothing to test; any other failure is one."""
+    ended = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=300, check=False)
+    if "pip could not" in ended.stderr:
+        pytest.skip(ended.stderr.strip().splitlines()[-1].partition(" (")[0])
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.fixture(scope="module")
+def prices(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("prices") / "prices.csv"
+    requirement = re.search(r"skfolio==[\d.]+", (ROOT / "specs/prices.yaml").read_text())
+    assert requirement
+    downloaded(ROOT / "examples/prices/fetch.py", requirement[0], out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("momentum") / "environment"
+    downloaded(EXAMPLE / "environment.py", folder, folder.with_name("record"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(prices: Path, environment: Path) -> Run:
+    def run(code: Path, *words: str, **env: str) -> Ended:
+        command = [environment / "bin/python", *words]
+        where = {"MOMENTUM_PRICES": str(prices), "AGENTIC_OUTPUT_DIR": str(code / "results")}
+        every = {**os.environ, **where, **env}
+        return subprocess.run(command, cwd=code, env=every, capture_output=True, text=True, timeout=120, check=False)
+
+    return run
+
+
+def applied(code: Path, idea: str, *options: str) -> bool:
+    command = ["git", "apply", *options, str(EXAMPLE / "ideas" / idea / "change.patch")]
+    env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(code.parent)}
+    return subprocess.run(command, cwd=code, env=env, capture_output=True, check=False).returncode == 0
+
+
+@pytest.fixture
+def patched(tmp_path: Path) -> Callable[..., Path]:
+    """The code with ideas applied, in this order."""
+    numbers: Iterator[int] = iter(range(1000))
+
+    def patched(*ideas: str) -> Path:
+        code = tmp_path / f"code{next(numbers)}"
+        shutil.copytree(EXAMPLE / "repo", code, ignore=shutil.ignore_patterns("__pycache__", "results"))
+        assert all(applied(code, idea) for idea in ideas), ideas
+        return code
+
+    return patched
+
+
+def table(code: Path) -> list[Row]:
+    with (code / "results/results.csv").open(newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def swept(run: Run, code: Path, *words: str) -> list[Row]:
+    ended = run(code, "sweep.py", *words)
+    assert ended.returncode == 0, ended.stderr
+    return table(code)
+
+
+def sharpe(rows: list[Row]) -> float:
+    """The mean over configs and years."""
+    return fmean(float(row["sharpe"]) for row in rows if row["status"] == "ok")
+
+
+def written(idea: str) -> str:
+    return (EXAMPLE / "ideas" / idea / "idea.md").read_text()
+
+
+def test_the_prices_are_the_ones_measured(prices: Path) -> None:
+    assert sha256(prices.read_bytes()).hexdigest() == PRICES_SHA256
+    assert [len(prices.read_text().splitlines()), len(prices.open().readline().split(","))] == [8314, 21]
+
+
+def test_the_environment_is_made_once(environment: Path) -> None:
+    record, stamp = environment.with_name("record"), environment / "made-from"
+    before = record.read_text(), stamp.stat().st_mtime_ns
+    downloaded(EXAMPLE / "environment.py", environment, record)
+    assert (record.read_text(), stamp.stat().st_mtime_ns) == before
+    assert str(environment.parent) not in record.read_text()
+
+
+def test_an_environment_that_is_not_whole_is_made_anew(tmp_path: Path) -> None:
+    half = tmp_path / "half"
+    half.mkdir()
+    (half / "pyvenv.cfg").write_text("home = nowhere\n")
+    downloaded(EXAMPLE / "environment.py", half, "--", "-c", "import numpy")
+
+
+def test_a_folder_of_somebody_else_is_not_replaced_by_an_environment(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").touch()
+    command = [sys.executable, EXAMPLE / "environment.py", tmp_path, "--", "-c", ""]
+    assert "something else" in subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    assert (tmp_path / "thesis.txt").exists()
+
+
+def test_every_sweep_writes_the_same_bytes(run: Run, patched: Callable[..., Path]) -> None:
+    one, other = patched(), patched()
+    swept(run, one)
+    again = other / "elsewhere/table.csv"
+    assert run(other, "sweep.py", AGENTIC_RESULTS_CSV=str(again), PYTHONHASHSEED="7").returncode == 0
+    assert again.read_bytes() == (one / "results/results.csv").read_bytes()
+    assert (other / "results/returns.csv").read_bytes() == (one / "results/returns.csv").read_bytes()
+
+
+def test_a_part_of_the_sweep_has_the_rows_of_the_whole(run: Run, patched: Callable[..., Path]) -> None:
+    code = patched()
+    whole = swept(run, code)
+    years = [str(year) for year in range(1991, 2023)]
+    expected = [(str(i), year, "ok") for i in range(24) for year in years]
+    assert [(row["config_id"], row["block"], row["status"]) for row in whole] == expected
+    assert swept(run, code, "--config-limit", "3") == whole[: 3 * len(years)]
+    assert swept(run, code, "--config-id", "17") == [row for row in whole if row["config_id"] == "17"]
+    assert run(code, "sweep.py", "--config-id", "24").returncode == 2
+
+
+def test_an_idea_says_what_why_and_how() -> None:
+    for idea in IDEAS:
+        assert re.fullmatch(r"IDEA: .+\n\nRATIONALE: [^\n].*\n\nREQUIRED_CHANGES:\n.+", written(idea), re.DOTALL), idea
+
+
+def test_the_twins_differ_in_bullets_and_case_only() -> None:
+    def plain(text: str) -> list[str]:
+        return [line.strip().lstrip("-* ").lower() for line in text.splitlines() if line.strip()]
+
+    texts = [plain(written(idea)) for idea in IDEAS]
+    assert plain(written(TWINS[0])) == plain(written(TWINS[1]))
+    assert written(TWINS[0]) != written(TWINS[1])
+    assert len({tuple(text) for text in texts}) == len(IDEAS) - 1
+
+
+def test_every_idea_applies_and_after_every_other(patched: Callable[..., Path]) -> None:
+    trees = {idea: patched(idea) for idea in IDEAS}
+    pairs = permutations(IDEAS, 2)
+    refused = {frozenset((first, then)) for first, then in pairs if not applied(trees[first], then, "--check")}
+    assert refused == CONFLICTS
+
+
+def test_every_idea_applies_after_two_that_a_search_may_keep(patched: Callable[..., Path]) -> None:
+    kept = [idea for idea in HONEST if idea not in (TWINS[1], "12-concentrate")]
+    for two in combinations(kept, 2):
+        code = patched(*two)
+        others = [idea for idea in IDEAS if idea not in two and not CONFLICTS & {frozenset((idea, one)) for one in two}]
+        assert [idea for idea in others if not applied(code, idea, "--check")] == []
+
+
+def test_only_the_idea_that_breaks_the_rules_fails_its_tests(run: Run, patched: Callable[..., Path]) -> None:
+    together = [idea for idea in HONEST if idea not in (TWINS[1], "12-concentrate")]
+    for ideas in [[], [LOOK_AHEAD], [LUCK], [FIRST, FAILS_CONFIGS], together]:
+        assert run(patched(*ideas), "-m", "unittest").returncode == 0, ideas
+    failed = run(patched(FAILS_TESTS), "-m", "unittest")
+    assert "test_no_more_stocks_are_held_than_asked_for" in failed.stderr
+    assert failed.returncode == 1
+
+
+@pytest.mark.parametrize("idea", [None, *HONEST])
+def test_honest_decisions_go_by_no_number_of_a_config(run: Run, patched: Callable[..., Path], idea: str | None) -> None:
+    code = patched(*[idea] if idea else [])
+    labels = run(code, "labels.py")
+    assert (labels.returncode, labels.stdout[:9]) == (0, "0 of 384 "), labels
+
+
+def test_the_gain_of_the_idea_that_fails_on_some_configs_is_their_absence(
+    run: Run, patched: Callable[..., Path]
+) -> None:
+    parent, child = (swept(run, patched(FIRST, SECOND, *more)) for more in ([], [FAILS_CONFIGS]))
+    failed = [row for row in child if row["status"] == "error"]
+    assert {row["params"] for row in failed} == {row["params"] for row in parent if '"top": 3}' in row["params"]}
+    assert {row["error"].split(":")[0] for row in failed} == {"ValueError"}
+    assert sharpe(child) > sharpe(parent)
+    assert [row for row in child if row["status"] == "ok"] == [
+        row for row in parent if '"top": 3}' not in row["params"]
+    ]
+
+
+def test_the_figures_are_those_of_this_code(run: Run, patched: Callable[..., Path]) -> None:
+    first = (EXAMPLE / "numbers.md").read_text().partition("## Depth 1")[2]
+    for idea in (None, "03-momentum"):
+        line = re.search(rf"^\| {idea or 'base'} \|.*$", first, re.MULTILINE)
+        assert line
+        assert f"{sharpe(swept(run, patched(*[idea] if idea else []))):.3f}" == line[0].split(" | ")[5]
+
+
+# -- the search of specs/momentum.yaml, as it runs
+
+
+@pytest.fixture(scope="module")
+def searched(prices: Path, environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """With one idea more in its first depth, a cheat; and with the prices and the numpy that there are already."""
+    project = Project(tmp_path_factory.mktemp("search") / "project")
+    shutil.copytree(
+        EXAMPLE, project.root / "examples/momentum", ignore=shutil.ignore_patterns("__pycache__", "results")
+    )
+    ideas = project.root / "examples/momentum/ideas"
+    (ideas / LUCK).rename(ideas / "00-own-luck")
+    spec = (ROOT / "specs/momentum.yaml").read_text()
+    spec = spec.replace("ideas_per_node: 4", "ideas_per_node: 5")
+    spec = spec.replace("{project}/runs/momentum-environment/venv", str(environment))
+    spec = spec.replace("runs/momentum-environment/", "").replace("runs/prices/", "")
+    project.spec("momentum", spec)
+    shutil.copy(prices, project.root / "prices.csv")
+    shutil.copy(environment.with_name("record"), project.root / "python.json")
+    said = project.call("run", "momentum")
+    assert said.code == 0, said
+    return project
+
+
+def judged(searched: Project, depth: int) -> dict[str, tuple[str, str]]:
+    """What became of each idea on the best node of a depth, and why."""
+    manifest = json.loads(searched.read("runs/momentum/manifest.json"))
+    found = [each for each in manifest["evaluations"].values() if each["parent_node_id"] == f"d{depth}.n0"]
+    titles = {re.match(r"IDEA: (.+?)\.?\n", written(idea))[1]: idea for idea in IDEAS}  # type: ignore[index]
+    return {titles[each["idea_title"].rstrip(".")]: _decided(each["decision"]) for each in found}
+
+
+def _decided(decision: dict[str, str | None]) -> tuple[str, str]:
+    return str(decision["promoted_to_node_id"] or decision["failed_check"]), str(decision["why"])
+
+
+def test_an_honest_improvement_is_promoted_and_the_cheats_are_refused(searched: Project) -> None:
+    first = judged(searched, 0)
+    assert first[FIRST][0] == "d1.n0"
+    assert first[LOOK_AHEAD][1].startswith("failed: checks: look-ahead: a decision changes when the data after ")
+    assert first[LOOK_AHEAD][1].endswith("(so with 3 of 3 cuts)")
+    assert first[LUCK] == ("completed", "failed: checks: labels: exit status 1")
+    assert "when it has another number" in searched.read("runs/momentum/eval/d0.n0.i0/checks.log")
+    assert first[TWINS[0]][1].startswith("indecisive: could_be_chance ")
+    assert first[FAILS_TESTS] == ("completed", "failed: tests: exit status 1")
+
+
+def test_depth_after_depth_what_is_real_is_kept(searched: Project) -> None:
+    second = judged(searched, 1)
+    assert second[SECOND][0] == "d2.n0"
+    assert second[TWINS[1]][1].startswith("skipped: the same idea as d0.n0.")
+    assert second[FAILS_CONFIGS][0] == "rows"
+    assert second["08-volatility-target"][0] in ("primary", "recommended")
+    assert second["09-skip-month"][1].startswith("indecisive: could_be_chance ")
+
+
+def test_the_look_ahead_would_have_won_by_far(run: Run, patched: Callable[..., Path]) -> None:
+    before, after = (swept(run, patched(FIRST, *more)) for more in ([], [LOOK_AHEAD]))
+    assert sharpe(after) > sharpe(before) + 1.5
+    for config in range(24):
+        of_it = [[row for row in rows if row["config_id"] == str(config)] for rows in (before, after)]
+        assert sharpe(of_it[1]) > sharpe(of_it[0])

@@ -1,0 +1,304 @@
+"""A tree search from end to end, through the command line, with a real Lean."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psutil
+import pytest
+from jsonschema import Draft202012Validator
+from kit import leaning
+from kit.project import ROOT, Project
+
+from pipeline.ledger.sqlite.ledger import LedgerReader
+
+SCHEMA = json.loads((ROOT / "pipeline" / "mcts" / "search" / "trace.schema.json").read_text())
+SPEC = """\
+kind: mcts
+bank: bank.jsonl
+goals: [swap, double, fermat, odd]
+seeds: [0, 3]
+calls: 12
+iterations: 60
+attempts: 2
+lean: {processes: 1}
+scenarios:
+  alone: {mode: centralized}
+  team: {mode: distributed, agents: 3, inflight: 2}
+  damage: {mode: distributed, agents: 3, inflight: 2, block: {fraction: 0.3, duration: 4}, delay: {prob: 0.1,
+    duration: 2}}
+"""
+GOALS = {
+    "swap": "∀ p q : Prop, p ∧ q → q ∧ p",
+    "double": "∀ xs : List Nat, (xs ++ xs).length = 2 * xs.length",
+    "fermat": "∀ a b c n : Nat, n > 2 → a ^ n + b ^ n = c ^ n → a * b * c = 0",  # beyond anything that is tried here
+    "odd": "∀ n : Nat, n + 1 = n",
+}
+LEDGER = "runs/.ledger/ledger.db"
+
+
+def bank(goals: dict[str, str]) -> str:
+    return "".join(json.dumps({"id": name, "goal": goal}) + "\n" for name, goal in goals.items())
+
+
+def made(root: Path, spec: str = SPEC) -> Project:
+    project = Project(root)
+    project.spec("x", spec)
+    project.write("bank.jsonl", bank(GOALS))
+    return project
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = made(tmp_path_factory.mktemp("built") / "project")
+    said = project.coppice("x", timeout=240)
+    assert said.returncode == 0, said
+    project.write("said.txt", said.stdout + said.stderr)
+    return project
+
+
+def cells(project: Project) -> list[Path]:
+    return sorted((project.root / "runs/x/searches").glob("*/*/*"))
+
+
+def files(project: Project, name: str) -> dict[str, str]:
+    """What each search wrote, by where it is."""
+    found = project.root.glob(f"runs/x/searches/*/*/*/*{name}")
+    return {str(path.relative_to(project.root)): path.read_text() for path in found}
+
+
+def summary(cell: Path) -> dict[str, object]:
+    found: dict[str, object] = json.loads((cell / "summary.json").read_text())
+    return found
+
+
+def test_each_search_leaves_its_files_and_what_is_proved_is_verified(built: Project) -> None:
+    assert len(cells(built)) == 3 * 2 * 4
+    for cell in cells(built):
+        goal, scenario = cell.name, cell.parts[-3]
+        names = ["journal.jsonl", "proof.lean", "run_config.json", "run_status.json", "summary.json"]
+        assert sorted(path.name for path in cell.iterdir()) == sorted([f"{goal}_mcts_trace.jsonl", *names])
+        told = summary(cell)
+        assert told["status"] in (
+            ["solved", "open"]
+            if scenario != "alone" and goal != "odd"
+            else ["refused"]
+            if goal == "odd"
+            else ["open"]
+            if goal == "fermat"
+            else ["solved"]
+        )
+        assert told["verified"] == (told["status"] == "solved") == ("theorem" in (cell / "proof.lean").read_text())
+
+
+def test_a_proof_is_a_file_that_lean_takes(built: Project) -> None:
+    proved = {cell.name: cell / "proof.lean" for cell in cells(built) if summary(cell)["verified"]}
+    assert {*proved} == {"swap", "double"}
+    for file in proved.values():
+        said = leaning.says(file)
+        assert said.endswith("exit 0"), said
+
+
+def test_every_line_of_a_trace_is_as_the_schema_says(built: Project) -> None:
+    check = Draft202012Validator(SCHEMA)
+    lines = [line for text in files(built, "_mcts_trace.jsonl").values() for line in text.splitlines()]
+    assert len(lines) > 100
+    for line in lines:
+        check.validate(json.loads(line))
+    assert {json.loads(line)["reason"] for line in lines} >= {"expanded", "blocked", "delayed"}
+
+
+def test_a_row_that_is_no_goal_costs_only_its_own_searches(built: Project) -> None:
+    refused = [summary(cell) for cell in cells(built) if cell.name == "odd"]
+    assert all(each["status"] == "refused" and "it is false" in str(each["error"]) for each in refused)
+    assert "1 row of the bank not counted:\n  bank.jsonl:4: odd: it is false" in built.read("said.txt")
+    told = json.loads(built.read("runs/x/comparison.json"))
+    assert (told["goals"], [each["goal"] for each in told["refused"]]) == (["double", "fermat", "swap"], ["odd"])
+    assert all(each["searches"] == 2 * 3 for each in told["scenarios"].values())
+
+
+def test_proofs_land_in_the_ledger(built: Project) -> None:
+    proved = {cell.name for cell in cells(built) if summary(cell)["verified"]}
+    assert proved == {"swap", "double"}
+    toolchain = json.loads(built.read("runs/x/toolchain.json"))["version"]
+    with closing(LedgerReader(str(built.root / LEDGER))) as reader:
+        attempts = reader.attempts_by_key(toolchain).values()
+        assert {each.goal.name for each in reader.frontier()} == {"fermat"}
+    kept = {each.key.goal_hash for each in attempts if each.verified}
+    assert kept == {json.loads(built.read(f"runs/x/goals/{goal}.json"))["key"] for goal in proved}
+    assert {each.key.strategy for each in attempts} == {"mcts centralized", "mcts distributed"}
+
+
+def test_two_processes_of_lean_give_the_same_bytes(built: Project, tmp_path: Path) -> None:
+    other = made(tmp_path / "other", SPEC.replace("processes: 1", "processes: 2"))
+    assert other.coppice("x", timeout=240).returncode == 0
+    for name in ("_mcts_trace.jsonl", "journal.jsonl", "summary.json"):
+        assert files(other, name) == files(built, name)
+
+
+def test_all_is_decided_again_and_what_was_edited_shows(built: Project) -> None:
+    said = built.coppice("replay", "x")
+    assert (said.returncode, said.stderr) == (0, "")
+    assert "of 24 journals: the same again, and so are the traces" in said.stdout
+    trace = next(path for path in built.root.glob("runs/x/searches/team/0/double/*_trace.jsonl"))
+    whole = trace.read_text()
+    line = 1 + ['"agent_id":1' in each for each in whole.splitlines()].index(True)
+    try:
+        trace.write_text(whole.replace('"agent_id":1', '"agent_id":2', 1))
+        said = built.coppice("replay", "x")
+        assert said.returncode == 1
+        assert f"{trace.relative_to(built.root)}:{line}: recorded" in said.stdout
+    finally:
+        trace.write_text(whole)
+
+
+def test_explain_tells_each_search_of_a_goal(built: Project) -> None:
+    said = built.coppice("explain", "x:swap").stdout
+    assert "x:swap, alone, seed 0: proved after" in said
+    assert said.count("x:swap, ") == 6
+    assert "did you mean 'double'?" in built.coppice("explain", "x:doubl").stderr
+
+
+@pytest.fixture
+def copied(built: Project, tmp_path: Path) -> Project:
+    """A project with the same results."""
+    subprocess.run(["cp", "-a", str(built.root), str(tmp_path / "copy")], check=True)
+    project = Project.__new__(Project)
+    project.root = tmp_path / "copy"
+    return project
+
+
+def run(project: Project, *words: str) -> str:
+    said = project.coppice(*(words or ("x",)), timeout=240)
+    assert said.returncode == 0, said
+    return said.stdout
+
+
+def test_what_is_there_is_not_searched_again(copied: Project) -> None:
+    assert run(copied) == "up to date: 31 targets\n"
+    copied.spec("x", SPEC.replace("  team:", "  others:"))  # another name for the same
+    said = run(copied)
+    assert "built x:search" not in said
+    assert "recalled x:search.others.0.swap" in said
+    assert [each["goal"] for each in json.loads(copied.read("runs/x/comparison.json"))["refused"]] == ["odd"]
+    assert "others" in json.loads(copied.read("runs/x/comparison.json"))["scenarios"]
+
+
+def test_an_edit_of_a_goal_is_an_edit_of_its_searches_alone(copied: Project) -> None:
+    goals = {"first": "1 = 1", **GOALS, "swap": "∀ a b : Prop, a ∧ b ∧ a → b ∧ a"}
+    copied.write("bank.jsonl", bank(goals))
+    said = run(copied)
+    again = {line.split()[1] for line in said.splitlines() if line.startswith("built x:search")}
+    assert [line.split()[1] for line in said.splitlines() if line.startswith("built x:goal")] == ["x:goal.swap"]
+    assert again == {f"x:search.{name}.{seed}.swap" for name in ("alone", "team", "damage") for seed in (0, 3)}
+
+
+def test_with_another_limit_of_lean_nothing_is_searched_again(copied: Project) -> None:
+    copied.spec("x", SPEC.replace("processes: 1", "processes: 1, memory: 1500"))
+    assert "built x:search" not in run(copied)
+
+
+def test_flags_search_beside_the_run_and_are_recalled_when_the_spec_says_the_same(copied: Project) -> None:
+    flags = ["--mcts-mode", "distributed", "--mcts-agents", "3", "--mcts-inflight", "2"]
+    said = copied.coppice("mcts", *flags)
+    assert "recalled mcts-flags:search.flags.3.double" in said.stdout
+    assert "built mcts-flags:search" not in said.stdout
+    assert "3 goals, 2 seeds: flags" in said.stderr
+    said = copied.coppice("mcts", "--mcts-mode", "centralized")  # others: nothing of the former is left
+    assert "recalled mcts-flags:search.flags.3.double" in said.stdout
+    assert json.loads(copied.read("runs/mcts-flags/comparison.json"))["scenarios"]["flags"]["settings"] == {
+        "mode": "centralized"
+    }
+    assert run(copied) == "up to date: 31 targets\n"
+
+
+def test_what_the_ledger_knows_is_read_once_for_each_word(copied: Project) -> None:
+    ledgered = "kind: mcts\nbank: bank.jsonl\ngoals: [swap]\ncalls: 12\nmode: centralized\npriors: ledger\nas_of: %s\n"
+    copied.spec("y", ledgered % "spring")
+    assert "built y:search.centralized.0.swap" in run(copied, "y")
+    assert run(copied, "y").startswith("up to date")  # though the ledger has grown by this very search
+    copied.spec("y", ledgered % "autumn")
+    said = run(copied, "y")
+    assert "built y:shares" in said
+    assert "built y:search" not in said  # what it knows of tactics is the same
+
+
+LONG = """\
+kind: mcts
+bank: bank.jsonl
+goals: [fermat]
+calls: 24
+attempts: 2
+mode: distributed
+agents: 2
+inflight: 2
+"""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A longer search that nobody disturbed."""
+    project = made(tmp_path_factory.mktemp("whole") / "project", LONG)
+    run(project)
+    return project
+
+
+@pytest.fixture
+def begun(tmp_path: Path) -> Iterator[tuple[Project, subprocess.Popen[str]]]:
+    """The same search, some of it done."""
+    project = made(tmp_path / "begun", LONG)
+    with project.popen("x") as build:
+        journal = project.root / "runs/x/.coppice/journals/search.distributed.0.fermat"
+        while build.poll() is None and not (journal.exists() and journal.read_bytes().count(b"\n") > 8):
+            time.sleep(0.01)
+        assert build.poll() is None, build.communicate()
+        yield project, build
+        build.kill()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_search_that_was_ended_goes_on_where_it_was(
+    whole: Project, begun: tuple[Project, subprocess.Popen[str]], how: int
+) -> None:
+    project, build = begun
+    build.send_signal(how)
+    build.communicate(timeout=60)
+    [journal] = (project.root / "runs/x/.coppice/journals").iterdir()
+    before = journal.read_text().splitlines()
+    with journal.open("a") as file:
+        file.write('{"n":')  # as if it had been ended just then
+    run(project)
+    assert not leans(project)
+    assert files(project, "journal.jsonl") == files(whole, "journal.jsonl")
+    assert files(project, "_mcts_trace.jsonl") == files(whole, "_mcts_trace.jsonl")
+    asked = json.loads(next(iter(files(project, "run_status.json").values())))["asked"]["tactics"]
+    told = sum(line.count('"tactic":') for line in before if '"what":"tell"' in line)
+    assert asked == 24 - told > 0
+    assert not journal.exists()
+
+
+def test_in_real_time_the_journal_has_the_order_and_is_followed(tmp_path: Path) -> None:
+    project = made(tmp_path / "real", LONG.replace("[fermat]", "[swap]") + "deterministic_inference: false\n")
+    project.spec("x", project.read("specs/x.yaml") + "lean: {processes: 2}\n")
+    run(project)
+    assert summary(cells(project)[0])["verified"]
+    assert "the same again, and so are the traces" in run(project, "replay", "x")
+
+
+def leans(project: Project) -> list[int]:
+    return [each.pid for each in psutil.process_iter(["cwd"]) if each.info["cwd"] == str(project.root)]
+
+
+def test_a_journal_of_another_search_is_left_alone(begun: tuple[Project, subprocess.Popen[str]]) -> None:
+    project, build = begun
+    os.kill(build.pid, signal.SIGKILL)
+    build.communicate(timeout=60)
+    project.spec("x", LONG.replace("calls: 24", "calls: 4"))
+    run(project)
+    [trace] = files(project, "_mcts_trace.jsonl").values()
+    assert json.loads(trace.splitlines()[-1])["iteration"] < 12

@@ -1,0 +1,312 @@
+"""A model behind HTTP: a real server, which says what a test wants it to say."""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Event, Thread
+from traceback import format_exception
+from typing import Any, NamedTuple
+
+import pytest
+from kit.project import Project
+from kit.searches import Search, agent
+
+from pipeline.machine.process import BuildStopping, Processes
+from pipeline.models.ask import ask
+from pipeline.models.contract import Answer, BackendUnavailable, CallContext, CallFailed, Question, Usage
+from pipeline.models.openai import LONGEST_WAIT, _wait_seconds
+
+KEY = "sk-or-so-0123456789"
+USAGE = {"prompt_tokens": 1000, "completion_tokens": 50}
+
+
+class Say(NamedTuple):
+    """One reply; `hold`: until then it sends a blank now and then, which is no more than a sign of life."""
+
+    status: int
+    body: Any
+    headers: tuple[tuple[str, str], ...] = ()
+    hold: Event | None = None
+
+
+def said(text: Any = "a thought", **more: Any) -> Say:
+    choice = {"message": {"role": "assistant", "content": text}, "finish_reason": more.pop("finish_reason", "stop")}
+    return Say(200, {"model": "m-2026", "choices": [choice], "usage": USAGE, **more})
+
+
+class Server(ThreadingHTTPServer):
+    """Says the replies of its list in turn, the last one again and again; knows what it was asked."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        self.replies: list[Say] = [said()]
+        self.seen: list[tuple[str, dict[str, str], Any]] = []
+        super().__init__(("127.0.0.1", 0), Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Who asked may have left: that is what some tests are about."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        reply = self.server.replies[min(len(self.server.seen), len(self.server.replies) - 1)]
+        self.server.seen.append((self.path, dict(self.headers), asked))
+        body = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+        self.send_response(reply.status)
+        for name, value in reply.headers:
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body) + 1_000_000 * bool(reply.hold)))
+        self.end_headers()
+        while reply.hold and not reply.hold.wait(0.02):
+            self.wfile.write(b" ")
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+        """Says nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server()
+    thread = Thread(target=made.serve_forever, args=(0.01,))
+    thread.start()
+    yield made
+    made.shutdown()
+    made.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def desk(processes: Processes, monkeypatch: pytest.MonkeyPatch) -> CallContext:
+    monkeypatch.setenv("MINE", KEY)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    return CallContext(processes, "x")
+
+
+def told(desk: CallContext, server: Server, prompt: str = "think", **backend: Any) -> Answer:
+    url = f"http://127.0.0.1:{server.server_port}/v1/"
+    keys = {"backend": "openai", "url": url, "model": "m", "key_env": "MINE", **backend}
+    return ask(keys, Question("ideas", prompt, os.getcwd(), "log", "d0.n0.i2"), desk)
+
+
+def now(status: int, body: Any = "busy") -> Say:
+    return Say(status, body, (("Retry-After", "0"),))
+
+
+def test_an_answer_comes_with_what_it_cost(desk: CallContext, server: Server) -> None:
+    answer = told(desk, server, price={"input": 2.0, "output": 10.0})
+    assert answer._replace(seconds=0) == Answer("a thought", Usage(0.0025, 1000, 50), 0, "m-2026")
+    assert answer.seconds > 0
+    assert told(desk, server).usage == Usage(0.0, 1000, 50)
+
+
+def test_all_that_a_spec_sets_is_asked_for_and_nothing_else(desk: CallContext, server: Server) -> None:
+    told(desk, server, "x\udcff", temperature=0.5, seed=7, max_tokens=9, body={"reasoning_effort": "low"})
+    ((path, headers, body),) = server.seen
+    assert path == "/v1/chat/completions"
+    assert headers["Authorization"] == f"Bearer {KEY}"
+    expected = {"model": "m", "temperature": 0.5, "seed": 7, "max_tokens": 9, "reasoning_effort": "low"}
+    assert body == {**expected, "stream": False, "messages": [{"role": "user", "content": "x\udcff"}]}
+
+
+def test_a_local_server_needs_no_key(desk: CallContext, server: Server) -> None:
+    assert told(desk, server, key_env=None).text == "a thought"
+    assert "Authorization" not in server.seen[0][1]
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 529])
+def test_a_server_that_is_busy_is_asked_again_when_it_says(desk: CallContext, server: Server, status: int) -> None:
+    server.replies = [now(status), now(status), said()]
+    assert told(desk, server).text == "a thought"
+    assert len(server.seen) == 3
+
+
+def test_waits_are_as_the_server_asks_or_grow_up_to_a_limit() -> None:
+    assert [_wait_seconds(n, "") for n in range(1, 10)] == [1, 2, 4, 8, 16, 32, 64, LONGEST_WAIT, LONGEST_WAIT]
+    assert [_wait_seconds(1, after) for after in ("0", "7", "2.5", "99999", "soon", "-3")] == [
+        0,
+        7,
+        2.5,
+        LONGEST_WAIT,
+        1,
+        1,
+    ]
+    assert 50 < _wait_seconds(1, formatdate(time.time() + 60, usegmt=True)) <= 60
+    assert _wait_seconds(5, formatdate(0, usegmt=True)) == 0
+    assert _wait_seconds(1, "Mon, 01 Jan 999999 00:00:00 GMT") == 1
+
+
+def test_a_server_that_stays_broken_is_unavailable_after_all_tries(desk: CallContext, server: Server) -> None:
+    server.replies = [now(500, {"error": {"message": "out of\n memory"}})]
+    with pytest.raises(BackendUnavailable, match=r"ideas: http://127.*: status 500 \(3 tries\): out of memory$"):
+        told(desk, server, retries=2)
+    assert len(server.seen) == 3
+    assert Path("log").read_text().count("status 500") == 3
+
+
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 422, 301, 501])
+def test_a_refusal_is_final_and_says_in_a_line_what_the_server_says(
+    desk: CallContext, server: Server, status: int
+) -> None:
+    server.replies = [Say(status, {"error": {"message": "no such model\n" * 50}}, (("Location", "/elsewhere"),))]
+    with pytest.raises(BackendUnavailable, match=f"status {status}: no such model no such model.*…$"):
+        told(desk, server)
+    assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize("body", [b"bad gateway", {"error": "bad gateway"}, {"detail": "bad gateway"}])
+def test_complaints_are_found_where_servers_put_them(desk: CallContext, server: Server, body: Any) -> None:
+    server.replies = [Say(400, body)]
+    with pytest.raises(BackendUnavailable, match=r"status 400: bad gateway$"):
+        told(desk, server)
+
+
+@pytest.mark.parametrize(
+    ("reply", "why", "usage"),
+    [
+        (said(None), "no text at", Usage(0, 1000, 50)),
+        (said(" \n"), "no text at", Usage(0, 1000, 50)),
+        (said("half a th", finish_reason="length"), "cut off", Usage(0, 1000, 50)),
+    ],
+)
+def test_what_is_no_answer_has_failed_and_may_have_cost(
+    desk: CallContext, server: Server, reply: Say, why: str, usage: Usage
+) -> None:
+    server.replies = [reply]
+    with pytest.raises(CallFailed, match=why) as failure:
+        told(desk, server)
+    assert (failure.value.exit, failure.value.usage) == (1, usage)
+    assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (Say(200, b"<html>"), "not JSON: <html>"),
+        (Say(200, b"[" * 100_000), "not JSON"),
+        (Say(200, []), "no message at"),
+        (Say(200, {"choices": []}), "no message at"),
+        (Say(200, {"choices": {"0": 1}, "usage": 5}), "no message at"),
+        (Say(200, {"error": {"message": "too many requests", "code": 429}}), "too many requests"),
+    ],
+)
+def test_what_is_no_answer_of_such_a_service_is_nobodys_failure(
+    desk: CallContext, server: Server, reply: Say, why: str
+) -> None:
+    server.replies = [reply]
+    with pytest.raises(BackendUnavailable, match=f"ideas: .*{why}.*build again"):
+        told(desk, server)
+    assert len(server.seen) == 1
+
+
+def test_a_slow_answer_is_not_paid_for_twice_and_is_nobodys_failure(desk: CallContext, server: Server) -> None:
+    held = Event()
+    server.replies = [said()._replace(hold=held)]
+    with pytest.raises(BackendUnavailable, match=r"no answer within 0\.3 s"):
+        told(desk, server, timeout=0.3)
+    held.set()
+    assert len(server.seen) < 2
+
+
+def test_a_connection_that_is_refused_is_tried_again_and_then_unavailable(desk: CallContext, server: Server) -> None:
+    with pytest.raises(
+        BackendUnavailable, match=r"http://127\.0\.0\.1:1/chat/completions: no connection \(2 tries\): Connect"
+    ):
+        told(desk, server, url="http://127.0.0.1:1", retries=1)
+    assert Path("log").read_text().count("no connection") == 2
+
+
+@pytest.mark.parametrize("value", [None, "", " ", "two words", "ümlaut-0123456", "line\nbreak-0123456"])
+def test_a_key_that_is_missing_or_none_is_unavailable_before_anything_is_sent(
+    desk: CallContext, server: Server, monkeypatch: pytest.MonkeyPatch, value: str | None
+) -> None:
+    monkeypatch.delenv("MINE") if value is None else monkeypatch.setenv("MINE", value)
+    with pytest.raises(BackendUnavailable, match="environment variable MINE") as failure:
+        told(desk, server)
+    assert not server.seen
+    assert not (value or "").strip() or value not in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        said(f"your key is {KEY}"),
+        Say(401, {"error": {"message": f"{'x' * 100} wrong key {KEY}, {KEY}"}}),
+        Say(401, f"{'x' * 108}{KEY}".encode()),
+        now(503, f"wrong {KEY}"),
+        Say(200, f"not JSON {KEY}".encode()),
+        Say(200, {"choices": [], "key": KEY}),
+        Say(200, {"choices": [{"message": {"content": [KEY]}}]}),
+    ],
+)
+def test_the_key_never_shows_up_even_if_the_server_repeats_it(desk: CallContext, server: Server, reply: Say) -> None:
+    server.replies = [reply]
+    try:
+        shown = str(told(desk, server, retries=1))
+    except (CallFailed, BackendUnavailable) as error:
+        shown = "".join(format_exception(error)) + repr(vars(error))
+    assert KEY[:8] not in shown + Path("log").read_text()
+
+
+def test_the_end_of_the_build_is_not_kept_waiting(desk: CallContext, server: Server) -> None:
+    """Neither by the wait between two tries nor by a server that does not answer."""
+    held, seen = Event(), []
+    server.replies = [Say(429, "busy", (("Retry-After", "60"),)), said()._replace(hold=held)]
+
+    def asking() -> None:
+        with pytest.raises(BuildStopping) as stopped:
+            told(desk, server)
+        seen.append(stopped.type)
+
+    threads = []
+    for number in (1, 2):
+        threads.append(Thread(target=asking))
+        threads[-1].start()
+        while len(server.seen) < number:
+            assert threads[-1].is_alive()
+            time.sleep(0.01)
+    start = time.monotonic()
+    desk.processes.stop()
+    for thread in threads:
+        thread.join(timeout=30)
+    held.set()
+    assert time.monotonic() - start < 10
+    assert seen == [BuildStopping] * 2
+    with pytest.raises(BuildStopping):
+        told(desk, server)
+    assert len(server.seen) == 2
+
+
+IDEA = "IDEA: more\n\nRATIONALE: r\n\nREQUIRED_CHANGES:\n- c\n"
+
+
+@pytest.mark.parametrize(
+    "outage", [Say(200, b"<html>"), Say(401, "no"), now(529), said()], ids=["no JSON", "401", "529", "late"]
+)
+def test_a_search_goes_on_where_an_outage_has_stopped_it(
+    project: Project, server: Server, monkeypatch: pytest.MonkeyPatch, outage: Say
+) -> None:
+    """No slot is spent on a server that does not answer, and none of it is in the store."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    held = Event()
+    server.replies = [outage._replace(hold=held) if outage == said() else outage]
+    url = f"http://127.0.0.1:{server.server_port}/v1"
+    ideas = {"backend": "openai", "url": url, "model": "m", "timeout": 0.5, "retries": 0}
+    project.write("agent.coder", 'echo gain=12 > "plus/$(basename "$PWD")"\n')
+    search = Search(project, {}, roles={"ideas": ideas, "coder": agent("coder")}, ideas_per_node=2)
+    stopped = search.build(code=1)
+    held.set()
+    assert "failed x:d0.n0.i0.idea" in stopped.out
+    assert len(server.seen) == 1
+    assert not (search.root / "runs/x/node_ideas").exists()
+    server.replies = [said(IDEA)]
+    search.build()
+    assert search.why("d0.n0.i0") == "d1.n0"

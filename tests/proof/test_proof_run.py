@@ -1,0 +1,389 @@
+"""A search for proofs from end to end, through the command line, with a real Lean."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import psutil
+import pytest
+from kit import leaning
+from kit.project import Project
+
+from pipeline.banks.records import lean_files_in_one
+from pipeline.lean.model import Theorem
+from pipeline.lean.repl.pool import Pool
+from pipeline.ledger.model import Attempt
+from pipeline.ledger.sqlite.ledger import LedgerReader
+from pipeline.machine.process import Processes
+from pipeline.proof.report import PROVED, proofs_of
+from pipeline.proof.stages import write_each
+
+SPEC = """\
+kind: proof
+bank: bank.jsonl
+strategies: {micro: {timeout: 1s}}
+levels: 1
+lean: {processes: 1}
+"""
+EASY = {
+    "swap": "∀ p q : Prop, p ∧ q → q ∧ p",
+    "zero": "∀ n : Nat, 0 + n = n",
+    "order": "∀ a b c : Nat, a < b → b < c → a + 1 < c",
+}
+# True, and beyond anything that is tried here.
+HARD = {f"fermat-{n}": f"∀ a b c n : Nat, n > {n} → a ^ n + b ^ n = c ^ n → a * b * c = 0" for n in (2, 3)}
+GOALS = {**EASY, **HARD}
+LEDGER = "runs/.ledger/ledger.db"
+
+
+def bank(goals: dict[str, str]) -> str:
+    return "".join(json.dumps({"id": name, "goal": goal}) + "\n" for name, goal in goals.items())
+
+
+@pytest.fixture(scope="module")
+def proved(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A bank that was proved once."""
+    project = Project(tmp_path_factory.mktemp("proved") / "project")
+    project.spec("x", SPEC)
+    project.write("bank.jsonl", bank(GOALS) + '{"id": "again", "goal": "∀ m : Nat, 0 + m = m"}\n{"id": "odd"}\n')
+    said = project.coppice("x", timeout=240)
+    assert said.returncode == 0, said
+    project.write("said.txt", said.stdout + said.stderr)
+    return project
+
+
+def test_a_row_whose_context_gives_a_sign_another_meaning_is_warned_of(project: Project) -> None:
+    """It counts, and is proved: what that is worth is for whoever wrote it to say."""
+    project.spec("x", SPEC)
+    odd = {"id": "odd", "goal": "1 = 2", "context": ['infix:50 (priority := high) " = " => fun a b : Nat => a ≤ b']}
+    project.write("bank.jsonl", "# mine\n" + json.dumps(odd) + "\n" + bank({"real": "∀ x : ℝ, x = x"}))
+    said = project.coppice("x", timeout=240)
+    assert said.returncode == 0, said
+    assert "2 warnings about what the bank says:" in said.stderr
+    assert "bank.jsonl:2: odd: its context redefines `=`: what is proved may not be" in said.stderr
+    assert "bank.jsonl:3: real: `ℝ` is no notation without Mathlib" in said.stderr
+    assert "2 of 2 goals proved" in said.stderr
+
+
+def attempts(project: Project) -> list[Attempt]:
+    toolchain = json.loads(project.read("runs/x/toolchain.json"))["version"]
+    with closing(LedgerReader(str(project.root / LEDGER))) as reader:
+        return sorted(reader.attempts_by_key(toolchain).values(), key=lambda each: each.key)
+
+
+def results(project: Project, run: str = "x") -> dict[str, object]:
+    found: dict[str, object] = json.loads(project.read(f"runs/{run}/results.json"))
+    return found
+
+
+def test_a_bank_is_proved_by_one_command(proved: Project) -> None:
+    found = results(proved)
+    assert [found[f"goals_{name}"] for name in ("total", "processed", "solved", "refused")] == [5, 5, 3, 2]
+    assert found["strategies"] == {"micro": {"used": 5, "succeeded": 3}}
+    assert found["pass_at"] == {"1": 0.6}
+    script = proved.read("runs/x/proofs.lean")
+    assert [name for name in GOALS if f"theorem «proof of {name}»" in script] == [*EASY]
+
+
+def test_rows_that_do_not_count_are_told_with_their_line(proved: Project) -> None:
+    said = proved.read("said.txt")
+    assert "bank.jsonl:6: again: " in said
+    assert "bank.jsonl:7: odd: 'goal' is missing" in said
+    assert "x: " in said
+    assert "3 of 5 goals proved" in said
+
+
+def test_what_is_proved_is_not_proved_again(proved: Project) -> None:
+    before = attempts(proved)
+    assert proved.coppice("x").stdout == "up to date: 5 targets\n"
+    assert attempts(proved) == before
+
+
+def test_all_that_was_decided_is_decided_again_alike(proved: Project) -> None:
+    said = proved.coppice("replay", "x")
+    assert said.returncode == 0, said
+    assert "of the journal: the same again" in said.stdout
+    journal = proved.read("runs/x/journal.jsonl")
+    try:
+        proved.write("runs/x/journal.jsonl", journal.replace('"budget":1.0', '"budget":2.0', 1))
+        changed = proved.coppice("replay", "x")
+    finally:
+        proved.write("runs/x/journal.jsonl", journal)
+    assert changed.returncode == 1
+    assert "runs/x/journal.jsonl:" in changed.stdout
+
+
+def test_a_goal_is_explained_by_its_attempts(proved: Project) -> None:
+    said = proved.coppice("explain", "x:zero")
+    assert "proved by micro" in said.stdout
+    assert "micro, level 0 (1.0 s): proved after" in said.stdout
+    assert "not proved" in proved.coppice("explain", "x:fermat-2").stdout
+    unknown = proved.coppice("explain", "x:zeroo")
+    assert (unknown.returncode, "did you mean 'zero'?" in unknown.stderr) == (2, True)
+
+
+def test_what_the_ledger_has_is_told(proved: Project) -> None:
+    said = proved.coppice("stats")
+    assert "5 goals, 3 proved; 2 goals open, 0 of them never tried" in said.stdout
+    told = json.loads(proved.coppice("stats", LEDGER, "--json").stdout)
+    assert (told["attempts"], told["strategies"][0]["successes"]) == (5, 3)
+
+
+def test_an_edit_of_the_bank_attempts_what_is_new_and_no_more(proved: Project) -> None:
+    before = {each.key: each.timestamp for each in attempts(proved)}
+    original = proved.read("bank.jsonl")
+    # one more, one less, one that says the same in other words, and all in another order
+    goals = {"two": "2 + 2 = 4", **GOALS, "zero": "∀ k : Nat, 0 + k = k"}
+    del goals["swap"]
+    try:
+        proved.write("bank.jsonl", bank(dict(reversed(goals.items()))))
+        said = proved.coppice("x", timeout=240)
+        assert said.returncode == 0, said
+        after = {each.key: each.timestamp for each in attempts(proved)}
+        found = results(proved)
+    finally:
+        proved.write("bank.jsonl", original)
+    assert {key: time for key, time in after.items() if key in before} == before
+    assert len(after) == len(before) + 1
+    assert (found["goals_total"], found["goals_solved"]) == (5, 3)
+
+
+def test_an_undone_edit_recalls_everything(proved: Project) -> None:
+    said = proved.coppice("x")
+    assert said.returncode == 0, said
+    assert " 0 built" in said.stdout or "up to date" in said.stdout
+
+
+def test_a_bank_is_proved_with_other_settings_and_what_was_tried_is_recalled(proved: Project) -> None:
+    before = attempts(proved)
+    said = proved.coppice("bank", "x", "--timeout", "90s", "--output", "out/r.json", timeout=240, ORCH_MAX_LIGHT="3")
+    assert said.returncode == 0, said
+    assert said.stdout.splitlines()[-1] == "out/r.json"
+    found = json.loads(proved.read("out/r.json"))
+    assert [found[f"goals_{name}"] for name in ("total", "processed", "solved")] == [5, 5, 3]
+    assert found["strategies"] == {"micro": {"used": 5, "succeeded": 3}}
+    documented = {"timeout": 90.0, "max_heavy": 2, "max_light": 3, "cpu_target": 0.5, "profile": None}
+    assert documented.items() <= found["config"].items()
+    assert attempts(proved) == before
+    assert found["time_to_proof"] == results(proved)["time_to_proof"]
+
+
+def test_what_is_open_is_gone_on_with_for_so_long(proved: Project) -> None:
+    before = {each.key for each in attempts(proved)}
+    said = proved.coppice("bg", "--duration", "1s", timeout=240)
+    assert said.returncode == 0, said
+    assert "proved; 2 goals open, 0 of them never tried" in said.stdout
+    assert {each.key.budget for each in attempts(proved) if each.key not in before} <= {4.0}
+
+
+def test_it_ends_by_itself_when_all_is_proved_and_further_samples_are_others(project: Project) -> None:
+    goals = {name: EASY[name] for name in ("swap", "order")}
+    project.spec("x", SPEC)
+    project.write("bank.jsonl", bank(goals))
+    said = project.coppice("bg", "x", timeout=240)
+    assert said.returncode == 0, said
+    assert f"{LEDGER}: 2 goals, 2 proved; 0 goals open" in said.stdout
+    before = attempts(project)
+    project.spec("x", f"{SPEC}samples: 2\npass_at: [1, 2]\n")
+    said = project.coppice("x", timeout=240)
+    assert said.returncode == 0, said
+    found = results(project)
+    assert found["pass_at"] == {"1": 1.0, "2": 1.0}
+    assert [goal["proved"] for goal in found["goals"]] == [2, 2]  # type: ignore[attr-defined]
+    after = attempts(project)
+    assert [each for each in after if each.key.config == before[0].key.config] == before
+    assert len(after) == 4
+
+
+@pytest.fixture
+def begun(project: Project) -> Iterator[subprocess.Popen[str]]:
+    """A build that is just searching, with two attempts behind it."""
+    project.spec("x", SPEC)
+    project.write("bank.jsonl", bank({**HARD, **EASY}))
+    with project.popen("x") as build:
+        yield build
+        build.kill()
+
+
+def until(build: subprocess.Popen[str], words: str) -> None:
+    assert build.stdout
+    for line in build.stdout:
+        if words in line:
+            return
+    raise AssertionError(f"it never said '{words}': {build.stderr and build.stderr.read()}")
+
+
+def leans(project: Project) -> list[psutil.Process]:
+    """Processes that belong to the run: the guard looks for the same mark."""
+    mark = str((project.root / "runs/x").resolve())
+    return [process for process in psutil.process_iter() if mark == environ(process).get("COPPICE_FOLDER")]
+
+
+def environ(process: psutil.Process) -> dict[str, str]:
+    try:
+        return process.environ()
+    except psutil.Error:
+        return {}
+
+
+def test_a_kill_in_the_middle_costs_what_ran_and_no_more(project: Project, begun: subprocess.Popen[str]) -> None:
+    until(begun, "x:prove: 1 of 5")
+    begun.send_signal(signal.SIGKILL)
+    begun.wait()
+    kept = {each.key: each.timestamp for each in attempts(project)}
+    assert kept
+    said = project.coppice("x", timeout=240)  # waits for the guard, which ends what was left
+    assert said.returncode == 0, said
+    assert not leans(project)
+    after = {each.key: each.timestamp for each in attempts(project)}
+    assert {key: after[key] for key in kept} == kept
+    assert len(attempts(project)) == len(after) == len(GOALS)
+    recalled = [each["recalled"] for line in proofs(project) for each in line["attempts"]]
+    assert sum(recalled) == len(kept)
+    assert results(project)["goals_solved"] == len(EASY)
+
+
+def proofs(project: Project) -> list[dict[str, list[dict[str, bool]]]]:
+    return [json.loads(line) for line in project.read("runs/x/proofs.jsonl").splitlines()]
+
+
+def test_an_interrupt_ends_it_in_order(project: Project, begun: subprocess.Popen[str]) -> None:
+    until(begun, "x:prove: 1 of 5")
+    begun.send_signal(signal.SIGINT)
+    _, err = begun.communicate(timeout=60)
+    assert begun.returncode == 130, err
+    assert "interrupted by signal 2; what was finished is kept" in err
+    assert not leans(project)
+    assert attempts(project)
+    assert not os.path.exists(project.root / "runs/x/proofs.jsonl")
+    # none was recorded as a failure for having been interrupted
+    assert not [each for each in attempts(project) if each.error and "timeout" not in each.error]
+
+
+def test_an_interrupted_bank_says_where_its_attempts_are(project: Project) -> None:
+    project.write("bank.jsonl", bank({**EASY, **HARD}))
+    with project.popen("bank", "bank.jsonl", ORCH_PROFILE="0") as build:
+        until(build, "bank:prove: 1 of 5")
+        build.send_signal(signal.SIGINT)
+        _, err = build.communicate(timeout=60)
+    assert build.returncode == 130, err
+    assert f"every attempt that ended is in {LEDGER}" in err
+    assert not os.path.exists(project.root / "bench")
+    with closing(LedgerReader(str(project.root / LEDGER))) as reader:
+        assert reader.stats().attempts
+        assert reader.stats().frontier == len(HARD) + len(EASY) - reader.stats().proved > 0
+
+
+def test_a_proof_that_the_last_check_refuses_is_none_in_the_ledger_and_is_tried_again(project: Project) -> None:
+    spec = SPEC.replace("timeout: 1s", "timeout: 20s")  # plenty, on a busy machine too
+    project.spec("x", spec)
+    project.write("bank.jsonl", bank(EASY))
+    assert project.coppice("x", timeout=240).returncode == 0
+    with closing(sqlite3.connect(project.root / LEDGER)) as ledger:  # as one that was kept when more was believed
+        of = "(SELECT goal_hash FROM goals WHERE name = 'zero')"
+        for table in ("attempts", "tactic_cache"):
+            ledger.execute(f"UPDATE {table} SET tactics = '[\"skip\"]' WHERE goal_hash = {of}")
+        ledger.commit()
+    project.spec("y", spec + "speculation: 1\n")  # another search, and the same attempts
+    assert project.coppice("y", timeout=240).returncode == 0
+    assert results(project, "y")["goals_solved"] == 2
+    with closing(LedgerReader(str(project.root / LEDGER))) as reader:
+        assert [each.goal.name for each in reader.frontier()] == ["zero"]
+        assert reader.stats().proved == 2
+    [refused] = [each for each in attempts(project) if not each.verified]
+    assert (refused.tactics, refused.error.startswith("not verified: ")) == (("skip",), True)
+    assert project.coppice("bg", "y", "--duration", "60s", timeout=240).returncode == 0
+    with closing(LedgerReader(str(project.root / LEDGER))) as reader:
+        assert (reader.frontier(), reader.stats().proved) == ([], 3)
+
+
+def test_no_ledger_is_no_search(project: Project) -> None:
+    project.spec("x", SPEC + "ledger: notes.txt\n")
+    project.write("bank.jsonl", bank(EASY))
+    project.write("notes.txt", "not a ledger\n" * 100)
+    said = project.coppice("x", timeout=240)
+    assert said.returncode == 1
+    assert "notes.txt: damaged (file is not a database)" in said.stdout
+    assert Path(project.root / "notes.txt").read_text() == "not a ledger\n" * 100
+
+
+def test_a_bank_without_a_goal_is_an_error(tmp_path: Path) -> None:
+    project = Project(tmp_path / "project")
+    project.spec("x", SPEC)
+    project.write("bank.jsonl", "# nothing yet\nno JSON\n")
+    said = project.coppice("x", timeout=240)
+    assert said.returncode == 1
+    assert (
+        "bank.jsonl: no row is a goal; of 1 row none counts, the first: bank.jsonl:2: not JSON"
+        in said.stderr + said.stdout
+    )
+
+
+# By goal: its statement, its script, what stands before it.  In one file each would be in the way of another.
+NASTY = {
+    "and_comm": ("∀ p q : Prop, p ∧ q ↔ q ∧ p", "intro p q\nexact and_comm", ()),
+    "Nat": ("∀ n : Nat, n + 0 = n", "intro n\nrfl", ("open Nat",)),
+    "first": ("f = 2", "rfl", ("def f : Nat := 2",)),
+    "f": ("f = 3", "rfl", ("def f : Nat := 3",)),
+    "comment": ("1 + 1 = 2 -- easy", "rfl", ()),
+    "lines": ("∀ n : Nat,\n  n = 0 ∨\n  n ≠ 0", "intro n\ncases n with\n| zero =>\n  left\n  rfl\n| succ => simp", ()),
+    "suggested": ("∀ xs ys : List Nat, (xs ++ ys).length = ys.length + xs.length", "grind +suggestions", ()),
+    "universes": ("∀ x : α, x = x", "intro x\nrfl", ("universe u", "variable {α : Type u}")),
+    "options": ("n = n", "rfl", ("set_option maxRecDepth 2000", "variable (n : Nat)")),
+    "types": ("∀ t : Tree, t.size = t.size", "intro t\nrfl", ("inductive Tree where\n| leaf\n| node (l r : Tree)",
+        "def Tree.size : Tree → Nat\n| .leaf => 1\n| .node l r => l.size + r.size")),
+    "inside": ("two = 2", "rfl", ("namespace Ours", "section", "open Nat", "def two := 2")),
+    "instance": ("(default : Nat) = 5", "rfl", ("instance (priority := high) five : Inhabited Nat := ⟨5⟩",)),
+    "other": ("(default : Nat) = 0", "rfl", ()),
+    "infix": ("1 ⊞ 2 = 3", "rfl", ("def plus (a b : Nat) := a + b", 'infixl:65 " ⊞ " => plus')),
+    "word": ("∀ ONE : Nat, ONE = ONE", "intro n\nrfl", ()),
+    "notation": ("ONE = 1", "rfl", ("def one := 1", 'notation "ONE" => one')),
+    "after": ("∀ ONE : Nat, ONE = ONE", "intro n\nrfl", ()),
+    "simp": ("odd 3", "simp", ("def odd (n : Nat) : Prop := n % 2 = 1", "@[simp] theorem three : odd 3 := rfl")),
+    "dot": ("∀ n : Nat, n.twice = 2 * n", "intro n\nrfl", ("def Nat.twice (n : Nat) := 2 * n",)),
+    "deep": ("(List.range 300).length = 300", "rfl", ()),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def nasty(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A bank of such goals with their proofs found, as they are written by the end of a run."""
+    project = Project(tmp_path_factory.mktemp("nasty") / "project")
+    found = [
+        {"goal": name, "key": name, "status": PROVED, "strategy": "micro", "seconds": 0.1,
+         "tactics": script.split("\n"), "of": {"text": text, "context": [*before]}}
+        for name, (text, script, before) in NASTY.items()
+    ]  # fmt: skip
+    project.write("proofs.lean", lean_files_in_one(proofs_of(found), ["Lean"]))
+    write_each(str(project.root / "proofs.zip"), proofs_of(found), ["Lean"])
+    with zipfile.ZipFile(project.root / "proofs.zip") as folder:
+        folder.extractall(project.root / "each")
+    return project
+
+
+def test_a_goal_is_proved_among_such_as_would_change_it() -> None:
+    """The scripts are those of proofs: each passes the check, which all that is written has to agree with."""
+    with closing(Processes(["lean"])) as starter, closing(Pool(leaning.command(), starter)) as lean:
+        for name, (text, script, before) in NASTY.items():
+            assert lean.check(Theorem("goal", text, before), script.split("\n")) is None, name
+
+
+def test_the_file_of_proofs_is_one_that_lean_takes(nasty: Project) -> None:
+    said = leaning.says(nasty.root / "proofs.lean")
+    assert said.endswith("exit 0"), said
+    text = nasty.read("proofs.lean")
+    apart = {name for name in NASTY if f"\n-- theorem «proof of {name}»" in text}
+    assert apart == {"inside", "instance", "infix", "notation", "simp", "dot"}
+    assert all(f"theorem «proof of {name}»" in text for name in NASTY)
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_each_proof_has_a_file_that_lean_takes(nasty: Project, name: str) -> None:
+    said = leaning.says(nasty.root / "each" / f"{name}.lean")
+    assert said.endswith("exit 0"), said

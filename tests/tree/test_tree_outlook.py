@@ -1,0 +1,55 @@
+"""What `plan` says of a search before anything of it runs."""
+
+from kit.project import Project
+from kit.searches import TESTED, Search, agent, command
+
+ASKED = {"ideas": {"backend": "patches", "folder": "ideas"}, "coder": agent("coder")}
+
+
+def outlook(search: Search) -> list[str]:
+    said = search.project.call("plan", "x")
+    assert said.code == 0, said
+    return [line.removeprefix("x: ") for line in said.out.splitlines() if line.startswith("x: ")]
+
+
+def test_all_evaluations_are_counted_by_depth(project: Project) -> None:
+    search = Search(project, {"1": "", "2": ""}, beam_width=3, max_depth=3)
+    assert outlook(search)[0] == "at most 14 evaluations (2 at depth 0, 6 at depth 1, 6 at depth 2)"
+    assert outlook(search)[1] == "cost: nothing is paid for"
+
+
+def test_the_cost_is_what_the_evaluations_may_cost_at_most_and_never_above_the_budget(project: Project) -> None:
+    each = {"usd": 0.5, "tokens": 1000}
+    search = Search(project, {"1": "", "2": ""}, roles=ASKED, budget={"per_eval": each})
+    assert "cost: at most 1.00 USD, at most 2,000 tokens, if `per_eval` is right" in outlook(search)
+    search.spec(budget={"usd": 0.7, "per_eval": each}, max_total_idea_evals=1)
+    lines = outlook(search)
+    assert "budget: 1 evaluations, 0.70 USD" in lines
+    assert "cost: at most 0.50 USD, at most 1,000 tokens, if `per_eval` is right" in lines
+    search.spec(budget={"usd": 0.7})
+    assert any("at most 0.70 USD" in line and "tokens: no ceiling is declared" in line for line in outlook(search))
+
+
+def test_the_time_is_that_of_the_commands_as_far_as_they_are_limited(project: Project) -> None:
+    search = Search(project, {"1": "", "2": "", "3": ""}, max_parallel_evals=2, **TESTED)
+    assert outlook(search)[-2] == "time: no limit for some commands; 2 at once"
+    search.spec(
+        tests=command("sh {in}", "tests.sh", timeout=60),
+        sweep=command("sh {in} {results} {limit}", "sweep.sh", timeout="2m"),
+    )
+    assert outlook(search)[-2] == "time: at most 3 min 00 s of commands for each, 6 min 00 s for all, 2 at once"
+
+
+def test_a_run_that_was_built_says_nothing_more_about_it(project: Project) -> None:
+    search = Search(project, {"1": "gain=11"})
+    search.build()
+    assert outlook(search) == []
+
+
+def test_plan_says_by_what_is_promoted(project: Project) -> None:
+    search = Search(project, {"1": ""})
+    assert "verdicts: weighted_means: no telling luck from progress; for that say what `sweep: blocks:` there are" in (
+        outlook(search)
+    )
+    search.spec(sweep={**search.keys["sweep"], "blocks": 12}, metrics={"gain": {"primary": True}})
+    assert "verdicts: paired, by 12 blocks, alpha 0.05 of a run" in outlook(search)

@@ -1,0 +1,147 @@
+"""TREE_SUMMARY.md: word for word for a small search; what it must say of others; tables that stay tables."""
+
+import re
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kit.project import ROOT, Project
+from kit.tree_runs import IDEAS, manifest_of, searched, small_search
+
+from pipeline.tree.report.markdown import (
+    clip_text,
+    display_width,
+    format_change,
+    format_money,
+    markdown_table,
+    table_cell,
+)
+from pipeline.tree.report.summary import best_path, summary_text
+
+GOLDEN = ROOT / "tests/tree/tree_summary.md"
+
+
+@pytest.fixture(scope="module")
+def search(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return searched(Project(tmp_path_factory.mktemp("summary") / "project"))
+
+
+@pytest.fixture(scope="module")
+def manifest(search: Project) -> dict[str, Any]:
+    return timed(manifest_of(search))
+
+
+def timed(manifest: dict[str, Any]) -> dict[str, Any]:
+    """As if each evaluation had taken a second and a half."""
+    for each in manifest["evaluations"].values():
+        each["spent"]["seconds"] = 1.5
+    manifest["state"]["spent"]["seconds"] = 9.0
+    return manifest
+
+
+def test_a_small_search_is_told_word_for_word(manifest: dict[str, Any]) -> None:
+    assert summary_text(manifest) == GOLDEN.read_text()
+
+
+def test_it_is_what_the_report_of_a_run_says(search: Project) -> None:
+    assert search.read("runs/x/TREE_SUMMARY.md") == summary_text(manifest_of(search))
+
+
+def test_a_dry_run_says_so_at_the_top(project: Project) -> None:
+    searched(project, "dry_run: true\n")
+    assert "**Dry run.**" in project.read("runs/x/TREE_SUMMARY.md").partition("## ")[0]
+
+
+def test_slots_that_stayed_empty_are_told_in_a_line(project: Project) -> None:
+    few = {title: IDEAS[title] for title in list(IDEAS)[:3]}
+    text = searched(project, ideas=few).read("runs/x/TREE_SUMMARY.md")
+    assert "2 no idea (d1.n0 has no idea number 1)" in text
+    assert "d1.n0.i1" not in text
+
+
+def test_a_search_without_a_gain_says_that_the_start_is_best(project: Project) -> None:
+    worse = {**IDEAS, "Raise a.": ("a", -3), "Raise b.": ("b", -1)}
+    text = searched(project, ideas=worse).read("runs/x/TREE_SUMMARY.md")
+    assert "Best: **d0.n0**, the start: gain 10.5. Nothing was found that ranks above it." in text
+    assert "Stopped: **empty_frontier**, 1 of 2 depths done." in text
+    assert "0 of 2 evaluations passed the gate" in text
+
+
+def test_a_search_that_goes_on_says_so(project: Project) -> None:
+    small_search(project)
+    assert "**Still going on**, 0 of 2 depths done." in summary_text(manifest_of(project))
+    assert project.call("run", "x:d0.n0.i1.score").code == 0
+    text = summary_text(manifest_of(project))
+    assert "| d0.n0.i1 | Raise b. | completed" in text
+    assert "| not yet" in text
+
+
+def test_the_best_node_need_not_be_the_deepest(manifest: dict[str, Any]) -> None:
+    assert best_path(manifest) == ["d0.n0", "d1.n0", "d2.n0"]
+    changed = deepcopy(manifest)
+    for name in ("d1.n0.i0", "d1.n1.i0"):
+        changed["evaluations"][name]["scoring_summary"]["root_recommendation"]["score"] = 0.01
+    assert best_path(changed) == ["d0.n0", "d1.n0"]
+
+
+def test_by_blocks_the_best_node_has_the_largest_gain_whatever_was_shrunk(manifest: dict[str, Any]) -> None:
+    changed = deepcopy(manifest)
+    for name, each in changed["evaluations"].items():
+        if each["scoring_summary"]:
+            numbers = {"score": 0.5, "primary_delta": 2.0} if name[1] == "0" else {"score": 0.9, "primary_delta": 1.0}
+            each["scoring_summary"]["root_recommendation"] |= {**numbers, "evidence": {"estimate": numbers["score"]}}
+    assert best_path(changed) == ["d0.n0", "d1.n0"]
+
+
+def test_a_tie_goes_to_the_earlier_node(manifest: dict[str, Any]) -> None:
+    changed = deepcopy(manifest)
+    for each in changed["evaluations"].values():
+        if each["scoring_summary"]:
+            each["scoring_summary"]["root_recommendation"] |= {"score": 0.5, "primary_delta": 1.0}
+    assert best_path(changed) == ["d0.n0", "d1.n0"]
+
+
+def test_what_is_too_good_is_told_with_its_numbers(manifest: dict[str, Any]) -> None:
+    changed = deepcopy(manifest)
+    for name, each in changed["evaluations"].items():
+        if each["by_config"]:
+            each["by_config"]["beyond"] = name == "d0.n0.i1"
+    part = summary_text(changed).partition("## Look twice\n")[2].partition("##")[0].strip()
+    assert part.startswith(
+        "- d0.n0.i1 (Raise b.): its worst config (gain 11) is better than its parent's best one (11)."
+    )
+    assert part.endswith("Nodes that are built on it: d1.n1, d2.n1.")
+
+
+TEXT = st.text(st.sampled_from("ab |\\<\n\r\t\x1b\u0301日`—"), max_size=12)
+
+
+@given(st.lists(st.tuples(TEXT, TEXT), max_size=4), st.booleans())
+def test_whatever_is_in_a_cell_a_table_keeps_its_shape(rows: list[tuple[str, str]], right: bool) -> None:
+    lines = markdown_table(["one", "two"], rows, right=["two"] if right else [])
+    assert len(lines) == len(rows) + 2
+    assert len({display_width(line) for line in lines}) == 1
+    for line in lines:
+        assert line.isprintable() or "\u0301" in line
+        assert len(re.findall(r"(?<!\\)\|", line)) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("a|b", "a\\|b"), ("a\n\n b", "a b"), ("<b>", "\\<b>"), ("", "-"), ("\x1b[31mred", "[31mred")]
+)
+def test_a_cell_is_one_line_that_ends_no_cell(text: str, shown: str) -> None:
+    assert table_cell(text) == shown
+
+
+def test_texts_are_clipped_with_a_sign() -> None:
+    assert clip_text("abcdef", 6) == "abcdef"
+    assert clip_text("abc  def", 5) == "abc…"
+
+
+def test_numbers_are_short() -> None:
+    assert format_change(0.53312, 1.87399) == "0.5331 -> 1.874 (+1.341)"
+    assert format_change(1, 1) == "1 (same)"
+    assert format_money(0, 0) == "-"
+    assert format_money(0.0123, 4200) == "$0.0123, 4,200 tokens"
