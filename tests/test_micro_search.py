@@ -20,8 +20,8 @@ class Answers:
         ask = search.next()
         assert ask is not None
         first, *others = ask.state
-        if ask.tactic.startswith("rotate_left "):
-            by = int(ask.tactic.removeprefix("rotate_left "))
+        if ask.tactic.startswith("(rotate_left "):
+            by = int(ask.tactic.removeprefix("(rotate_left ").removesuffix(")"))
             state = (*ask.state[by:], *ask.state[:by])
             return TacticAnswer(state, goals(state))
         self.asked.append((first, ask.tactic.removeprefix("focus "), ask.budget))

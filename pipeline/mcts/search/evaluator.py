@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass
 from hashlib import sha256
 from math import exp
-from textwrap import indent
 from typing import NamedTuple
 
 from pipeline.lean.model import (
@@ -35,7 +34,16 @@ from pipeline.mcts.search.guides import Priors, Proposal, Rewards
 from pipeline.mcts.search.nodes import GoalNode
 from pipeline.mcts.search.records import Expand, ExpandOutcome, Subgoal, TacticAttempt, WeightedMove, order_moves
 from pipeline.mcts.search.tree import SearchTree
-from pipeline.tactics.text.goal import INACCESSIBLE, PrintedGoal, new_names, read_goal
+from pipeline.tactics.text.goal import INACCESSIBLE, PrintedGoal, read_goal
+from pipeline.tactics.text.state import (
+    RETRY_FACTOR,
+    RETRY_UNTIL,
+    TacticRefused,
+    focus_first,
+    front_tactics,
+    goals_left,
+    in_sequence,
+)
 
 
 @dataclass
@@ -68,8 +76,6 @@ def carry_out(expand: Expand, propose: Propose, attempt: TryTactic) -> ExpandOut
     return ExpandOutcome(expand.iteration, tuple(attempts), moves)
 
 
-RETRY_FACTOR = 5  # so many times as long
-RETRY_UNTIL = 30.0  # seconds: what had so long has no other go
 RETRY_SHARE = exp(-1)  # of its prior
 CLOCK_PATIENCE = 10.0  # times as long by the clock
 _RETRY_MARK = re.compile(r" /- again (\d+) -/$")
@@ -101,27 +107,9 @@ def retry_moves(text: str, prior: float, first: float) -> list[WeightedMove]:
     return [WeightedMove(f"{tactic} /- again {times + 1} -/", prior * RETRY_SHARE ** (times + 1))]
 
 
-MOST_SUBGOALS = 12  # goals of one tactic
-_UNKNOWN = re.compile(r"(?<!\w)\?\w")
-
-
-class TacticRefused(Exception):
-    """Nothing came of the tactic; in a word that is the same in every Lean process."""
-
-
 def new_goals(before: TacticState, result: TacticResult, closing: bool) -> tuple[str, ...]:
-    """The goals as Lean prints them.  `before`: the goal came first.  `closing`: it was to prove it at once."""
-    goals, beside = _printed_goals(result), before.goals[1:]
-    new = goals[: len(goals) - len(beside)]
-    if goals[len(new) :] != beside:
-        raise TacticRefused("beside")  # it changed goals that are not its own
-    if new and closing:
-        raise TacticRefused("open")
-    if len(new) > MOST_SUBGOALS:
-        raise TacticRefused("goals")
-    if any(map(_UNKNOWN.search, new)):
-        raise TacticRefused("shared")  # what one of them finds out, another needs: they cannot be proved one by one
-    return new
+    """The goals that a tactic left of the first goal of `before`. `closing`: it was to prove it at once."""
+    return goals_left(_printed_goals(result), before.goals[1:], closing=closing)
 
 
 def _printed_goals(result: TacticResult) -> tuple[str, ...]:
@@ -138,13 +126,6 @@ def _printed_goals(result: TacticResult) -> tuple[str, ...]:
 def ran_out_of_heartbeats(result: TacticResult) -> bool:
     """Of work that it may do; by the clock it would run out again."""
     return isinstance(result, LeanError) and result.kind == "heartbeats"
-
-
-def focus_first(tactic: str, goals: int) -> str:
-    """So that `done` and the like speak of the first goal only."""
-    if goals == 1:
-        return tactic
-    return f"focus (\n{indent(tactic, '  ')}\n)" if "\n" in tactic else f"focus {tactic}"
 
 
 def names_key(goal: PrintedGoal) -> str:
@@ -277,10 +258,7 @@ class Evaluator:
 
     def _prepared(self, node: GoalNode) -> PreparedGoal:
         state, place = self._stood(node)
-        goal = read_goal(state.goals[place])
-        given = new_names(goal)
-        prelude = (f"rename_i {' '.join(given)}",) if given else ()
-        rotation = (f"rotate_left {place}",) if place else ()
+        rotation, prelude = front_tactics(read_goal(state.goals[place]), place)
         found = self._brought(state, (*rotation, *prelude))
         if isinstance(found, LeanError) and prelude and found.kind not in UNTOLD:
             found, prelude = self._brought(state, rotation), ()
@@ -295,7 +273,7 @@ class Evaluator:
         if not tactics:
             return state
         self.calls.prepared += 1
-        return self._asked(state, f"({'; '.join(tactics)})", PREPARE_SECONDS)
+        return self._asked(state, in_sequence(tactics), PREPARE_SECONDS)
 
     def _stood(self, node: GoalNode) -> tuple[TacticState, int]:
         """Where it was first come to."""

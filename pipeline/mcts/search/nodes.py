@@ -12,10 +12,11 @@ Nodes are read millions of times: hence slots, and what a visit needs is compute
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import inf, prod, sqrt
 
 from pipeline.mcts.search.records import PRODUCT, PUCT, Maths
+from pipeline.tactics.text.state import script_lines
 
 OPEN, SOLVED, DEAD = 0, 1, 2
 STATUS_WORDS = ("open", "solved", "dead")
@@ -279,17 +280,10 @@ Prelude = Callable[[GoalNode], Iterable[str]]
 
 def proof_script(root: GoalNode, prelude: Prelude = lambda node: ()) -> list[str]:
     """A line for each tactic, a block for each of several goals."""
-    written: list[str] = []
-    todo: list[tuple[GoalNode, str, bool]] = [(root, "", False)]
-    while todo:
-        node, indent, block = todo.pop()
+
+    def step(node: GoalNode) -> tuple[Iterable[str], Sequence[GoalNode]]:
         if node.proof is None:
             raise ValueError(f"goal {node.number} is not proved")
-        inner = indent + "  " if block else indent
-        own = [line for text in (*prelude(node), node.proof.tactic) for line in text.split("\n")]
-        written += [inner + line for line in own]
-        if block:
-            written[-len(own)] = f"{indent}· {own[0]}"
-        children = node.proof.children
-        todo += [(child, inner, len(children) > 1) for child in reversed(children)]
-    return written
+        return (*prelude(node), node.proof.tactic), node.proof.children
+
+    return script_lines(root, step)

@@ -22,11 +22,11 @@ from pipeline.lean.model import (
     Theorem,
 )
 from pipeline.proof.schedule.records import WorkerResult
-from pipeline.proof.workers import best_first
 from pipeline.proof.workers.best_first import BestFirstSearch, SearchOptions, TacticAnswer
+from pipeline.tactics.text.state import as_block
 
 NAME = "micro"
-CODE = "micro 3"  # raised when the same goal may end otherwise
+CODE = "micro 4"  # raised when the same goal may end otherwise
 LEAST_SECONDS = 0.02  # seconds: with less left nothing is asked
 RERUN_SECONDS = 30.0  # seconds for the whole proof once more, outside of the budget
 
@@ -109,7 +109,7 @@ def as_answer(result: TacticResult) -> TacticAnswer:
 
 def rerun_whole(script: tuple[str, ...], session: Session, state: TacticState) -> str:
     """Why the whole script is no proof: goals that print alike need not be the same."""
-    result = session.run_tac(state, best_first.as_one_tactic(script), RERUN_SECONDS)
+    result = session.run_tac(state, as_block(script), RERUN_SECONDS)
     if isinstance(result, ProofFinished):
         return ""
     return f"the script does not hold as a whole: {result.error if isinstance(result, LeanError) else result}"

@@ -7,4 +7,5 @@ goal        a printed goal: hypotheses, variables, what is to be shown
 terms       arithmetic read into terms
 arithmetic  what a goal says about numbers
 numbers     terms computed: values and polynomials
+state       tactics in a state of several goals; the script of a proof
 move        a tactic with what it costs, and pieces of tactic text"""
