@@ -90,12 +90,6 @@ def test_what_failed_is_not_tried_again():
     assert len(tactics) == len(set(tactics))
 
 
-def test_hints_come_before_all_else():
-    search, answers = searched("q", {("q", "exact known"): []}, SearchOptions(hints=("exact known",)))
-    assert search.script == ("exact known",)
-    assert len(answers.asked) == 1
-
-
 def test_only_the_families_that_were_asked_for_are_used():
     _, answers = searched("p ∨ q", {}, SearchOptions(families=frozenset({"logic"})))
     assert {tactic for _, tactic, _ in answers.asked} >= {"left", "right"}

@@ -20,7 +20,6 @@ from pipeline.errors import SpecError, did_you_mean
 from pipeline.ledger.model import Attempt
 from pipeline.mcts.search.agents import draw
 from pipeline.tactics import moves
-from pipeline.tactics.families import logic
 from pipeline.tactics.text.goal import PrintedGoal
 from pipeline.tactics.text.move import SHORT, TacticMove
 
@@ -52,7 +51,7 @@ Weigh = Callable[[TacticMove], float]
 
 def propose_tactics(goal: PrintedGoal, weigh: Weigh, seed: int) -> list[Proposal]:
     """What may end it, then what leads on: of those that weigh the same, the cheap come first."""
-    portfolio = (*logic.finishing_moves(goal), *moves.propose_moves(goal))
+    portfolio = (*moves.finishing_moves(goal), *moves.propose_moves(goal))
     return [
         Proposal(move.tactic, weigh(move) * family_factor(move.family, seed), move.budget, move.closing)
         for move in portfolio

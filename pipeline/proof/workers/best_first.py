@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.tactics import moves
-from pipeline.tactics.families import logic
 from pipeline.tactics.text.goal import PrintedGoal, read_goal
 from pipeline.tactics.text.move import TacticMove
 from pipeline.tactics.text.state import (
@@ -155,11 +154,10 @@ class TacticAnswer:
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """`families`: kinds of moves to use; `weights` multiply their costs; `hints`: tactics tried on the root first."""
+    """`families`: of moves to use; `weights` multiply their costs."""
 
     families: frozenset[str] = moves.ALL_FAMILIES
     weights: Mapping[str, float] = field(default_factory=dict)
-    hints: tuple[str, ...] = ()
 
 
 class BestFirstSearch:
@@ -199,8 +197,6 @@ class BestFirstSearch:
         return tuple(step.family for step in proof_steps(self.root)) if self.root.proved_by else ()
 
     def run(self) -> Generator[TacticQuery, TacticAnswer, None]:
-        for hint in self.options.hints:
-            yield from self.attempt(self.root, TacticMove(0.0, "hint", hint, 2.5))
         while self.queue and self.root.proved_by is None:
             _, _, node, move = heapq.heappop(self.queue)
             if is_relevant(node, self.root):
@@ -231,7 +227,7 @@ class BestFirstSearch:
             node.beside = answer.goals[1:]
         node.place = 0
         if "finishers" in self.options.families:
-            for move in logic.finishing_moves(node.goal):
+            for move in moves.finishing_moves(node.goal):
                 yield from self.attempt(node, move)
                 if node.proved_by:
                     return

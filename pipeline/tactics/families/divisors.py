@@ -26,10 +26,10 @@ def propose_factors(goal: PrintedGoal) -> Iterator[TacticMove]:
         integral = arithmetic.is_integral_relation(one.relation, goal)
         for fact in (one, swap_sides(one)):
             for cost, tactic in product_moves(fact, goal, integral=integral):
-                yield TacticMove(cost + 0.05 * place, "factors", tactic, LONG)
+                yield TacticMove(cost + 0.05 * place, tactic, LONG)
         for made in complete_product(one, integral=integral):
             for cost, tactic in product_moves(made, goal, integral=integral):
-                yield TacticMove(cost + 0.05 * place, "factors", tactic, LONG)
+                yield TacticMove(cost + 0.05 * place, tactic, LONG)
     yield from division_facts(goal)
     yield from divide_all(goal)
 
@@ -148,10 +148,8 @@ def numeral_text(value: int) -> str:
 def division_facts(goal: PrintedGoal) -> Iterator[TacticMove]:
     for place, one in enumerate(arithmetic.fact_relations(goal)):
         if one.relation.sign == "∣" and one.relation.holds:
-            yield TacticMove(1.0 + 0.05 * place, "factors", obtain_quotient(one, goal), SHORT)
-            yield TacticMove(
-                1.1 + 0.05 * place, "factors", f"have {goal.fresh('hd')[0]} := {divisor_bound(one, goal)}", SHORT
-            )
+            yield TacticMove(1.0 + 0.05 * place, obtain_quotient(one, goal), SHORT)
+            yield TacticMove(1.1 + 0.05 * place, f"have {goal.fresh('hd')[0]} := {divisor_bound(one, goal)}", SHORT)
 
 
 def divide_all(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -161,7 +159,7 @@ def divide_all(goal: PrintedGoal) -> Iterator[TacticMove]:
     names = zip(goal.fresh("k", len(open_ones)), goal.fresh("hk", len(open_ones)), strict=True)
     lines = [f"obtain ⟨{k}, {hk}⟩ := {one.name}; try subst {hk}" for one, (k, hk) in zip(open_ones, names, strict=True)]
     if lines:
-        yield TacticMove(0.6, "factors", chain(lines), SHORT)
+        yield TacticMove(0.6, chain(lines), SHORT)
 
 
 def obtain_quotient(one: StatedRelation, goal: PrintedGoal) -> str:
@@ -189,10 +187,10 @@ def gcd_moves(left: Term, right: Term, goal: PrintedGoal) -> Iterator[TacticMove
     one, other = goal.fresh("hg", 2)
     if "∣" not in goal.propositions:
         facts = [f"have {one} := Nat.gcd_dvd_left {a} {b}", f"have {other} := Nat.gcd_dvd_right {a} {b}"]
-        yield TacticMove(0.9, "divisibility", chain([*facts, "simp_all"]), SHORT)
-        yield TacticMove(1.0, "divisibility", chain(facts), SHORT)
+        yield TacticMove(0.9, chain([*facts, "simp_all"]), SHORT)
+        yield TacticMove(1.0, chain(facts), SHORT)
     if combined := constant_combination(left, right):
-        yield TacticMove(0.1, "divisibility", eliminate_variable(a, b, combined, goal), LONG, closing=True)
+        yield TacticMove(0.1, eliminate_variable(a, b, combined, goal), LONG, closing=True)
 
 
 def constant_combination(left: Term, right: Term) -> tuple[int, int, int] | None:
@@ -245,10 +243,10 @@ def lcm_moves(left: Term, right: Term, goal: PrintedGoal) -> Iterator[TacticMove
     if "gcd" in goal.propositions or "lcm" in goal.target:
         equal = [fact.name for fact in arithmetic.equations(goal) if isinstance(fact.relation.left, Operation)]
         put_in = [f"try rw [{fact}] at {at}" for fact in equal for at in names]
-        yield TacticMove(0.3, "divisibility", chain([*facts, *put_in]), SHORT)
-    yield TacticMove(0.9, "divisibility", chain(facts[:3]), SHORT)
+        yield TacticMove(0.3, chain([*facts, *put_in]), SHORT)
+    yield TacticMove(0.9, chain(facts[:3]), SHORT)
     if goal.connective == "≤" and "lcm" in goal.target:
-        yield TacticMove(0.4, "divisibility", below_multiple(a, b, goal), MIDDLE)
+        yield TacticMove(0.4, below_multiple(a, b, goal), MIDDLE)
 
 
 def below_multiple(a: str, b: str, goal: PrintedGoal) -> str:
@@ -266,9 +264,9 @@ def below_multiple(a: str, b: str, goal: PrintedGoal) -> str:
 def divisibility_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
     for owner in ("Nat", "Int"):
         if goal.of_type(owner):
-            yield TacticMove(1.2, "divisibility", f"apply {owner}.dvd_add", SHORT)
-            yield TacticMove(1.3, "divisibility", f"apply {owner}.dvd_sub", SHORT)
-            yield TacticMove(1.3, "divisibility", f"apply {owner}.dvd_trans", MIDDLE)
+            yield TacticMove(1.2, f"apply {owner}.dvd_add", SHORT)
+            yield TacticMove(1.3, f"apply {owner}.dvd_sub", SHORT)
+            yield TacticMove(1.3, f"apply {owner}.dvd_trans", MIDDLE)
 
 
 MOST_STEPS = 60  # steps of a division
@@ -283,9 +281,7 @@ def propose_quotients(goal: PrintedGoal) -> Iterator[TacticMove]:
         by, whole = (numbers.polynomial(side, naturals=naturals) for side in sides if side)
         found = polynomial_quotient(whole, by)
         if found is not None and (not naturals or min(found.values(), default=0) >= 0):
-            yield TacticMove(
-                0.1, "quotients", f"exact ⟨{polynomial_text(found)}, by grind -verbose⟩", MIDDLE, closing=True
-            )
+            yield TacticMove(0.1, f"exact ⟨{polynomial_text(found)}, by grind -verbose⟩", MIDDLE, closing=True)
 
 
 def polynomial_quotient(whole: Polynomial, by: Polynomial) -> Polynomial | None:

@@ -23,7 +23,7 @@ def propose_linear(goal: PrintedGoal) -> Iterator[TacticMove]:
     known = solve_system(goal)
     if known and (len(known) > 1 or arithmetic.is_nonlinear(goal)):
         put_in = [f"obtain rfl : {name} = {value} := by omega" for name, value in known.items()]
-        yield TacticMove(0.05, "linear", chain([*put_in, "try first | omega | (simp_all; done)"]), LONG)
+        yield TacticMove(0.05, chain([*put_in, "try first | omega | (simp_all; done)"]), LONG)
 
 
 def solve_system(goal: PrintedGoal) -> dict[str, int]:
@@ -102,9 +102,7 @@ def propose_polynomials(goal: PrintedGoal) -> Iterator[TacticMove]:
         name, coefficients = univariate(form)
         if len(coefficients) > 2 and (integral or goal.types.get(name) == "Nat"):
             at = name if integral else f"({name} : Int)"
-            yield TacticMove(
-                0.15 + 0.05 * place, "polynomials", split_at_roots(one, at, coefficients, goal, integral=integral), LONG
-            )
+            yield TacticMove(0.15 + 0.05 * place, split_at_roots(one, at, coefficients, goal, integral=integral), LONG)
 
 
 def univariate(form: Polynomial) -> tuple[str, Coefficients]:

@@ -40,12 +40,12 @@ def propose_powers(goal: PrintedGoal) -> Iterator[TacticMove]:
         yield from repeat_modulo(powers[:3], modulus)
     for place, power in enumerate(unsettled_powers(goal)[:3]):
         yield TacticMove(
-            (0.8 if " - " in goal.propositions else 1.3) + 0.1 * place, "powers", positivity_fact(power, goal), SHORT
+            (0.8 if " - " in goal.propositions else 1.3) + 0.1 * place, positivity_fact(power, goal), SHORT
         )
     for place, one in enumerate(powers[:2]):
         if one.base > 1 and one.kind == "Nat":
             grows = f"have {goal.fresh('hp')[0]} : {term_text(one.exponent)} < {one.text} := Nat.lt_pow_self (by omega)"
-            yield TacticMove((0.6 if " - " in goal.propositions else 1.3) + 0.1 * place, "powers", grows, SHORT)
+            yield TacticMove((0.6 if " - " in goal.propositions else 1.3) + 0.1 * place, grows, SHORT)
 
 
 def reduce_large_powers(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -56,7 +56,7 @@ def reduce_large_powers(goal: PrintedGoal) -> Iterator[TacticMove]:
         lines = [line for one, name in zip(large, names, strict=True) for line in at_exponent(one, modulus, name)]
         unknown = goal.fresh("t", len(large))
         general = [f"generalize {term_text(one)} = {name} at *" for one, name in zip(large, unknown, strict=True)]
-        yield TacticMove(0.05, "powers", chain([*lines, *general, "omega"]), LONG, closing=True)
+        yield TacticMove(0.05, chain([*lines, *general, "omega"]), LONG, closing=True)
 
 
 def too_large(term: Term) -> bool:
@@ -104,10 +104,8 @@ def repeat_modulo(powers: list[Power], modulus: int) -> Iterator[TacticMove]:
         return
     lines = [line for one in told for line in one]
     names = [line.split()[1] for one in told for line in one[-1:]]
-    yield TacticMove(
-        0.1 if many <= FEW_CASES else 0.8, "powers", chain([*lines, *final_cases(names)]), LONG, closing=True
-    )
-    yield TacticMove(0.7, "powers", chain(lines), LONG)
+    yield TacticMove(0.1 if many <= FEW_CASES else 0.8, chain([*lines, *final_cases(names)]), LONG, closing=True)
+    yield TacticMove(0.7, chain(lines), LONG)
 
 
 def final_cases(names: list[str]) -> list[str]:
@@ -196,7 +194,7 @@ def propose_roots(goal: PrintedGoal) -> Iterator[TacticMove]:
                 case ((base, exponent), int(number)) if number > 0 and (exponent == 2 or not integral):
                     write = integer_root if integral else natural_root
                     tactic = write(one.name, base, exponent, number, goal)
-                    yield TacticMove(0.2 + 0.05 * place, "roots", tactic, MIDDLE)
+                    yield TacticMove(0.2 + 0.05 * place, tactic, MIDDLE)
             yield from exponent_bounds(one, goal)
 
 
@@ -255,7 +253,7 @@ def exponent_bounds(one: StatedRelation, goal: PrintedGoal) -> Iterator[TacticMo
                 why = exponent_bound(one.name, term_text(power), base, other.value)
                 lines.append(f"have {name} : {exponent} ≤ {largest} := by {why}")
     if lines:
-        yield TacticMove(0.1, "roots", chain(lines), SHORT)
+        yield TacticMove(0.1, chain(lines), SHORT)
 
 
 def exponent_bound(name: str, power: str, base: int, number: int) -> str:

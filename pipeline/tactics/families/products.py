@@ -36,10 +36,10 @@ def monotone_products(goal: PrintedGoal, naturals: list[str], integers: list[str
     positive = "by first | omega | (apply Nat.pos_of_ne_zero; intro hz; subst hz; simp_all)"
     for one, other in [*permutations(naturals, 2)][:6]:
         told = f"have {name} : {one} * 1 ≤ {one} * {other} := Nat.mul_le_mul_left {one} ({positive})"
-        yield TacticMove(0.9, "products", told, SHORT)
+        yield TacticMove(0.9, told, SHORT)
     for one, other in [*permutations(integers, 2)][:6]:
         told = f"have {name} : {one} * 1 ≤ {one} * {other} := Int.mul_le_mul_of_nonneg_left (by omega) (by omega)"
-        yield TacticMove(1.2, "products", told, SHORT)
+        yield TacticMove(1.2, told, SHORT)
 
 
 def square_moves(goal: PrintedGoal, integers: list[str]) -> Iterator[TacticMove]:
@@ -53,7 +53,7 @@ def square_moves(goal: PrintedGoal, integers: list[str]) -> Iterator[TacticMove]
             f"have {name} : 0 ≤ {term} * {term} := by {square_proof(term)}"
             for name, term in zip(names, terms, strict=True)
         ]
-        yield TacticMove(0.8, "products", chain([*lines, CLOSE]), LONG, closing=True)
+        yield TacticMove(0.8, chain([*lines, CLOSE]), LONG, closing=True)
 
 
 def square_proof(term: str) -> str:
@@ -70,13 +70,13 @@ def multiply_pairs(goal: PrintedGoal, naturals: bool, integers: bool) -> Iterato
     name = goal.fresh("hq")[0]
     for one, other in [*combinations_with_replacement(orders, 2)][:6]:
         for cost, fact in multiply_pair(one, other, naturals=naturals, integers=integers):
-            yield TacticMove(cost, "products", chain([f"have {name} := {fact}", CLOSE]), MIDDLE, closing=True)
+            yield TacticMove(cost, chain([f"have {name} := {fact}", CLOSE]), MIDDLE, closing=True)
     for one in orders[:3]:
         for variable in goal.of_type("Nat")[:3]:
-            yield TacticMove(1.5, "products", f"have {name} := Nat.mul_le_mul_left {variable} {one.name}", SHORT)
+            yield TacticMove(1.5, f"have {name} := Nat.mul_le_mul_left {variable} {one.name}", SHORT)
             strictly = f"have {name} := Nat.mul_lt_mul_of_pos_left {one.name} (show 0 < {variable} by omega)"
             if one.relation.sign in "<>":
-                yield TacticMove(1.0, "products", strictly, SHORT)
+                yield TacticMove(1.0, strictly, SHORT)
 
 
 def multiply_pair(
@@ -105,7 +105,7 @@ def cancel_common_variable(goal: PrintedGoal) -> Iterator[TacticMove]:
             zero = "by first | omega | (intro hz; subst hz; simp_all; done)" if integral else "by first | omega | grind"
             same = f"show {name} * ({left}) = {name} * ({right}) by grind -verbose"
             fact = f"{owner}.eq_of_mul_eq_mul_left ({zero}) ({same})"
-            yield TacticMove(0.4, "products", f"have {goal.fresh('hq')[0]} : {left} = {right} := {fact}", MIDDLE)
+            yield TacticMove(0.4, f"have {goal.fresh('hq')[0]} : {left} = {right} := {fact}", MIDDLE)
 
 
 def compare_powers(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -115,7 +115,7 @@ def compare_powers(goal: PrintedGoal) -> Iterator[TacticMove]:
         match (one.relation.left, one.relation.right):
             case (Operation("^", (a, m)), Operation("^", (b, n))) if (a == b) != (m == n):
                 law = "Nat.pow_left_inj" if m == n else "Nat.pow_right_inj"
-                yield TacticMove(0.4, "products", f"have {name} := ({law} (by omega)).mp {one.name}", SHORT)
+                yield TacticMove(0.4, f"have {name} := ({law} (by omega)).mp {one.name}", SHORT)
 
 
 def without_variable(name: str, monomial: numbers.Monomial) -> numbers.Monomial:
@@ -133,13 +133,10 @@ def cancel_factors(goal: PrintedGoal) -> Iterator[TacticMove]:
             padded = f"Nat.eq_of_mul_eq_mul_left {positive} (Eq.trans {one.name} (Nat.mul_one _).symm)"
             right = f"Nat.eq_of_mul_eq_mul_right {positive} {one.name}"
             for fact in (left, right, padded):
-                yield TacticMove(0.8, "products", f"have {name} := {fact}", SHORT)
+                yield TacticMove(0.8, f"have {name} := {fact}", SHORT)
         elif arithmetic.is_integral_relation(one.relation, goal):
             yield TacticMove(
-                1.0,
-                "products",
-                f"have {name} := Int.eq_of_mul_eq_mul_left (by first | omega | assumption) {one.name}",
-                SHORT,
+                1.0, f"have {name} := Int.eq_of_mul_eq_mul_left (by first | omega | assumption) {one.name}", SHORT
             )
 
 
@@ -151,11 +148,11 @@ def propose_gathering(goal: PrintedGoal) -> Iterator[TacticMove]:
     facts = [*instance_facts(goal), *power_multiples(goal), *power_facts(goal)]
     products = [*multiplied_facts(goal)]
     if facts:
-        yield TacticMove(0.5, "gathering", gather_facts(facts, goal), LONG, closing=True)
+        yield TacticMove(0.5, gather_facts(facts, goal), LONG, closing=True)
         spread = "simp only [Nat.pow_succ, Nat.mul_add, Nat.add_mul, ← Nat.add_assoc] at *"
-        yield TacticMove(0.9, "gathering", gather_facts([*facts], goal, spread), LONG, closing=True)
+        yield TacticMove(0.9, gather_facts([*facts], goal, spread), LONG, closing=True)
     if products:
-        yield TacticMove(1.0, "gathering", gather_facts([*facts, *products], goal), 2 * LONG, closing=True)
+        yield TacticMove(1.0, gather_facts([*facts, *products], goal), 2 * LONG, closing=True)
     yield from split_order(goal)
 
 
@@ -263,6 +260,6 @@ def split_order(goal: PrintedGoal) -> Iterator[TacticMove]:
         either = f"rcases Nat.le_total {a} {b} with {h} | {h}"
         substituted = f"(obtain ⟨{d}, rfl⟩ := Nat.exists_eq_add_of_le {h}; clear {h})"
         yield TacticMove(
-            1.1 + 0.1 * place, "gathering", f"({either} <;> {substituted} <;> ({CLOSERS_OF_FACTS}))", LONG, closing=True
+            1.1 + 0.1 * place, f"({either} <;> {substituted} <;> ({CLOSERS_OF_FACTS}))", LONG, closing=True
         )
-        yield TacticMove(1.6 + 0.1 * place, "gathering", f"({either} <;> {substituted})", MIDDLE)
+        yield TacticMove(1.6 + 0.1 * place, f"({either} <;> {substituted})", MIDDLE)

@@ -150,11 +150,11 @@ def propose_residues(goal: PrintedGoal) -> Iterator[TacticMove]:
     for modulus in [one for one in arithmetic.moduli(goal) if one <= 30][:3]:
         yield from single_variable_cases(goal, modulus)
     if arithmetic.moduli(goal):
-        yield TacticMove(0.8, "residues", f"(simp [*, {MODULO_LAWS}]; done)", MIDDLE, closing=True)
-        yield TacticMove(0.9, "residues", "(simp [Nat.pow_succ, Int.pow_succ] at *; omega)", MIDDLE, closing=True)
+        yield TacticMove(0.8, f"(simp [*, {MODULO_LAWS}]; done)", MIDDLE, closing=True)
+        yield TacticMove(0.9, "(simp [Nat.pow_succ, Int.pow_succ] at *; omega)", MIDDLE, closing=True)
     if goal.connective == "∣":
-        yield TacticMove(1.2, "residues", "apply Nat.dvd_of_mod_eq_zero", SHORT)
-        yield TacticMove(1.2, "residues", "apply Int.dvd_of_emod_eq_zero", SHORT)
+        yield TacticMove(1.2, "apply Nat.dvd_of_mod_eq_zero", SHORT)
+        yield TacticMove(1.2, "apply Int.dvd_of_emod_eq_zero", SHORT)
 
 
 def deciding_moduli(goal: PrintedGoal) -> list[int]:
@@ -259,7 +259,7 @@ def compute_residues(goal: PrintedGoal, modulus: int, cost: float) -> TacticMove
     aim = disjunction(relation_text(one, modulus, goal, names) for one in targets)
     claim = f"{given} → ({aim})" if given and aim else aim or f"¬({given})"
     tactic = prove_by_computation(sides, claim, modulus, known, names)
-    return TacticMove(cost, "residues", tactic, LONG + 0.001 * modulus ** len(leaves), closing=True)
+    return TacticMove(cost, tactic, LONG + 0.001 * modulus ** len(leaves), closing=True)
 
 
 def residue_names(goal: PrintedGoal, leaves: list[str]) -> ResidueNames:
@@ -313,8 +313,6 @@ def single_variable_cases(goal: PrintedGoal, modulus: int) -> Iterator[TacticMov
     tail = f"(first | omega | (simp [{name}, {MODULO_LAWS}]; done) | (simp_all [{MODULO_LAWS}]; done) | grind -verbose)"
     for place, variable in enumerate(goal.of_type("Nat", "Int")[:3]):
         split = [one_of_values(name, range(modulus), f"{variable} % {modulus}"), case_split(name, modulus)]
-        yield TacticMove(
-            1.0 + 0.02 * modulus + 0.3 * place, "residues", f"{chain(split)} <;> {tail}", LONG, closing=True
-        )
+        yield TacticMove(1.0 + 0.02 * modulus + 0.3 * place, f"{chain(split)} <;> {tail}", LONG, closing=True)
         if modulus <= 5:
-            yield TacticMove(2.0 + 0.3 * place, "residues", chain(split), SHORT)
+            yield TacticMove(2.0 + 0.3 * place, chain(split), SHORT)

@@ -122,7 +122,7 @@ def propose_sequences(goal: PrintedGoal) -> Iterator[TacticMove]:
         if syntax.connective(fact.type) == "∀" and (rule := read_recurrence(fact, goal)):
             for modulus in [0, *arithmetic.moduli(goal)]:
                 if tactic := repetition_proof(rule, modulus, goal):
-                    yield TacticMove(0.1, "sequences", tactic, 3 * LONG, closing=True)
+                    yield TacticMove(0.1, tactic, 3 * LONG, closing=True)
                     break
 
 

@@ -20,15 +20,15 @@ def propose_witnesses(goal: PrintedGoal) -> Iterator[TacticMove]:
         return
     bound, body = syntax.bound_variables(goal.target)
     for found in islice(solutions(bound, body), 2):
-        yield TacticMove(0.05, "witnesses", f"exact ⟨{', '.join(map(str, found))}, by decide⟩", SHORT, closing=True)
+        yield TacticMove(0.05, f"exact ⟨{', '.join(map(str, found))}, by decide⟩", SHORT, closing=True)
     for place, one in enumerate(dict.fromkeys(equation_witnesses(goal, bound, body))):
         closing = f"exact ⟨{one}, by first | omega | grind -verbose⟩"
-        yield TacticMove(0.15 + 0.05 * place, "witnesses", closing, SHORT, closing=True)
+        yield TacticMove(0.15 + 0.05 * place, closing, SHORT, closing=True)
     for place, one in enumerate(dict.fromkeys(candidates(goal, bound, body))):
-        yield TacticMove(0.6 + 0.07 * place, "witnesses", f"refine ⟨{one}, ?_⟩", SHORT)
+        yield TacticMove(0.6 + 0.07 * place, f"refine ⟨{one}, ?_⟩", SHORT)
     yield from division_moves(goal, bound, body)
     if "∀" in body and "∃" not in body:
-        yield TacticMove(0.7, "witnesses", "apply Classical.axiomOfChoice", SHORT)
+        yield TacticMove(0.7, "apply Classical.axiomOfChoice", SHORT)
 
 
 def solutions(bound: list[str], body: str) -> Iterator[tuple[int, ...]]:
@@ -124,7 +124,7 @@ def division_moves(goal: PrintedGoal, bound: list[str], body: str) -> Iterator[T
             whole = terms.term_text(side, tight=True)
             claim = f"have {goal.fresh('hm')[0]} : {whole} % {of} = {linear[1]}"
             given = f"suffices {claim.removeprefix('have ')} from ⟨{whole} / {of}, by omega⟩"
-            yield TacticMove(0.3, "witnesses", chain([given]), SHORT)
+            yield TacticMove(0.3, chain([given]), SHORT)
 
 
 def applications(goal: PrintedGoal) -> Iterator[str]:

@@ -10,15 +10,16 @@ QUICK, SHORT, MIDDLE, LONG = 0.5, 1.0, 2.5, 6.0
 
 
 class TacticMove(NamedTuple):
-    """`cost`: how far from the way it leads, 0 for what cannot be wrong; `family`: the module that proposed it.
+    """`cost`: how far it may lead from the way, 0 for a move that cannot be wrong; `budget`: in seconds.
 
-    `closing`: it proves the goal or is of no use; what it leaves open is not looked at."""
+    `closing`: it proves the goal or is of no use, so that goals it leaves do not count. `family`: the row of
+    `moves.FAMILIES` that proposed it, set there."""
 
     cost: float
-    family: str
     tactic: str
     budget: float = SHORT
     closing: bool = False
+    family: str = ""
 
 
 CLOSERS = "first | omega | (simp_all; done) | grind -verbose"
