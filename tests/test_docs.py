@@ -38,6 +38,7 @@ from pipeline.proof import read
 from pipeline.proof import read as proof_read
 from pipeline.proof.flags import VARIABLES
 from pipeline.proof.plan import FILES
+from pipeline.proof.records import SearchRecord
 from pipeline.proof.report import COLUMNS, results_record
 from pipeline.spec import parse
 from pipeline.steps.read import KEYS, MAX_TARGETS, STEP_KEYS
@@ -198,7 +199,7 @@ def test_every_key_of_a_tree_spec_is_documented_and_no_other(title: str, expecte
 
 
 PROOF = (ROOT / "docs/proof-keys.md").read_text()
-SEARCH = dict.fromkeys(("timestamp", "strategies", "config", "seconds", "stopped", "samples", "toolchain"), ())
+SEARCH = SearchRecord("", "", 0.0, "", 1, (), "", {})
 
 
 @pytest.mark.parametrize(
