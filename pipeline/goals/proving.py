@@ -1,4 +1,4 @@
-"""What every kind that proves has alike: settings of its Lean, its first target, and lines about rows and journals.
+"""Pieces that all kinds of proving share: settings of the Lean, first target, lines about rows and journals.
 
 The first target of a run that proves records which Lean it asks; what that is stands in toolchain.json, which counts
 as an input of all that follows."""
@@ -17,7 +17,7 @@ DEFAULT_LEDGER = "runs/.ledger/ledger.db"
 
 
 class LeanKeys(NamedTuple):
-    """Which Lean, and how much of it.  `memory`: megabytes after which a process makes place for a new one.
+    """Settings of the Lean.  `memory`: megabytes after which a process makes place for a new one.
 
     `project`: the folder of a repository, whose toolchain is used."""
 
@@ -33,7 +33,7 @@ TOOLCHAIN_FILES = {TOOLCHAIN: (("project",), ("toolchain.json",))}
 
 
 class RunSource(NamedTuple):
-    """What a spec says of it; `line` is where the spec is."""
+    """A spec as far as its targets need it; `line` is its line in the file."""
 
     name: str
     line: int
@@ -61,7 +61,7 @@ def file_ports(of: RunSource, names: tuple[str, ...]) -> Ports:
 
 
 def lean_limits(lean: LeanKeys) -> Mapping[str, Any]:
-    """Which Lean it is stands in toolchain.json, which counts."""
+    """Settings of the Lean as limits: what decides is which Lean it is, and that stands in toolchain.json."""
     return {LIMITS: {"lean": lean._asdict()}}
 
 
@@ -69,16 +69,16 @@ MOST_ROWS = 10  # rows that are told one by one
 
 
 def refused_rows(told: Sequence[str]) -> Iterator[str]:
-    """`told`: a line for each."""
-    return _named("row", "of the bank not counted", told)
+    """Lines about rows that do not count."""
+    return _titled_list("row", "of the bank not counted", told)
 
 
 def doubted(told: Sequence[str]) -> Iterator[str]:
-    """Of rows that count."""
-    return _named("warning", "about what the bank says", told)
+    """Lines about rows that count, but may not say what they seem to."""
+    return _titled_list("warning", "about what the bank says", told)
 
 
-def _named(what: str, of: str, told: Sequence[str]) -> Iterator[str]:
+def _titled_list(what: str, of: str, told: Sequence[str]) -> Iterator[str]:
     if told:
         more = f"\n  and {len(told) - MOST_ROWS} more" if len(told) > MOST_ROWS else ""
         named = "".join(f"\n  {each}" for each in told[:MOST_ROWS])
@@ -86,7 +86,7 @@ def _named(what: str, of: str, told: Sequence[str]) -> Iterator[str]:
 
 
 def has_library(target: Target) -> bool:
-    """May the Lean that it asks know more than the core library?"""
+    """True if the Lean that it asks may know more than the core library."""
     lean = target.params["limits"]["lean"]
     return lean["backend"] != "wasm" and bool(lean["project"])
 
@@ -97,7 +97,7 @@ def path_of_port(target: Target, port: str) -> str:
 
 
 def difference_lines(differences: Iterable[Mapping[str, Any]]) -> list[str]:
-    """`differences` as they are told to tools, each with its path: a line for each."""
+    """A line for each difference that a replay found."""
     return [
         f"{each['path']}:{each['line']}: recorded {cut_text(each['recorded'])}, decided again {cut_text(each['now'])}"
         for each in differences

@@ -23,7 +23,7 @@ def _as_json(value: object) -> str:
 
 
 def outlook(targets: Sequence[Target]) -> Sequence[str]:
-    """What all searches may cost."""
+    """The most that all searches may cost, in words."""
     params = next(target.params for target in targets if target.stage == COMPARE)
     cells, scenarios = params["cells"], len(params["scenarios"])
     goals, seeds = len({goal for _, _, goal in cells}), len({seed for _, seed, _ in cells})

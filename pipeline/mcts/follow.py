@@ -46,7 +46,7 @@ class MctsFollower:
         return "".join([*refused_rows([*self._refused()]), *doubted([*self._doubts()]), *self._results()])
 
     def _refused(self) -> Iterator[str]:
-        """Of a bank that was read anew all rows, else those that were looked at now."""
+        """Refused rows: all of a bank that was read anew, else those looked at now."""
         if self._rows is None or not (self._reread or self._looked):
             return
         (bank,) = dict(self._rows.reads)["bank"]
@@ -58,7 +58,7 @@ class MctsFollower:
                 yield refusal_line(bank, each)
 
     def _doubts(self) -> Iterator[str]:
-        """Of goals that were looked at now."""
+        """Doubts about goals that were looked at now."""
         if self._rows is None or not self._looked:
             return
         (bank,) = dict(self._rows.reads)["bank"]

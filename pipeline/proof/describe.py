@@ -23,7 +23,7 @@ def _as_json(value: object) -> str:
 
 
 def outlook(targets: Sequence[Target]) -> Sequence[str]:
-    """How long one goal may take."""
+    """The longest time that one goal may take, in words."""
     search = next(target.params["search"] for target in targets if target.stage == "prove")
     budgets = [sum(search["strategies"].values()) * search["level_factor"] ** n for n in range(search["levels"])]
     most = f"at most {duration(search['samples'] * sum(budgets))} of attempts on a goal"

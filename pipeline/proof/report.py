@@ -39,7 +39,7 @@ def with_check_results(found: Sequence[SampleRecord], checked: Mapping[str, str]
 def results_record(
     bank: Record, search: SearchRecord, found: Sequence[SampleRecord], pass_at: Sequence[int]
 ) -> dict[str, Any]:
-    """As it is documented; `found` has a record for each sample of each goal."""
+    """The record results.json; `found` has a record for each sample of each goal."""
     by_goal = group_by_goal(found)
     times = sorted(time for each in by_goal.values() if (time := time_to_proof(each)) is not None)
     return {
@@ -80,7 +80,7 @@ def group_by_goal(found: Iterable[SampleRecord]) -> dict[str, list[SampleRecord]
 
 
 def strategy_counts(found: Iterable[SampleRecord], names: Iterable[str]) -> dict[str, dict[str, int]]:
-    """How often each was used, and how often what it found is a proof."""
+    """Attempts of each strategy, and those of them whose proof holds."""
     counts = {name: {"used": 0, "succeeded": 0} for name in names}
     for each in found:
         for attempt in each.attempts:
@@ -196,7 +196,7 @@ def _plain_text(value: object) -> str:
 
 
 def _solved_curve(results: Record) -> Iterator[str]:
-    """How many goals have a proof within so many seconds of attempts; the seconds on a logarithmic scale."""
+    """A curve of the goals proved within so many seconds of attempts, on a logarithmic scale."""
     times = sorted(each["seconds"] for each in results["goals"] if each["seconds"] is not None)
     if not times:
         return

@@ -99,7 +99,7 @@ def _sample_workers(
 
 
 def sample_seed(sample: int, seed: int) -> str:
-    """None for the first: it is what a search without samples is."""
+    """Seed of a sample; none for the first, which is what a search without samples is."""
     return f"sample {sample} seed {seed}" if sample else ""
 
 
@@ -110,7 +110,7 @@ def config_key(codes: Mapping[str, str], samples: Sequence[Sample], seed: int) -
 
 
 def config_record(asked: SearchSettings, pace: Pace, profile: int | None) -> Record:
-    """As results tell it."""
+    """Settings of the search, for results."""
     return {
         "timeout": asked.timeout,
         "max_heavy": pace.max_heavy,
@@ -128,7 +128,7 @@ def config_record(asked: SearchSettings, pace: Pace, profile: int | None) -> Rec
 
 
 def progress_reporter(job: Job, total: int) -> Callable[[SearchProgress], None]:
-    """How far the search is, after each trial."""
+    """Reporter of the progress, after each trial."""
 
     def tell(now: SearchProgress) -> None:
         over = now.solved + now.exhausted
@@ -209,7 +209,7 @@ def pursue_open_goals(job: Job) -> None:
 
 
 def _open_goals(job: Job, ledger: Ledger) -> Sequence[Goal]:
-    """Of a bank, if one is named; otherwise whatever anybody asked for."""
+    """Open goals of the bank, if one is named; otherwise all open goals of the ledger."""
     if "bank.json" in job.reads:
         asked = [goal_of(each) for each in load(input_path(job, "bank.json"))["goals"]]
         ledger.add_goals([*map(ledger_goal, asked)]).result()

@@ -1,4 +1,4 @@
-"""All moves for a goal: a table of families, each a function from a goal to its moves."""
+"""Moves for a goal: a table of families, each a function from a goal to its moves."""
 
 from __future__ import annotations
 

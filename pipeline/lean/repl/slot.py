@@ -40,11 +40,11 @@ def process_family(pid: int) -> ProcessFamily:
 
 
 def resident_bytes(processes: ProcessFamily) -> int:
-    """In bytes; what has ended has none."""
-    return sum(map(_of_one, processes))
+    """Memory of the processes in bytes; one that has ended has none."""
+    return sum(map(_resident_of, processes))
 
 
-def _of_one(process: psutil.Process) -> int:
+def _resident_of(process: psutil.Process) -> int:
     try:
         return int(process.memory_info().rss)
     except psutil.Error:
@@ -63,7 +63,7 @@ class AskRepl(Protocol):
 
 
 class WarmRepl:
-    """None of its numbers means anything in another process.  `most`: bytes that it may have."""
+    """Process with environments and states, whose numbers no other knows.  `most`: bytes that it may have."""
 
     def __init__(self, ask: AskRepl, pid: int, most: int) -> None:
         self.ask = ask
@@ -81,16 +81,16 @@ class WarmRepl:
         return resident_bytes(self._family) > self._most
 
     def environment(self, before: tuple[str, ...], stop: Stop | None) -> int:
-        """After these commands, which are elaborated once a process."""
+        """Number of the environment after these commands, which are elaborated once a process."""
         for count in range(1, len(before) + 1):
             if before[:count] not in self._environments:
-                self._environments[before[:count]] = self._after(before[: count - 1], before[count - 1], stop)
+                self._environments[before[:count]] = self._run_command(before[: count - 1], before[count - 1], stop)
         return self._environments[before]
 
-    def _after(self, before: tuple[str, ...], text: str, stop: Stop | None) -> int:
+    def _run_command(self, before: tuple[str, ...], text: str, stop: Stop | None) -> int:
         request = {"cmd": "cmd", "env": self._environments[before], "text": text}
         answer = self.ask(request, PREPARING, stop)
-        if wrong := _wrong(answer):
+        if wrong := _first_fault(answer):
             raise NotElaborated(f"{text.strip()}: {wrong}")
         return int(answer["env"])
 
@@ -105,14 +105,14 @@ class WarmRepl:
             self.ask({"cmd": "drop", "sids": [sid for sids in freed for sid in sids]}, PREPARING, stop)
 
 
-def _wrong(answer: Mapping[str, Any]) -> str:
-    """With commands: they were refused, one has an error, or leaves something to be proved."""
-    errors = [message["data"] for message in answer.get("messages", ()) if _is_wrong(message)]
+def _first_fault(answer: Mapping[str, Any]) -> str:
+    """The fault of a command: it was refused, has an error, or leaves something to be proved."""
+    errors = [message["data"] for message in answer.get("messages", ()) if _is_fault(message)]
     return str(answer.get("error") or next(iter(errors), ""))
 
 
-def _is_wrong(message: Mapping[str, Any]) -> bool:
-    """No proof could rest on what Lean only warns of."""
+def _is_fault(message: Mapping[str, Any]) -> bool:
+    """True for an error or a `sorry`: no proof could rest on the other warnings."""
     return message["severity"] == "error" or _SORRY.search(message["data"]) is not None
 
 
@@ -135,7 +135,7 @@ class ReplSlot:
 
     @property
     def pid(self) -> int:
-        """Of its process; 0 when there is none."""
+        """Process id; 0 when there is no process."""
         repl = self._repl
         return repl.pid if repl else 0
 
@@ -148,7 +148,7 @@ class ReplSlot:
             self.load -= 1
 
     def use(self, do: Callable[[WarmRepl], T], stop: Stop | None) -> T:
-        """While it is done, nobody else asks the process anything.
+        """Use the process, which nobody else asks meanwhile.
 
         One that had ended before it was asked, or was killed from outside, is nobody's fault: another one is asked."""
         last: ProcessGone | None = None
@@ -165,10 +165,10 @@ class ReplSlot:
     def _ready(self, stop: Stop | None) -> WarmRepl:
         if self._warm is not None and self._warm.has_grown():
             self._lose()
-        return self._warm or self._started(stop)
+        return self._warm or self._start_and_wait(stop)
 
     def _ask(self, request: Mapping[str, Any], timeout: float, stop: Stop | None = None) -> dict[str, Any]:
-        """What leaves the process dead or busy is the end of it."""
+        """Ask the process; whatever leaves it dead or busy is the end of it."""
         assert self._repl is not None
         try:
             return self._repl.ask(request, timeout, stop)
@@ -184,7 +184,7 @@ class ReplSlot:
             raise
 
     def start(self) -> None:
-        """Without waiting until it is ready."""
+        """Start a process without waiting until it is ready."""
         with self._lock:
             if self._closed:
                 raise LeanStartError("this Lean was closed")
@@ -194,8 +194,8 @@ class ReplSlot:
                 except OSError as error:
                     raise LeanStartError(f"{self._command.name} does not start: {error}") from error
 
-    def _started(self, stop: Stop | None) -> WarmRepl:
-        """Interrupted, it goes on starting: somebody will want it."""
+    def _start_and_wait(self, stop: Stop | None) -> WarmRepl:
+        """Start a process and wait for it. Interrupted, it goes on starting: somebody will want it."""
         why = ""
         for _ in range(STARTS):
             self.start()
@@ -213,7 +213,7 @@ class ReplSlot:
         raise LeanStartError(f"{self._command.name} does not start: {why}")
 
     def _lose(self) -> None:
-        """Its process is of no use any more."""
+        """End a process that is of no use any more."""
         self._end()
         if self._starter.stopping:
             raise BuildStopping  # it ended with the build, and what was asked is not to blame

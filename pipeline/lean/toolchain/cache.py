@@ -31,7 +31,11 @@ PATIENCE = 1800.0
 
 def cache_folder() -> Path:
     """$XDG_CACHE_HOME, ~/.cache, or, for users without a home folder, one of theirs among the temporary ones."""
-    places = [os.environ.get("XDG_CACHE_HOME", ""), _below(os.environ.get("HOME", "")), _below(_registered_home())]
+    places = [
+        os.environ.get("XDG_CACHE_HOME", ""),
+        _cache_below(os.environ.get("HOME", "")),
+        _cache_below(_registered_home()),
+    ]
     own = os.path.join(tempfile.gettempdir(), f"coppice-{os.getuid()}")
     for place in [*places, own]:
         if os.path.isabs(place) and _can_be_written(place):
@@ -41,7 +45,7 @@ def cache_folder() -> Path:
     )
 
 
-def _below(home: str) -> str:
+def _cache_below(home: str) -> str:
     return os.path.join(home, ".cache") if home else ""
 
 
@@ -61,7 +65,7 @@ def _can_be_written(place: str) -> bool:
 
 
 def is_undamaged(folder: Path) -> bool:
-    """All files that were put there are there, with the sizes they had."""
+    """True if all files that were put there are there, with the sizes they had."""
     return not damage_in(folder)
 
 
@@ -75,7 +79,7 @@ def cached_folder(
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(folder, patience):
+        with _locked(folder, patience):
             if not sound(folder):  # nobody else has made it while we waited
                 _make(folder, make)
     except RunLocked as error:
@@ -86,7 +90,7 @@ def cached_folder(
 
 
 def damage_in(folder: Path) -> str:
-    """What is wrong with it, in a word; "" when nothing is."""
+    """The damage of a folder, in a word; "" when there is none."""
     try:
         sizes: dict[str, int] = json.loads((folder / MANIFEST).read_text())
     except (OSError, ValueError):
@@ -131,8 +135,8 @@ def _to_disk(file: Path) -> None:
 
 
 @contextmanager
-def _alone(folder: Path, patience: float) -> Iterator[None]:
-    """The operating system drops the lock with its process, however that ends."""
+def _locked(folder: Path, patience: float) -> Iterator[None]:
+    """Hold the lock of the folder, which the operating system drops with the process, however that ends."""
     with open(f"{folder}.lock", "a") as lock:
         acquire_lock(lock.fileno(), fcntl.LOCK_EX, lock.name, patience)
         yield
@@ -153,12 +157,12 @@ COMPILE_TIMEOUT = 600.0
 
 
 def repl_source() -> str:
-    """All of them as one module, which takes a fifth of the time that nine take."""
-    bodies = (_body((SOURCES / f"{name}.lean").read_text(encoding="utf-8")) for name in PARTS)
+    """The REPL as one module, which takes a fifth of the time that nine take."""
+    bodies = (_without_headers((SOURCES / f"{name}.lean").read_text(encoding="utf-8")) for name in PARTS)
     return "module\npublic meta import Lean\n" + "\n".join(bodies)
 
 
-def _body(text: str) -> str:
+def _without_headers(text: str) -> str:
     return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(HEADERS))
 
 

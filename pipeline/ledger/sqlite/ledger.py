@@ -69,17 +69,17 @@ class LedgerReader:
         return attempt_of(rows[0]) if rows else None
 
     def attempts_by_key(self, toolchain: str) -> dict[AttemptKey, Attempt]:
-        """All that was ever tried with it, to be asked without a question each."""
+        """Attempts made with a toolchain, to be looked up without a query each."""
         rows = self._query(f"SELECT {column_list(ATTEMPT_COLUMNS)} FROM attempts WHERE toolchain = ?", (toolchain,))
         return {attempt.key: attempt for attempt in map(attempt_of, rows)}
 
     def attempts_on_goal(self, goal_hash: str) -> list[Attempt]:
-        """In the order they were made."""
+        """Attempts at a goal in the order they were made."""
         asked = f"SELECT {column_list(ATTEMPT_COLUMNS)} FROM attempts WHERE goal_hash = ? ORDER BY timestamp, id"
         return [*map(attempt_of, self._query(asked, (goal_hash,)))]
 
     def check_duplicate(self, goal_hash: str, strategy: str) -> bool:
-        """Was it ever tried so, however long and with whatever settings?"""
+        """True if the goal was ever tried with the strategy, however long and with whatever settings."""
         return bool(
             self._query("SELECT 1 FROM attempts WHERE goal_hash = ? AND strategy = ? LIMIT 1", (goal_hash, strategy))
         )
@@ -142,7 +142,7 @@ class LedgerWriter:
         return saved
 
     def close(self) -> None:
-        """After all that was handed in is saved."""
+        """End the thread after all that was handed in is saved."""
         with self._lock:
             first, self._closed = not self._closed, True
         if first:
@@ -160,7 +160,7 @@ class LedgerWriter:
         self._db.close()
 
     def _save(self, batch: Sequence[PendingWrite]) -> None:
-        """All or nothing; who handed it in hears of a fault by the future."""
+        """Commit all or nothing; a fault is raised by the futures."""
         try:
             with sqlite_problems(self._path):
                 self._commit(batch)
@@ -244,17 +244,17 @@ class Ledger(LedgerReader):
             raise
 
     def add_goals(self, goals: Iterable[KnownGoal], renew: bool = True) -> Future[None]:
-        """`renew`: of those that are known already, how hard and how urgent they are is as it is now."""
+        """Add goals. `renew`: goals already there get the new difficulty and priority."""
         return self._writer.write((_RENEW if renew else _LEAVE, [*map(goal_row, goals)]))
 
     def record(self, attempt: Attempt) -> Future[None]:
-        """Once for each key; a proof goes into the tactic cache with it."""
+        """Record an attempt, once for each key; a proof goes into the tactic cache with it."""
         proof = [(attempt.key.goal_hash, json_list(attempt.tactics), attempt.time_seconds)]
         found = proof if attempt.success and attempt.verified else []
         return self._writer.write((_ATTEMPT, [attempt_row(attempt)]), (_FOUND, found))
 
     def refuse(self, goal_hash: str, toolchain: str, tactics: Iterable[str], why: str) -> Future[None]:
-        """These tactics are no proof of it after all: the goal is open, and they are not what is tried first."""
+        """Refuse a proof: the goal is open again, and its tactics are not what is tried first."""
         script = json_list(tactics)
         refused = (_REFUSED, [(storable_text(why), goal_hash, toolchain, script)])
         return self._writer.write(refused, (_NOT_AGAIN, [(goal_hash, script)]))
@@ -265,15 +265,15 @@ class Ledger(LedgerReader):
         return self._writer.write((_CACHED, [(goal_hash, json_list(tactics), success_rate, avg_time)]))
 
     def used_cached_tactics(self, goal_hash: str, held: bool, seconds: float) -> Future[None]:
-        """They were tried again."""
+        """Count one more use of the cached tactics."""
         return self._writer.write((_USED, [(int(held), seconds, goal_hash)]))
 
     def update_premise_cache(self, goal_hash: str, model: str, premises: Iterable[str]) -> Future[None]:
-        """What `model` selected for a goal, the best first."""
+        """Cache the premises that `model` selected for a goal, the best first."""
         return self._writer.write((_PREMISES, [(goal_hash, model, json_list(premises))]))
 
     def flush(self) -> None:
-        """Everything that was handed in is saved."""
+        """Wait until everything that was handed in is saved."""
         self._writer.write().result()
 
     def close(self) -> None:

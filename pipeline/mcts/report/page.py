@@ -59,7 +59,7 @@ def _effort_cells(comparison: Record, each: Record) -> Iterator[str]:
 
 
 def iterations_section(comparison: Record) -> Iterator[str]:
-    """Without columns in which there is nothing."""
+    """Section of iterations, without empty columns."""
     every = comparison["scenarios"]
     spent: dict[str, Mapping[str, Estimate]] = {
         title: {name: each["iterations"][what] for name, each in every.items()}
@@ -99,7 +99,7 @@ def outcomes_section(comparison: Record) -> Iterator[str]:
 
 
 def goals_section(comparison: Record) -> Iterator[str]:
-    """Those that nobody solved come first."""
+    """Section of goals; those that nobody solved come first."""
     by_goal, seeds = comparison["by_goal"], len(comparison["seeds"])
     never = sum(not any(each.values()) for each in by_goal.values())
     yield "<h2>Goals</h2>"
@@ -204,7 +204,7 @@ def _estimate_row(name: str, look: int, each: Estimate, words: str) -> ChartRow:
 
 
 def _figure_range(estimates: Sequence[Estimate]) -> tuple[float, float]:
-    """Of all that is drawn of them."""
+    """Range of everything that is drawn of them."""
     every = [each[what] for each in estimates for what in ("mean", "low", "high") if each[what] is not None]
     every += [value for each in estimates for value in each["of"].values()]
     return min(every), max(every)

@@ -22,7 +22,7 @@ from pipeline.mcts.search.tree import SearchTree, Selection
 
 
 def draw(seed: int, *what: object) -> float:
-    """At least 0 and below 1."""
+    """Draw a number from 0 up to, not including, 1."""
     named = "\x1f".join(map(str, (seed, *what)))
     return int.from_bytes(blake2b(named.encode(), digest_size=8).digest()) / 2**64
 
@@ -65,7 +65,7 @@ class FrozenGoal:
 
 
 class Gate:
-    """What stands in the way at a goal, as the trace tells it; None where there is nothing."""
+    """Obstacles at a goal, as records for the trace; None where there is none."""
 
     def __init__(self, rules: Interventions) -> None:
         self.rules = rules
@@ -76,7 +76,7 @@ class Gate:
         if not self.rules.block.fraction:
             return None
         if node.number not in self._frozen:
-            self._frozen[node.number] = self._decide(node, iteration)
+            self._frozen[node.number] = self._draw_block(node, iteration)
         frozen = self._frozen[node.number]
         if frozen is None or iteration > frozen.until:
             return None
@@ -88,7 +88,7 @@ class Gate:
         told = {"node": node.number, "until": until, "hits": frozen.hits}
         return told | {"immovable": frozen.immovable, "thawed": thawed}
 
-    def _decide(self, node: GoalNode, iteration: int) -> FrozenGoal | None:
+    def _draw_block(self, node: GoalNode, iteration: int) -> FrozenGoal | None:
         rule = self.rules.block
         if draw(rule.seed, "block", node.key, node.names) >= rule.fraction:
             return None
@@ -169,7 +169,7 @@ def refresh_view(tree: SearchTree, agent: Agent, refresh: int) -> None:
 
 
 def update_view(agent: Agent, path: list[Action], node: GoalNode) -> None:
-    """An agent knows at once what it found itself."""
+    """Enter a backup into the agent's view: it knows at once what it found itself."""
     view = agent.view
     if view is None:
         return
@@ -183,7 +183,7 @@ def update_view(agent: Agent, path: list[Action], node: GoalNode) -> None:
 
 
 class Descent(NamedTuple):
-    """All that decides where an agent goes, in one turn."""
+    """Everything that decides the way of an agent, in one turn."""
 
     tree: SearchTree
     rules: Steering
@@ -193,7 +193,7 @@ class Descent(NamedTuple):
 
 
 def select_for_agent(tree: SearchTree, rules: Steering, agent: Agent, banned: set[int]) -> Selection:
-    """As `Tree.select` does, but that reservations, biases and the view count."""
+    """Select as `SearchTree.select` does, with reservations, biases and the agent's view."""
     way = Descent(tree, rules, agent, banned, tree.stamp())
     path: list[Action] = []
     node = tree.root
@@ -202,7 +202,7 @@ def select_for_agent(tree: SearchTree, rules: Steering, agent: Agent, banned: se
         free = node.pending < rules.inflight and node.number not in banned
         if free and _visits(way, node) + node.flying > node.opens_at:
             return Selection(path, node, True)
-        action, child = _onward(way, node)
+        action, child = _best_step(way, node)
         if action is None or child is None:
             return Selection(path, node, free and bool(node.untried))
         path.append(action)
@@ -214,9 +214,9 @@ def _visits(way: Descent, node: GoalNode) -> int:
     return view.totals[node.number] if view and node.number < len(view.totals) else node.visits
 
 
-def _onward(way: Descent, node: GoalNode) -> tuple[Action | None, GoalNode | None]:
+def _best_step(way: Descent, node: GoalNode) -> tuple[Action | None, GoalNode | None]:
     top, best, to = 0.0, None, None
-    reach = _reach(way, node) if node.live else 0.0
+    reach = _exploration(way, node) if node.live else 0.0
     for action in node.live:
         child = _next_child(way, action)
         if child is None:
@@ -228,7 +228,7 @@ def _onward(way: Descent, node: GoalNode) -> tuple[Action | None, GoalNode | Non
 
 
 def _next_child(way: Descent, action: Action) -> GoalNode | None:
-    """As `weakest`, but that a goal which others are at comes after one that nobody is at."""
+    """The weakest child, as in `weakest_child`, but one that others work at comes after one that nobody does."""
     found: GoalNode | None = None
     for child in action.children:
         if child.status == SOLVED:
@@ -243,15 +243,15 @@ def _next_child(way: Descent, action: Action) -> GoalNode | None:
 
 
 def count_reservations(rules: Steering, visits: float, value: float, reserved: int) -> tuple[float, float]:
-    """Visits and value as if what is reserved had been lost, or had been visited and had come to the same."""
+    """Visits and value, with reservations counted as lost, or as visits that came to the same."""
     if rules.counting == UNOBSERVED:
         return visits + reserved, value
     loss = reserved * rules.virtual_loss
     return visits + loss, (visits * value - loss) / (visits + loss) if loss else value
 
 
-def _reach(way: Descent, node: GoalNode) -> float:
-    """What is the same for all actions of a goal in exploring."""
+def _exploration(way: Descent, node: GoalNode) -> float:
+    """The exploration factor that all actions of a goal share."""
     maths = way.tree.maths
     visits, _ = count_reservations(way.rules, max(_visits(way, node), 1), 0.0, node.flying)
     return maths.explore * (sqrt(visits) / node.mass if maths.selection == PUCT else sqrt(log(visits)))

@@ -50,7 +50,7 @@ Weigh = Callable[[TacticMove], float]
 
 
 def propose_tactics(goal: PrintedGoal, weigh: Weigh, seed: int) -> list[Proposal]:
-    """What may end it, then what leads on: of those that weigh the same, the cheap come first."""
+    """Proposals for a goal: finishing moves, then the others; of equal weights the cheap come first."""
     portfolio = (*moves.finishing_moves(goal), *moves.propose_moves(goal))
     return [
         Proposal(move.tactic, weigh(move) * family_factor(move.family, seed), move.budget, move.closing)
@@ -67,19 +67,19 @@ def cost_weight(move: TacticMove) -> float:
 
 
 def ledger_weight(move: TacticMove, shares: Mapping[str, float]) -> float:
-    """By cost, and by how often the family of the tactic had a part in a proof."""
+    """Weight by cost, and by how often the family of the tactic had a part in a proof."""
     return shares.get(move.family, UNKNOWN_SHARE) * cost_weight(move)
 
 
 def family_factor(family: str, seed: int) -> float:
-    """Seeds make families up to twice as likely or half: a search by a portfolio has no other chance in it.
+    """Factor of a family by the seed, from half to twice: nothing else in a search by a portfolio is random.
 
     With seed 0 all is as it is."""
     return 2.0 ** (2 * draw(seed, "prior", family) - 1) if seed else 1.0
 
 
 def family_shares(attempts: Iterable[Attempt]) -> dict[str, float]:
-    """Of each family of tactics: in how many of the attempts that used it, it had a part in a verified proof.
+    """Share of each family: in how many of the attempts that used it, it had a part in a verified proof.
 
     As if each had one success and one failure more.  An attempt that does not tell its families counts for nothing."""
     used, proved = Counter[str](), Counter[str]()

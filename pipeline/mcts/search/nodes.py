@@ -24,7 +24,7 @@ CYCLE, CHILD, SAME = "cycle", "child", "same"  # why an action that applied is d
 
 
 class GoalNode:
-    """A goal.  Millions of times read: hence slots, and what a visit needs is computed when it changes."""
+    """A goal in the tree."""
 
     __slots__ = (
         "best",  # the live action that was visited most
@@ -72,7 +72,7 @@ class GoalNode:
 
     @property
     def exhausted(self) -> bool:
-        """Nothing is left to be tried here, nor being tried."""
+        """True if nothing is left to be tried here, nor being tried."""
         return self.tactics is not None and not self.untried and not self.pending
 
 
@@ -111,7 +111,7 @@ class Action:
 
 
 def action_value(maths: Maths, action: Action) -> float:
-    """All of its goals are needed: as good as the worst of them, or as all together."""
+    """Value of an action: that of its worst goal, or the product of all, since all are needed."""
     if action.one:
         return action.one.value
     values = [child.value for child in action.children]
@@ -119,26 +119,26 @@ def action_value(maths: Maths, action: Action) -> float:
 
 
 def exploration_weight(maths: Maths, action: Action) -> float:
-    """Its share in exploring; the other factor is the same for all actions of a goal."""
+    """Share of an action in exploring; the other factor is the same for all actions of a goal."""
     if maths.selection == PUCT:
         return action.prior / (1 + action.visits)
     return 1 / sqrt(action.visits)
 
 
 def hoped_value(node: GoalNode) -> float:
-    """Of a goal at which nothing leads on as yet: each move that came to nothing takes its share."""
+    """Value of a goal where nothing leads on as yet: each move that came to nothing takes its share."""
     return node.estimate * (1 - node.lost / len(node.tactics)) if node.tactics else node.estimate
 
 
 def is_better(action: Action, best: Action | None) -> bool:
-    """Whether more is known of it; ties go to the higher value, then to the earlier."""
+    """True if more is known of the action; ties go to the higher value, then to the earlier."""
     if best is None or action.visits != best.visits:
         return best is None or action.visits > best.visits
     return (action.value, -action.number) > (best.value, -best.number)
 
 
 def visits_for_next(maths: Maths, actions: int) -> float:
-    """How often a goal with so many live actions has to be visited, and once more, before it may have another."""
+    """Visits that a goal with so many live actions needs, and one more, before it may have another."""
     return float((actions / maths.widen) ** (1 / maths.alpha)) if actions else -1.0
 
 
@@ -149,7 +149,7 @@ def next_opening(maths: Maths, node: GoalNode) -> float:
 
 
 def recompute(maths: Maths, node: GoalNode) -> None:
-    """Anew, after its actions or moves have changed."""
+    """Compute anew what depends on its actions or moves."""
     node.mass = 0.0
     for action in node.live:  # not `sum`: it rounds otherwise since Python 3.12
         node.mass += action.prior
@@ -200,7 +200,7 @@ def mark_dead(node: GoalNode) -> None:
 
 
 def propagate(maths: Maths, settled: list[GoalNode]) -> None:
-    """Upwards from goals that have just been solved or buried, by every way that leads to them."""
+    """Mark upwards from goals just solved or dead, by every way that leads to them."""
     while settled:
         node = settled.pop()
         for action in node.uses:

@@ -63,7 +63,7 @@ T = TypeVar("T")
 
 
 class Checked(NamedTuple):
-    """Why a proof does not hold, or nothing; and what the check of it took, once a Lean stood ready."""
+    """Result of a check: why the proof does not hold, or nothing; and its seconds, once a Lean stood ready."""
 
     why: str = ""
     seconds: float = 0.0
@@ -83,10 +83,10 @@ PATIENCE = Patience()
 
 
 class Attempts(Protocol):
-    """Where finished attempts are kept."""
+    """Store of finished attempts."""
 
     def recall(self, goal: Goal, trial: Trial) -> WorkerResult | None:
-        """Of the same attempt made before.  A success among them was verified."""
+        """Recall the same attempt made before.  A success among them was verified."""
 
     async def record(self, goal: Goal, trial: Trial, result: WorkerResult) -> None:
         """Returns once it is safe.  Success means verified."""
@@ -231,10 +231,10 @@ class AttemptStore:
         if self._processes.stopping and not result.success:
             raise BuildStopping  # its Lean may have been ended under it: nothing is known of the goal
         if RAISED not in result.metadata:
-            await asyncio.wrap_future(self._saved(goal, trial, result))
+            await asyncio.wrap_future(self._save(goal, trial, result))
         self._note(FinishedAttempt(trial, result, recalled=False))
 
-    def _saved(self, goal: Goal, trial: Trial, result: WorkerResult) -> Future[None]:
+    def _save(self, goal: Goal, trial: Trial, result: WorkerResult) -> Future[None]:
         if trial.strategy == CACHE:
             return self._ledger.used_cached_tactics(goal.key, result.success, result.time_seconds)
         return self._ledger.record(self._attempt(goal, trial, result))

@@ -81,7 +81,7 @@ def _main_type(text: str) -> str:
 
 
 def _conclusion(text: str) -> str:
-    """What is to be shown under all hypotheses: what follows the last comma or arrow outside of brackets."""
+    """The statement under all hypotheses: the text after the last comma or arrow outside of brackets."""
     depth, start = 0, 0
     for place, sign in enumerate(text):
         depth += (sign in "([{⟨") - (sign in ")]}⟩")
@@ -104,7 +104,7 @@ def _traits(text: str, conclusion: str) -> Iterator[str]:
 
 
 def _steps_reached(value: int, steps: tuple[int, ...]) -> int:
-    """How many of the steps it reaches."""
+    """Number of the steps that a value reaches."""
     return sum(value >= step for step in steps)
 
 
@@ -174,7 +174,7 @@ class Effort:
 
     @property
     def difficulty(self) -> float:
-        """As it is estimated: a goal that withstood all strategies is harder than its bank says."""
+        """Estimated difficulty: a goal that withstood all strategies is harder than its bank says."""
         return 1 - (1 - self.goal.difficulty) * LEFT_AT_NEXT_LEVEL**self.level
 
     @property
@@ -188,7 +188,7 @@ class Effort:
 
     @property
     def is_waiting(self) -> bool:
-        """Could a trial start on it now?"""
+        """True if a trial could start on it now."""
         return bool(self.by is None and self.arms and len(self.flying) < self.width)
 
     @property
@@ -197,7 +197,7 @@ class Effort:
 
     @property
     def names(self) -> list[str]:
-        """What may be chosen now.  What is recalled comes first, and as it came then: so it adds up to the same."""
+        """Arms that may be chosen now.  Recalled attempts come first, in their old order: so counts add up the same."""
         left = [strategy.name for strategy in self.arms]
         return [name for name, level in self.known if level == self.level and name in left][:1] or left
 
@@ -211,7 +211,7 @@ class Effort:
         return trial
 
     def give_back(self, trial: Trial) -> None:
-        """It was cancelled: nothing is known that was not known before.  The order of arms stays that of the rules."""
+        """Put back the arm of a cancelled trial, which says nothing.  The order of arms stays that of the rules."""
         if trial.level == self.level and trial.strategy != CACHE:
             left = {trial.strategy, *(each.name for each in self.arms)}
             self.arms = [each for each in self.rules.strategies if each.name in left]

@@ -50,7 +50,7 @@ class Strategy(NamedTuple):
 
 @dataclass(frozen=True)
 class ScheduleRules:
-    """All that decides which trial comes next, beside the goals and how trials end.
+    """Rules that decide which trial comes next, beside the goals and how trials end.
 
     speculate: so many strategies are tried on one goal at once
     levels, factor: a goal on which all strategies failed is tried again, with `factor` times the budget
@@ -104,7 +104,7 @@ class TrialOutcome(NamedTuple):
 
 
 class GoalStanding(NamedTuple):
-    """Of one goal.  `attempts` were not cancelled; `by` is the trial that proved it."""
+    """Standing of one goal.  `attempts` were not cancelled; `by` is the trial that proved it."""
 
     goal: Goal
     status: str

@@ -61,7 +61,7 @@ class SearchNode:
 
 
 def is_relevant(node: SearchNode, root: SearchNode) -> bool:
-    """Whether a proof of it could be part of a proof of the root."""
+    """True if a proof of the goal could be part of a proof of the root."""
     seen: set[int] = set()
     todo = [node]
     while todo:
@@ -76,7 +76,7 @@ def is_relevant(node: SearchNode, root: SearchNode) -> bool:
 
 
 def propagate_proof(step: ProofStep) -> None:
-    """A step whose goals are all proved proves its own, and so on upwards."""
+    """Mark upwards: a step whose subgoals are all proved proves its own goal."""
     todo = [step]
     while todo:
         one = todo.pop()
@@ -108,7 +108,7 @@ def intro_names(step: ProofStep) -> str:
 
 
 def proof_steps(node: SearchNode) -> Iterator[ProofStep]:
-    """All steps of the proof, from the root on."""
+    """Steps of the proof, from the root on."""
     step = proof_step(node)
     yield step
     for subgoal in step.subgoals:
@@ -116,7 +116,7 @@ def proof_steps(node: SearchNode) -> Iterator[ProofStep]:
 
 
 def split_tactics(script: list[str]) -> tuple[str, ...]:
-    """The script a tactic at a time: lines that are indented belong to the one above."""
+    """Split a script into tactics: lines that are indented belong to the one above."""
     tactics: list[str] = []
     for line in script:
         if line.startswith(" ") and tactics:
@@ -187,7 +187,7 @@ class BestFirstSearch:
 
     @property
     def is_straight(self) -> bool:
-        """Whether the script is a line of tactics each run on what the one before left: then it ran as a whole."""
+        """True if each tactic of the script ran on what the one before left: then it ran as a whole."""
         steps = [*proof_steps(self.root)]
         return all(len(step.subgoals) <= 1 and all(one.uses[0] is step for one in step.subgoals) for step in steps)
 
@@ -203,7 +203,7 @@ class BestFirstSearch:
                 yield from self.open(node) if move is None else self.attempt(node, move)
 
     def node(self, state: Any, goals: tuple[str, ...], place: int, cost: float) -> SearchNode:
-        """The goal at that place; one that was seen before, in the same words, is the same node."""
+        """The node of the goal at that place; a goal in the same words as one before is the same node."""
         goal = read_goal(goals[place])
         if goal.text not in self.shared:
             beside = (*goals[place + 1 :], *goals[:place])

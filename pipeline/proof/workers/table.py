@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 class WorkerNotBuilt(SpecError):
-    """A spec asks for it."""
+    """Error of a spec that asks for an unbuilt worker."""
 
 
 class UnbuiltWorker(NamedTuple):
-    """What the worker will do, and what that takes."""
+    """Row of the table: the task of the worker, and what it takes."""
 
     name: str
     does: str
@@ -86,7 +86,7 @@ def check_worker_built(name: str) -> None:
 
 
 def worker_code(way: StrategyWorker) -> str:
-    """All that decides an attempt, besides goal, budget and Lean."""
+    """Everything that decides an attempt, besides goal, budget and Lean."""
     return " ".join([str(_worker_module(way.worker).CODE), *way.families])
 
 

@@ -18,7 +18,7 @@ MOST_CASES = 40
 
 
 class Range(NamedTuple):
-    """What the facts say of a variable outright; both ends belong to it."""
+    """Bounds that the facts state for a variable outright; both ends belong to it."""
 
     low: int | None
     high: int | None
@@ -103,7 +103,7 @@ def with_types(said: str) -> str:
 
 
 def is_small_enough(goal: PrintedGoal) -> bool:
-    """Nothing in it that the kernel would not get through."""
+    """True if the kernel can get through it."""
     return max(goal.numerals, default=0) < 10**12 and not any(word in goal.propositions for word in ("∀", "∃", "fun "))
 
 
@@ -189,7 +189,7 @@ def integer_bounds(names: Sequence[str], limit: int, goal: PrintedGoal) -> Itera
 
 
 def one_sided_bound(side: str, limit: int) -> str:
-    """That it is not above the limit: else its square and its cube are too large."""
+    """Proof that the side is not above the limit: else its square and its cube are too large."""
     squares = "(have hsq := Int.mul_le_mul hl hl (by omega) (by omega))"
     cubes = f"(have hcb := Int.mul_le_mul_of_nonneg_right hsq (show 0 ≤ {side} by omega))"
     above = f"(have hl : {limit} ≤ {side} := by omega)"

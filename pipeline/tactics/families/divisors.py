@@ -52,7 +52,7 @@ def product_moves(one: StatedRelation, goal: PrintedGoal, *, integral: bool) -> 
 
 
 def has_open_power(term: Term) -> bool:
-    """Whether an exponent in it is open: of all divisors few are such powers."""
+    """True if an exponent in it is open: of all divisors few are such powers."""
     powers = (one for one in subterms(term) if isinstance(one, Operation) and one.sign == "^")
     return any(not isinstance(one.arguments[1], Number) for one in powers)
 
@@ -77,7 +77,7 @@ def split_factor(name: str, factor: Term, number: int, goal: PrintedGoal, *, fir
 
 
 def factor_cases(factor: Term, values: list[int], found: str, key: str, goal: PrintedGoal) -> list[str]:
-    """From `found`a, that the factor is one of the values, to a case for each that its variable can have."""
+    """A case for each value of the factor's variable, from `found`a, that the factor is one of the values."""
     what, possible = solve_factor(factor, values)
     if not possible:
         return ["exfalso", "omega"]
@@ -105,7 +105,7 @@ def solve_factor(factor: Term, values: list[int]) -> tuple[str, list[int]]:
 
 
 def has_cut_off(factor: Term) -> bool:
-    """Whether it subtracts: of naturals that is not what polynomials do."""
+    """True if it subtracts: of naturals that is not what polynomials do."""
     return isinstance(factor, Operation) and factor.sign == "-"
 
 
@@ -153,7 +153,7 @@ def division_facts(goal: PrintedGoal) -> Iterator[TacticMove]:
 
 
 def divide_all(goal: PrintedGoal) -> Iterator[TacticMove]:
-    """Everything that is divided by a variable as a multiple of it."""
+    """Write everything that is divided by a variable as a multiple of it."""
     facts = [one for one in arithmetic.fact_relations(goal) if one.relation.sign == "∣" and one.relation.holds]
     open_ones = [one for one in facts if leaves(one.relation.left)]
     names = zip(goal.fresh("k", len(open_ones)), goal.fresh("hk", len(open_ones)), strict=True)
@@ -224,7 +224,7 @@ def eliminate_variable(a: str, b: str, combined: tuple[int, int, int], goal: Pri
 
 
 def split_small(g: str, size: int) -> str:
-    """Every number up to a small one."""
+    """Cases for every number up to a small one."""
     if size > 60:
         return "fail"
     values = " ∨ ".join(f"{g} = {value}" for value in range(size + 1))
@@ -250,7 +250,7 @@ def lcm_moves(left: Term, right: Term, goal: PrintedGoal) -> Iterator[TacticMove
 
 
 def below_multiple(a: str, b: str, goal: PrintedGoal) -> str:
-    """Were the multiple small, so were the numbers."""
+    """Bounds of two numbers by a bound of their multiple."""
     hlt, one, other = goal.fresh("hlt")[0], *goal.fresh("hb", 2)
     limit = goal.target.split(" ≤ ")[0]
     positive = "(Nat.lcm_pos (by omega) (by omega))"
@@ -285,7 +285,7 @@ def propose_quotients(goal: PrintedGoal) -> Iterator[TacticMove]:
 
 
 def polynomial_quotient(whole: Polynomial, by: Polynomial) -> Polynomial | None:
-    """None where something would be left."""
+    """Quotient of polynomials, None where something would be left."""
     found: Polynomial = {}
     for _ in range(MOST_STEPS):
         if not whole:
@@ -301,7 +301,7 @@ def polynomial_quotient(whole: Polynomial, by: Polynomial) -> Polynomial | None:
 
 
 def leading_monomial(form: Polynomial) -> Monomial:
-    """In the order of the dictionary, which products keep."""
+    """The first monomial in the order of the dictionary, which products keep."""
     names = numbers.leaf_names(form)
     return max(form, key=lambda one: tuple(dict(one).get(name, 0) for name in names))
 

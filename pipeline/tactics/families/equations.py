@@ -56,7 +56,7 @@ def determined_unknowns(rows: list[LinearRow]) -> dict[str, int]:
 
 
 def reduce_rows(rows: list[LinearRow]) -> list[LinearRow]:
-    """Each leading unknown in one row only."""
+    """Reduce the rows until each leading unknown is in one row only."""
     done: list[LinearRow] = []
     for one in rows:
         row = one
@@ -176,7 +176,7 @@ def horner_value(coefficients: Coefficients, at: int) -> int:
 
 
 def divide_by_root(coefficients: Coefficients, root: int) -> Coefficients:
-    """By x - root, which divides it."""
+    """Divide by x - root, without remainder."""
     found = [coefficients[-1]]
     for factor in coefficients[-2:0:-1]:
         found.append(factor + root * found[-1])

@@ -18,7 +18,7 @@ HUGE = re.compile(r"\^ (\d{5,}|\([^()]*\^)")
 
 
 def finishing_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
-    """Before any other move."""
+    """Moves that are tried before all others."""
     if HUGE.search(goal.propositions):
         return  # to compute it would take all there is
     general = goal.connective in ("∀", "→")  # the others are tried when all is introduced
@@ -32,7 +32,7 @@ def finishing_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
 
 
 def is_useful(tactic: str, goal: PrintedGoal) -> bool:
-    """Whether it is about such goals at all."""
+    """True if the tactic is about such goals at all."""
     if tactic == "rfl":
         return goal.connective in ("=", "↔", "≤", "")
     return tactic != "omega" or "Nat" in goal.text or "Int" in goal.text or bool(goal.numerals)
@@ -43,7 +43,7 @@ def with_brackets(tactic: str) -> str:
 
 
 def propose_finishers(goal: PrintedGoal) -> Iterator[TacticMove]:
-    """The same at length, where the first ones did not do."""
+    """Propose the finishing moves at length, where the first ones did not do."""
     yield TacticMove(0.9, "(simp_all +arith; done)", MIDDLE, closing=True)
     yield TacticMove(1.5, "grind -verbose +suggestions", MIDDLE, closing=True)
     yield TacticMove(1.2, "grind -verbose (splits := 20) (ematch := 10) (gen := 12)", 4.0, closing=True)
@@ -77,7 +77,7 @@ def forced_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
 
 
 def take_apart(facts: list[Hypothesis], goal: PrintedGoal) -> str:
-    """`∧` and `∃` to the bottom, all facts at once."""
+    """Take `∧` and `∃` apart to the bottom, all facts at once."""
     names = iter(goal.fresh("hc", 64))
     return chain(f"obtain {pattern(fact.type, goal, names)} := {fact.name}" for fact in facts[:8])
 

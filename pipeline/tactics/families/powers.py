@@ -91,13 +91,13 @@ def open_powers(goal: PrintedGoal) -> list[Power]:
 
 
 def base_type(goal: PrintedGoal) -> str:
-    """Of the numbers that are raised: exponents are naturals always."""
+    """Type of the numbers that are raised: exponents are naturals always."""
     integral = any(arithmetic.is_integral_relation(one.relation, goal) for one in arithmetic.stated_relations(goal))
     return "Int" if integral or (not arithmetic.stated_relations(goal) and goal.of_type("Int")) else "Nat"
 
 
 def repeat_modulo(powers: list[Power], modulus: int) -> Iterator[TacticMove]:
-    """By cases on the exponent modulo the period, with what every power is then."""
+    """Split by cases on the exponent modulo the period, with what every power is then."""
     told = [said for place, power in enumerate(powers) if (said := residue_table(power, modulus, f"ht{place}"))]
     many = math.prod(sum(power_cycle(power.base, modulus)) for power in powers)
     if not told or many > MOST_CASES:
@@ -134,7 +134,7 @@ def residue_table(power: Power, modulus: int, name: str) -> list[str]:
 
 
 def period_proof(power: Power, start: int, period: int) -> str:
-    """That the period is one, by induction."""
+    """Proof by induction that the period is one."""
     of = f"({power.base} : {power.kind})"
     at, name = f"{period} * q + {start}", power.kind
     next_one = f"rw [show {period} * (q + 1) + {start} = ({at}) + {period} by omega, {name}.pow_add]"
@@ -157,13 +157,13 @@ def exponent_cases(power: Power, start: int, period: int, modulus: int, name: st
 
 
 def or_alternative(place: int, count: int, proof: str) -> str:
-    """Of so many joined by ∨."""
+    """Proof of one of so many alternatives joined by ∨."""
     last = f"(Or.inl {proof})" if place < count - 1 else proof
     return "(Or.inr " * place + last + ")" * place
 
 
 def power_cycle(base: int, modulus: int) -> tuple[int, int]:
-    """After how many powers they repeat, and how many then do."""
+    """Number of powers before they repeat, and the length of the period."""
     seen: dict[int, int] = {}
     residue, exponent = 1 % modulus, 0
     while residue not in seen:
@@ -221,7 +221,7 @@ def natural_root(name: str, base: Term, exponent: int, number: int, goal: Printe
 
 
 def integer_root(name: str, base: Term, _: int, number: int, goal: PrintedGoal) -> str:
-    """Squares only, by absolute values."""
+    """Root of a square, by absolute values."""
     value, found, text = floor_root(number, 2), goal.fresh("hf")[0], f"({term_text(base)})"
     size = f"{text}.natAbs"
     square = f"have {found}m : {text} * {text} = {number} := by (have he := {name}; grind -verbose)"

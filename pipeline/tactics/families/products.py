@@ -31,7 +31,7 @@ def propose_products(goal: PrintedGoal) -> Iterator[TacticMove]:
 
 
 def monotone_products(goal: PrintedGoal, naturals: list[str], integers: list[str]) -> Iterator[TacticMove]:
-    """x ≤ x * y where y is positive."""
+    """Bounds such as x ≤ x * y where y is positive."""
     name = goal.fresh("hq")[0]
     positive = "by first | omega | (apply Nat.pos_of_ne_zero; intro hz; subst hz; simp_all)"
     for one, other in [*permutations(naturals, 2)][:6]:
@@ -163,7 +163,7 @@ def gather_facts(facts: list[str], goal: PrintedGoal, last: str = "skip") -> str
 
 
 def instance_facts(goal: PrintedGoal) -> Iterator[str]:
-    """What holds for all, at the places where the goal names the function: there and one before."""
+    """Facts that hold for all, at the places where the goal names the function: there and one before."""
     for fact in goal.facts:
         if syntax.connective(fact.type) == "∀" and len(syntax.bound_variables(fact.type)[0]) == 1:
             for function in dict.fromkeys(re.findall(r"(?<![\w.])([^\W\d]\w*) \(?\w", fact.type)):
@@ -184,7 +184,7 @@ def arguments_of(function: str, goal: PrintedGoal) -> Iterator[str]:
 
 
 def power_facts(goal: PrintedGoal) -> Iterator[str]:
-    """That they are positive, larger than their exponents, and what the next one is."""
+    """Facts about powers: they are positive, larger than their exponents, and what the next one is."""
     for term in [one for one in arithmetic.goal_subterms(goal) if isinstance(one, Operation) and one.sign == "^"][:4]:
         base, exponent = term.arguments
         owner = "Int" if arithmetic.is_integral(base, goal) else "Nat"
@@ -233,7 +233,7 @@ def multiplied_facts(goal: PrintedGoal) -> Iterator[str]:
 
 
 def crossed_products(integers: list[str]) -> Iterator[str]:
-    """Of four, the differences of products of two and two."""
+    """Differences of products of two and two, of four variables."""
     if len(integers) == 4:
         a, b, c, d = integers
         yield from (f"({a} * {d} - {b} * {c})", f"({a} * {c} - {b} * {d})", f"({a} * {b} - {c} * {d})")
@@ -252,7 +252,7 @@ def product_terms(one: str, other: str, *, integral: bool) -> Iterator[str]:
 
 
 def split_order(goal: PrintedGoal) -> Iterator[TacticMove]:
-    """Of two naturals the larger is the smaller and something."""
+    """Split by which of two naturals is the larger: it is the smaller and something."""
     if not arithmetic.is_nonlinear(goal) or goal.connective not in ("≤", "<", "≥", ">", "="):
         return
     for place, (a, b) in enumerate([*combinations(goal.of_type("Nat"), 2)][:3]):

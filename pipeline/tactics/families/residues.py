@@ -26,7 +26,7 @@ class ResidueSide(NamedTuple):
 
 
 class ResidueNames(NamedTuple):
-    """For each leaf its residue and what is known of it; `law` begins the names of the laws, `side` of the terms."""
+    """Names of the residue of each leaf and of the fact about it; `law` begins the names of laws, `side` of terms."""
 
     leaves: dict[str, tuple[str, str]]
     law: str
@@ -187,7 +187,7 @@ def names_in(congruences: Iterable[Congruence]) -> list[str]:
 
 
 def target_congruences(goal: PrintedGoal, modulus: int) -> list[Congruence] | None:
-    """What the target says modulo the number, its alternatives; None where it says more than that."""
+    """Congruences of the target modulo the number, its alternatives; None where it says more than that."""
     alternatives = [terms.read_relation(part) for part in syntax.split_at(goal.target, "∨")]
     found = [
         congruence_of(without_subtraction(one), modulus, goal, exact=True) if one else None for one in alternatives
@@ -208,7 +208,7 @@ def without_subtraction(relation: Relation) -> Relation:
 
 
 def congruence_of(relation: Relation, modulus: int, goal: PrintedGoal, *, exact: bool = False) -> Congruence | None:
-    """What follows from a relation modulo the number; `exact`: only what is the same as it."""
+    """Congruence that follows from a relation modulo the number; `exact`: only one that is the same as it."""
     naturals = not arithmetic.is_integral_relation(relation, goal)
     match relation:
         case Relation("∣", Number(number), right, holds) if number > 1 and modulus % number == 0:
@@ -244,7 +244,7 @@ def is_met(one: Congruence, point: dict[str, int]) -> bool:
 
 
 def compute_residues(goal: PrintedGoal, modulus: int, cost: float) -> TacticMove:
-    """What the relations say modulo the number, computed for all residues of their leaves."""
+    """Compute what the relations say modulo the number, for all residues of their leaves."""
     facts = [fact.relation for fact in arithmetic.fact_relations(goal) if congruence_of(fact.relation, modulus, goal)]
     targets = [
         without_subtraction(one) for part in syntax.split_at(goal.target, "∨") if (one := terms.read_relation(part))
@@ -281,7 +281,7 @@ def inside_modulus(side: Term) -> Term:
 
 
 def opaque_leaves(term: Term, kind: str) -> Iterator[str]:
-    """What is not looked into: variables, applications, naturals subtracted."""
+    """Leaves that are not looked into: variables, applications, naturals subtracted."""
     match term:
         case Number():
             return
@@ -295,7 +295,7 @@ def opaque_leaves(term: Term, kind: str) -> Iterator[str]:
 
 
 def relation_text(relation: Relation, modulus: int, goal: PrintedGoal, names: ResidueNames) -> str:
-    """The relation, of residues."""
+    """Text of the relation between residues."""
     kind = "Int" if arithmetic.is_integral_relation(relation, goal) else "Nat"
     left, right = (
         residual_text(ResidueSide(inside_modulus(side), kind), names) for side in (relation.left, relation.right)

@@ -39,7 +39,7 @@ def propose_cases(goal: PrintedGoal) -> Iterator[TacticMove]:
 
 
 def remainder_cases(goal: PrintedGoal) -> Iterator[TacticMove]:
-    """Of a number by one that the goal multiplies with."""
+    """Cases on the remainder of a variable by a number that the goal multiplies with."""
     if "∃" in goal.target:
         for place, number in enumerate(dict.fromkeys(int(one) for one in re.findall(r"\b([2-5]) \*", goal.target))):
             for name in goal.of_type("Nat", "Int")[:2]:
@@ -49,7 +49,7 @@ def remainder_cases(goal: PrintedGoal) -> Iterator[TacticMove]:
 
 
 def boolean_cases(goal: PrintedGoal) -> Iterator[TacticMove]:
-    """Of a function that is true or false, at what the goal names it at."""
+    """Cases on the value of a function to Bool, where the goal names it."""
     for one in goal.variables:
         if result_type(one.type) == "Bool" and "→" in one.type:
             places = dict.fromkeys(re.findall(rf"(?<![\w.]){re.escape(one.name)} [\w.]+", goal.propositions))
@@ -100,7 +100,7 @@ def induction_from_bound(one: Hypothesis, goal: PrintedGoal) -> Iterator[TacticM
 
 
 def induction_in_pairs(one: Hypothesis, goal: PrintedGoal) -> Iterator[TacticMove]:
-    """What is given by the two before: the claim for n and n + 1 at once."""
+    """Induction on the claim for n and n + 1 at once, where each value is given by the two before."""
     if "+ 2)" in goal.propositions and not any(syntax.mentions(one.name, fact.type) for fact in goal.facts):
         following = re.sub(rf"(?<![\w.']){re.escape(one.name)}(?![\w'])", f"({one.name} + 1)", goal.target)
         name = goal.fresh("hpair")[0]
@@ -113,7 +113,7 @@ def is_recursive(one: Hypothesis) -> bool:
 
 
 def generalized_names(one: Hypothesis, goal: PrintedGoal) -> list[str]:
-    """What the claim may speak of anew at each step."""
+    """Variables that the claim may speak of anew at each step."""
     plain = [other for other in goal.variables if "→" not in other.type]
     changing = [other.name for other in plain if other.type.split(" ")[0] in (*RECURSIVE_TYPES, "Int")]
     return [name for name in changing if name != one.name and syntax.mentions(name, goal.propositions)]

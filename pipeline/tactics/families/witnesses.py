@@ -101,7 +101,7 @@ def quotient_text(form: numbers.Polynomial, by: int) -> str:
 
 
 def polynomial_text(form: numbers.Polynomial) -> str:
-    """What is subtracted stands at the end, so that a natural would be cut off as late as may be."""
+    """Text of a polynomial. Subtracted terms stand at the end, so that a natural is cut off as late as may be."""
     ordered = sorted(form.items(), key=lambda item: item[1] < 0)
     parts = [f"{'-' if factor < 0 else '+'} {monomial_text(abs(factor), mono)}" for mono, factor in ordered]
     return " ".join(parts).removeprefix("+ ") or "0"
@@ -137,7 +137,7 @@ def applications(goal: PrintedGoal) -> Iterator[str]:
 
 
 def diagonals(goal: PrintedGoal) -> Iterator[str]:
-    """What differs from `f x` at x, for every x."""
+    """Functions that differ from `f x` at x, for every x."""
     for one in goal.variables:
         match [re.sub(r"[()]", "", part) for part in syntax.split_at(one.type, "→")]:
             case [first, second, "Prop"] if first == second:

@@ -26,7 +26,7 @@ CLOSERS = "first | omega | (simp_all; done) | grind -verbose"
 
 
 def chain(tactics: Iterable[str]) -> str:
-    """One after another, as one tactic."""
+    """Tactics one after another, as one tactic."""
     return "(" + "; ".join(f"({one})" for one in tactics) + ")"
 
 
@@ -35,7 +35,7 @@ def disjunction(propositions: Iterable[str]) -> str:
 
 
 def case_split(name: str, count: int) -> str:
-    """Takes a disjunction apart; what comes out has the same name everywhere."""
+    """Take a disjunction apart; each case has the same name for what comes out."""
     return f"rcases {name} with {' | '.join([name] * count)}" if count > 1 else "skip"
 
 

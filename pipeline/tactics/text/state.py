@@ -28,7 +28,7 @@ class FrontTactics(NamedTuple):
 
 
 def front_tactics(goal: PrintedGoal, place: int) -> FrontTactics:
-    """For the goal at this place of its state."""
+    """Tactics that bring the goal at this place of its state to the front."""
     names = new_names(goal)
     return FrontTactics((f"rotate_left {place}",) if place else (), (f"rename_i {' '.join(names)}",) if names else ())
 
@@ -44,14 +44,14 @@ def as_block(script: Iterable[str]) -> str:
 
 
 def focus_first(tactic: str, goals: int) -> str:
-    """So that `done` and the like speak of the first goal only."""
+    """Focus on the first goal, so that `done` and the like speak of no other."""
     if goals == 1:
         return tactic
     return f"focus {as_block([tactic])}" if "\n" in tactic else f"focus {tactic}"
 
 
 class TacticRefused(Exception):
-    """Nothing came of the tactic; in a word that is the same in every Lean process."""
+    """Error of a tactic of which nothing came; in a word that is the same in every Lean process."""
 
 
 def goals_left(goals: Sequence[str], beside: Sequence[str], *, closing: bool) -> tuple[str, ...]:
