@@ -5,6 +5,7 @@ as an input of all that follows."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -89,6 +90,13 @@ def has_library(target: Target) -> bool:
     """True if the Lean that it asks may know more than the core library."""
     lean = target.params["limits"]["lean"]
     return lean["backend"] != "wasm" and bool(lean["project"])
+
+
+def describe_target(target: Target, left_out: str = "", spread: str = "") -> dict[str, Sequence[str]]:
+    """The stage, params and limits of a target in words; of the param `spread` each value by itself."""
+    words = {name: value for name, value in target.params.items() if name not in (LIMITS, left_out, spread)}
+    every = {**words, **target.params.get(spread, {}), **target.params.get(LIMITS, {})}
+    return {"stage": [target.stage], **{name: [json.dumps(each, ensure_ascii=False)] for name, each in every.items()}}
 
 
 def path_of_port(target: Target, port: str) -> str:

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 from pipeline.core.graph import Target
-from pipeline.core.recipe import LIMITS
 from pipeline.core.text import plural
+from pipeline.goals.proving import describe_target
 from pipeline.mcts.plan import COMPARE
 
 
 def describe(target: Target) -> Mapping[str, Sequence[str]]:
     """A word, and the lines beside it."""
-    words = {name: [_as_json(value)] for name, value in target.params.items() if name not in (LIMITS, "cells")}
-    limits = {name: [_as_json(value)] for name, value in target.params.get(LIMITS, {}).items()}
-    return {"stage": [target.stage], **words, **limits}
-
-
-def _as_json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return describe_target(target, left_out="cells")
 
 
 def outlook(targets: Sequence[Target]) -> Sequence[str]:

@@ -185,11 +185,7 @@ def pursue_open_goals(job: Job) -> None:
     params, limits = job.target.params, job.target.params["limits"]
     asked = SearchSettings(**params["search"])
     begun = time.monotonic()
-    with (
-        Ledger(limits["ledger"]) as ledger,
-        closing(open_lean(job)) as lean,
-        open(os.devnull, "w") as nowhere,
-    ):
+    with Ledger(limits["ledger"]) as ledger, closing(open_lean(job)) as lean, open(os.devnull, "w") as nowhere:
         goals = _open_goals(job, ledger)
         wanted = SearchTask(
             goals=goals,

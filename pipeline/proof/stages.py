@@ -15,16 +15,7 @@ from dataclasses import asdict
 from pipeline.banks import lean as banks
 from pipeline.banks.check import check_bank
 from pipeline.banks.lean import imported, open_lean, proof_fault, with_lean_faults
-from pipeline.banks.records import (
-    Proof,
-    as_record,
-    lean_file,
-    lean_files_in_one,
-    load,
-    save,
-    theorem_of,
-    write,
-)
+from pipeline.banks.records import Proof, as_record, lean_file, lean_files_in_one, load, save, theorem_of, write
 from pipeline.core.text import plural
 from pipeline.errors import SpecError
 from pipeline.goals.bank import Refusal, read_bank, refusal_line

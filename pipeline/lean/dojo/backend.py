@@ -32,6 +32,7 @@ from pipeline.lean.model import (
 from pipeline.lean.repl.process import POLL_PERIOD, Overrun, ProcessEnded, Starter, check_stop
 from pipeline.machine.failures import FROM_OUTSIDE, signal_of
 from pipeline.machine.process import Exit
+from pipeline.tactics.text.state import as_block
 
 START = 600.0  # seconds until the first goal is there: a large library is read before
 TRACE = 24 * 3600.0  # the same, where LeanDojo may have to trace the repository
@@ -62,7 +63,8 @@ class Dojos:
         """Check in a Dojo, where all of the script has to be one tactic and no more, and then as a file by itself."""
         if why := tactic_refusal("\n".join(script)):
             return LeanError(why, "refused")
-        name, proof = _theorem_name(theorem), dojo_text.one_tactic(script)
+        # what Lean's parser takes as one tactic does not leave its theorem
+        name, proof = _theorem_name(theorem), as_block(script)
         try:
             session, state = self._begin(theorem, name, stop)
         except NotElaborated as error:

@@ -45,12 +45,6 @@ def file_with_gap(theorem: Theorem, name: str) -> str:
     return statement_head(theorem, name) + GAP
 
 
-def one_tactic(script: Sequence[str]) -> str:
-    """A whole proof in brackets: what Lean's parser takes as one tactic does not leave its theorem."""
-    inside = indent("\n".join(script), INDENT)
-    return f"(\n{inside}\n)"
-
-
 def file_with_proof(before: str, proof: str, name: str) -> WholeProofFile:
     """`before`: the file up to the proof."""
     text = f"{before}by\n{indent(proof, INDENT)}\n\n"

@@ -107,18 +107,8 @@ def choose_priors(name: str, known: Mapping[str, float] | None = None, seed: int
 
 # By the weakest sign of what is to be shown; an atom counts as the rest.
 KIND_REWARDS = {
-    "∀": 0.8,
-    "→": 0.8,
-    "∧": 0.7,
-    "↔": 0.6,
-    "∨": 0.5,
-    "∃": 0.4,
-    "¬": 0.6,
-    "≠": 0.6,
-    "=": 0.7,
-    "≤": 0.7,
-    "<": 0.7,
-}
+    "∀": 0.8, "→": 0.8, "∧": 0.7, "↔": 0.6, "∨": 0.5, "∃": 0.4, "¬": 0.6, "≠": 0.6, "=": 0.7, "≤": 0.7, "<": 0.7,
+}  # fmt: skip
 OTHER_REWARD = 0.6
 FALSE_REWARD = 0.5  # `False`, which has to come from what is assumed
 CLOSED_REWARD = 0.9  # nothing varies: to be computed

@@ -33,30 +33,9 @@ from pipeline.proof.schedule.records import (
 TYPES = ("List", "Option", "Fin", "Bool", "Int", "Nat", "Prop")
 # Signs and words whose being there is a trait.
 SIGNS = (
-    "∃",
-    "∧",
-    "∨",
-    "¬",
-    "↔",
-    "≠",
-    "≤",
-    "<",
-    "∣",
-    "%",
-    "/",
-    "^",
-    "*",
-    "-",
-    "+",
-    "∈",
-    "::",
-    "++",
-    "fun",
-    "if",
-    "!",
-    "&&",
+    "∃", "∧", "∨", "¬", "↔", "≠", "≤", "<", "∣", "%", "/", "^", "*", "-", "+", "∈", "::", "++", "fun", "if", "!", "&&",
     "||",
-)
+)  # fmt: skip
 RELATIONS = ("↔", "∨", "∧", "≠", "=", "≤", "<", "≥", ">", "∣", "¬")
 _BINDER = re.compile(r"[({∀∃]")
 _NUMBER = re.compile(r"(?<![\w.])\d+")

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from pipeline.goals.bank import Goal
 
-STRATEGIES = ("micro", "copilot", "reprover", "sketch")
 TIMEOUTS = {"micro": 8.0, "copilot": 20.0, "reprover": 60.0, "sketch": 6.0}
 # In the metadata of what a worker raised.  That is a mistake in the worker and says nothing of the goal: once it is
 # mended, nobody wants it recalled.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import gcd
 
-from pipeline.tactics.families.witnesses import polynomial_text
+from pipeline.tactics.families.witnesses import monomial_text, polynomial_text
 from pipeline.tactics.text import arithmetic, numbers, syntax, terms
 from pipeline.tactics.text.arithmetic import StatedRelation
 from pipeline.tactics.text.goal import PrintedGoal
@@ -101,17 +101,12 @@ def solve_factor(factor: Term, values: list[int]) -> tuple[str, list[int]]:
     scale = form[monomial]
     exact = [(value - constant) // scale for value in values if (value - constant) % scale == 0]
     natural = all(value > 0 for value in values)
-    return power_text(monomial), sorted(value for value in exact if value >= 0 or not natural)
+    return monomial_text(1, monomial), sorted(value for value in exact if value >= 0 or not natural)
 
 
 def has_cut_off(factor: Term) -> bool:
     """True if it subtracts: of naturals that is not what polynomials do."""
     return isinstance(factor, Operation) and factor.sign == "-"
-
-
-def power_text(monomial: Monomial) -> str:
-    tight = [(f"({name})" if " " in name else name, times) for name, times in monomial]
-    return " * ".join(name if times == 1 else f"{name} ^ {times}" for name, times in tight)
 
 
 def complete_product(one: StatedRelation, *, integral: bool) -> Iterator[StatedRelation]:
@@ -132,17 +127,13 @@ def as_product(
     number = a * d + b * c
     if number and (integral or min(b, c) >= 0):
         flip = -1 if number < 0 else 1
-        left = f"({a} * {power_text(monomials[1])} + {numeral_text(c)})"
-        right = f"({numeral_text(flip * a)} * {power_text(monomials[2])} + {numeral_text(flip * b)})"
+        left = f"({a} * {monomial_text(1, monomials[1])} + {term_text(Number(c))})"
+        right = f"({term_text(Number(flip * a))} * {monomial_text(1, monomials[2])} + {term_text(Number(flip * b))})"
         terms = [read_term(text) for text in (left, right)]
         if terms[0] and terms[1]:
             relation = Relation("=", Operation("*", (terms[0], terms[1])), Number(abs(number)))
             said = f"{left} * {right} = {abs(number)}"
             yield StatedRelation(f"(show {said} by grind -verbose)", relation)
-
-
-def numeral_text(value: int) -> str:
-    return str(value) if value >= 0 else f"({value})"
 
 
 def division_facts(goal: PrintedGoal) -> Iterator[TacticMove]:

@@ -116,63 +116,32 @@ def follow_recurrence(fact: Hypothesis, goal: PrintedGoal) -> Iterator[TacticMov
 # By relation of the target; {0} is Nat or Int.
 LAWS_BY_SIGN: Mapping[str, tuple[str, ...]] = {
     "≤": (
-        "{0}.mul_le_mul_left _",
-        "{0}.mul_le_mul_right _",
-        "{0}.mul_le_mul",
-        "{0}.add_le_add",
-        "{0}.pow_le_pow_left",
-        "{0}.pow_le_pow_right",
-        "{0}.le_trans (by assumption)",
-        "{0}.le_of_dvd",
-        "{0}.le_of_lt",
+        "{0}.mul_le_mul_left _", "{0}.mul_le_mul_right _", "{0}.mul_le_mul", "{0}.add_le_add", "{0}.pow_le_pow_left",
+        "{0}.pow_le_pow_right", "{0}.le_trans (by assumption)", "{0}.le_of_dvd", "{0}.le_of_lt",
     ),
     "<": (
-        "{0}.mul_lt_mul_of_pos_left",
-        "{0}.mul_lt_mul_of_lt_of_le",
-        "{0}.add_lt_add",
-        "{0}.pow_lt_pow_left",
-        "{0}.pow_lt_pow_right",
-        "{0}.lt_of_lt_of_le (by assumption)",
-        "{0}.lt_of_le_of_lt (by assumption)",
+        "{0}.mul_lt_mul_of_pos_left", "{0}.mul_lt_mul_of_lt_of_le", "{0}.add_lt_add", "{0}.pow_lt_pow_left",
+        "{0}.pow_lt_pow_right", "{0}.lt_of_lt_of_le (by assumption)", "{0}.lt_of_le_of_lt (by assumption)",
     ),
     "∣": (
-        "{0}.dvd_add",
-        "{0}.dvd_sub",
-        "{0}.dvd_mul_left_of_dvd",
-        "{0}.dvd_mul_right_of_dvd",
-        "{0}.mul_dvd_mul",
-        "{0}.pow_dvd_pow _",
-        "{0}.dvd_gcd",
-        "{0}.lcm_dvd",
-        "{0}.dvd_trans (by assumption)",
+        "{0}.dvd_add", "{0}.dvd_sub", "{0}.dvd_mul_left_of_dvd", "{0}.dvd_mul_right_of_dvd", "{0}.mul_dvd_mul",
+        "{0}.pow_dvd_pow _", "{0}.dvd_gcd", "{0}.lcm_dvd", "{0}.dvd_trans (by assumption)",
     ),
     "=": ("{0}.dvd_antisymm", "{0}.le_antisymm", "{0}.eq_of_mul_eq_mul_left", "{0}.eq_of_mul_eq_mul_right"),
-}
+}  # fmt: skip
 LAW_OPERATIONS = "+*^∣"
 LAW_STEPS = (
-    "{0}.mul_le_mul",
-    "{0}.pow_le_pow_left",
-    "{0}.pow_le_pow_right",
-    "{0}.add_le_add",
-    "{0}.le_of_lt",
-    "{0}.dvd_add",
-    "{0}.dvd_sub",
-    "{0}.dvd_mul_left_of_dvd",
-    "{0}.dvd_mul_right_of_dvd",
-    "{0}.mul_dvd_mul",
-    "{0}.dvd_gcd",
-)
+    "{0}.mul_le_mul", "{0}.pow_le_pow_left", "{0}.pow_le_pow_right", "{0}.add_le_add", "{0}.le_of_lt", "{0}.dvd_add",
+    "{0}.dvd_sub", "{0}.dvd_mul_left_of_dvd", "{0}.dvd_mul_right_of_dvd", "{0}.mul_dvd_mul", "{0}.dvd_gcd",
+)  # fmt: skip
 
 
 def propose_laws(goal: PrintedGoal) -> Iterator[TacticMove]:
     sign = {"≥": "≤", ">": "<"}.get(goal.connective, goal.connective)
     if sign not in LAWS_BY_SIGN or not any(one in goal.propositions for one in (*LAW_OPERATIONS, "gcd", "lcm")):
         return
-    owner = (
-        "Int"
-        if any(arithmetic.is_integral_relation(one.relation, goal) for one in arithmetic.stated_relations(goal)[-1:])
-        else "Nat"
-    )
+    last = arithmetic.stated_relations(goal)[-1:]
+    owner = "Int" if any(arithmetic.is_integral_relation(one.relation, goal) for one in last) else "Nat"
     if sign != "=":
         steps = ", ".join(law.format(owner) for law in LAW_STEPS if not is_missing(law, owner))
         yield TacticMove(0.8, f"(apply_rules [{steps}] <;> first | omega | (simp_all; done))", SHORT, closing=True)

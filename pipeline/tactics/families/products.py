@@ -16,6 +16,7 @@ from pipeline.tactics.text.move import LONG, MIDDLE, SHORT, TacticMove, chain
 from pipeline.tactics.text.terms import Leaf, Number, Operation, Relation, Term, term_text
 
 CLOSE = "first | omega | grind -verbose"
+NONNEGATIVE_CASES = "(exact Int.mul_nonneg hs hs); (exact Int.mul_nonneg_of_nonpos_of_nonpos hs hs)"
 
 
 def propose_products(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -58,7 +59,7 @@ def square_moves(goal: PrintedGoal, integers: list[str]) -> Iterator[TacticMove]
 
 def square_proof(term: str) -> str:
     signs = f"rcases Int.le_total 0 ({term}) with hs | hs"
-    return f"({signs}; (exact Int.mul_nonneg hs hs); (exact Int.mul_nonneg_of_nonpos_of_nonpos hs hs))"
+    return f"({signs}; {NONNEGATIVE_CASES})"
 
 
 def multiply_pairs(goal: PrintedGoal, naturals: bool, integers: bool) -> Iterator[TacticMove]:
@@ -83,11 +84,9 @@ def multiply_pair(
     one: StatedRelation, other: StatedRelation, *, naturals: bool, integers: bool
 ) -> Iterator[tuple[float, str]]:
     if naturals:
-        yield 1.7, f"Nat.mul_le_mul {one.name} {other.name}"
+        yield from ((1.7, fact) for fact in product_terms(one.name, other.name, integral=False))
     if integers:
-        differences = f"(Int.sub_nonneg_of_le {one.name}) (Int.sub_nonneg_of_le {other.name})"
-        yield 1.7, f"Int.mul_nonneg {differences}"
-        yield 1.8, f"Int.mul_pos (Int.sub_pos_of_lt {one.name}) (Int.sub_pos_of_lt {other.name})"
+        yield from zip((1.7, 1.8), product_terms(one.name, other.name, integral=True), strict=True)
 
 
 def cancel_common_variable(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -141,7 +140,6 @@ def cancel_factors(goal: PrintedGoal) -> Iterator[TacticMove]:
 
 
 MOST_FACTS = 12
-CLOSERS_OF_FACTS = "first | omega | grind -verbose"
 
 
 def propose_gathering(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -159,7 +157,7 @@ def propose_gathering(goal: PrintedGoal) -> Iterator[TacticMove]:
 def gather_facts(facts: list[str], goal: PrintedGoal, last: str = "skip") -> str:
     names = goal.fresh("hall", len(facts))
     lines = [f"try have {name} := {fact}" for name, fact in zip(names, facts, strict=True)]
-    return chain([*lines[:MOST_FACTS], f"try {last}", CLOSERS_OF_FACTS])
+    return chain([*lines[:MOST_FACTS], f"try {last}", CLOSE])
 
 
 def instance_facts(goal: PrintedGoal) -> Iterator[str]:
@@ -229,7 +227,7 @@ def multiplied_facts(goal: PrintedGoal) -> Iterator[str]:
     integers = goal.of_type("Int")
     differences = [f"({a} - {b})" for a, b in combinations(integers[:3], 2)]
     for term in [*crossed_products(integers), *differences, *integers[:3]]:
-        yield f"(show 0 ≤ {term} * {term} by (rcases Int.le_total 0 {term} with hs | hs; {nonnegative_cases()}))"
+        yield f"(show 0 ≤ {term} * {term} by (rcases Int.le_total 0 {term} with hs | hs; {NONNEGATIVE_CASES}))"
 
 
 def crossed_products(integers: list[str]) -> Iterator[str]:
@@ -237,10 +235,6 @@ def crossed_products(integers: list[str]) -> Iterator[str]:
     if len(integers) == 4:
         a, b, c, d = integers
         yield from (f"({a} * {d} - {b} * {c})", f"({a} * {c} - {b} * {d})", f"({a} * {b} - {c} * {d})")
-
-
-def nonnegative_cases() -> str:
-    return "(exact Int.mul_nonneg hs hs); (exact Int.mul_nonneg_of_nonpos_of_nonpos hs hs)"
 
 
 def product_terms(one: str, other: str, *, integral: bool) -> Iterator[str]:
@@ -259,7 +253,5 @@ def split_order(goal: PrintedGoal) -> Iterator[TacticMove]:
         h, d = goal.fresh("hle")[0], goal.fresh("d")[0]
         either = f"rcases Nat.le_total {a} {b} with {h} | {h}"
         substituted = f"(obtain ⟨{d}, rfl⟩ := Nat.exists_eq_add_of_le {h}; clear {h})"
-        yield TacticMove(
-            1.1 + 0.1 * place, f"({either} <;> {substituted} <;> ({CLOSERS_OF_FACTS}))", LONG, closing=True
-        )
+        yield TacticMove(1.1 + 0.1 * place, f"({either} <;> {substituted} <;> ({CLOSE}))", LONG, closing=True)
         yield TacticMove(1.6 + 0.1 * place, f"({either} <;> {substituted})", MIDDLE)
