@@ -45,10 +45,6 @@ class TacticState:
     def pp(self) -> str:
         return "\n\n".join(self.goals)
 
-    @property
-    def num_goals(self) -> int:
-        return len(self.goals)
-
 
 @dataclass(frozen=True)
 class ProofFinished:

@@ -166,6 +166,9 @@ REPLAY = 60.0
 Opening = Callable[[], tuple[DojoProcess, dict[str, Any]]]
 
 
+# A session:  begun -> (lost -> begun)*   a process that was lost is opened anew by the next tactic, and what led to
+#                                         its state is done again; DojoProcess itself is as a Repl
+#             any -> closed               for good
 class DojoSession:
     """Session of one theorem. States are numbered here; in each Dojo they have other numbers.
 

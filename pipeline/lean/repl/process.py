@@ -130,6 +130,10 @@ class Overrun(Exception):
     """Error of a process that did not answer in time."""
 
 
+# A process:  starting -> ready      it has said so, within START
+#             ready -> asked -> ready      an answer came in time
+#             starting | asked -> lost     ProcessEnded, Overrun, or Interrupted while asked: it may still be busy
+#             any -> ended      `end`; the signal that ended it is known from then on
 class Repl:
     """One process. A word drawn for every request tells its answers from anything else that is printed.
 

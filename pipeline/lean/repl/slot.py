@@ -1,7 +1,6 @@
 """Slot for one Lean process at a time: when it is lost or has grown too large, the next request finds a new one.
 
-States: empty, starting, warm (environments and states are in it), closed.  A process makes place for a new one when it
-takes more memory, with all that it started, than it may have."""
+A process makes place for a new one when it takes more memory, with all that it started, than it may have."""
 
 from __future__ import annotations
 
@@ -121,6 +120,11 @@ TRIES = 3  # processes that may end before they are asked
 T = TypeVar("T")
 
 
+# A slot:  empty -> starting   `start`, or the first use
+#          starting -> warm    the process is ready; environments and states are kept in it
+#          starting -> empty   it ended, or was too slow: another one, STARTS times
+#          warm -> empty       it was lost while asked, or has grown too large: the next use starts another
+#          any -> closed       for good
 class ReplSlot:
     """`most`: bytes above which its process makes place for a new one.  `load`: how many are in it."""
 

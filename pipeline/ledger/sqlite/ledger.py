@@ -78,12 +78,6 @@ class LedgerReader:
         asked = f"SELECT {column_list(ATTEMPT_COLUMNS)} FROM attempts WHERE goal_hash = ? ORDER BY timestamp, id"
         return [*map(attempt_of, self._query(asked, (goal_hash,)))]
 
-    def check_duplicate(self, goal_hash: str, strategy: str) -> bool:
-        """True if the goal was ever tried with the strategy, however long and with whatever settings."""
-        return bool(
-            self._query("SELECT 1 FROM attempts WHERE goal_hash = ? AND strategy = ? LIMIT 1", (goal_hash, strategy))
-        )
-
     def get_cached_tactics(self, goal_hash: str) -> CachedTactics | None:
         asked = "SELECT tactics, success_rate, avg_time, use_count FROM tactic_cache WHERE goal_hash = ?"
         rows = self._query(asked, (goal_hash,))

@@ -22,6 +22,13 @@ OPEN, SOLVED, DEAD = 0, 1, 2
 STATUS_WORDS = ("open", "solved", "dead")
 CYCLE, CHILD, SAME = "cycle", "child", "same"  # why an action that applied is dead
 
+# A goal:     OPEN -> SOLVED  an action of it is solved
+#             OPEN -> DEAD    nothing is left to try and no action lives, or only proofs by way of itself are left
+# An action:  OPEN -> SOLVED  all of its goals are solved
+#             OPEN -> DEAD    a goal of it is dead (CHILD), or its goal is, as proofs would be circles (CYCLE)
+#             it begins DEAD  if it leads back to its own goal (CYCLE), or left the same goals as another (SAME)
+# SOLVED and DEAD are final: a dead goal is no way to anything, whoever comes to it later.
+
 
 class GoalNode:
     """A goal in the tree."""

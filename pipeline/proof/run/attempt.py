@@ -96,6 +96,12 @@ class WorkerStuck(Exception):
     """A worker goes on after it was cancelled."""
 
 
+# An attempt:  asked -> answered   by its worker; what that raised is a failed answer, too
+#              asked -> raised     one of FAULTS: nothing is recorded
+#              asked -> cancelled  it ends within Patience.grace, or WorkerStuck is raised
+#              answered -> failed  without a proof, or with one that came too late
+#              answered -> checked -> proved | failed
+#              proved | failed -> recorded, even if it is cancelled just then
 async def make_attempt(
     goal: Goal, trial: Trial, worker: Worker, check: Check, attempts: Attempts, patience: Patience
 ) -> TrialOutcome:

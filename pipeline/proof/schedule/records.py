@@ -37,6 +37,12 @@ class WorkerResult:
 LIGHT, HEAVY = "light", "heavy"
 PROVED, FAILED, CANCELLED = "proved", "failed", "cancelled"
 SOLVED, EXHAUSTED, FRONTIER = "solved", "exhausted", "frontier"
+# A trial:  running -> PROVED | FAILED, by its worker and the check
+#           running -> CANCELLED   another trial proved the goal, or the search was stopped: its strategy is left again
+# A goal:   FRONTIER -> SOLVED     a trial PROVED it
+#           FRONTIER -> FRONTIER   all strategies FAILED at this level: once more at the next, with a larger budget
+#           FRONTIER -> EXHAUSTED  they FAILED at the last level
+# SOLVED and EXHAUSTED are final.
 CACHE = "cache"  # the strategy that does again what proved the same goal before
 
 
