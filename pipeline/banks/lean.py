@@ -1,7 +1,7 @@
 """The Lean that a stage asks, as the spec names it; the stage that records it; why a whole proof does not hold.
 
 Processes of a Lean are guarded, and end with the build.  A stage says that there is no Lean, or that a ledger cannot be
-used, in a line for people: that is nobody's result."""
+used, in a line for people: that is no result."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ VERSIONS: Mapping[str, Callable[[str], str]] = {
 def proof_fault(lean: Lean, theorem: Theorem, script: Sequence[str], stop: Stop | None = None) -> str:
     """Check a whole proof; the fault, or "" where it holds.
 
-    It held once: where a process came to its end over it, another one is asked."""
+    It held once: where a process ended over it, another one is asked."""
     wrong = lean.check(theorem, script, stop)
     if wrong and wrong.kind in UNTOLD:
         wrong = lean.check(theorem, script, stop)
@@ -127,7 +127,7 @@ def proof_fault(lean: Lean, theorem: Theorem, script: Sequence[str], stop: Stop 
 
 
 def with_lean_faults(do: Callable[[Job], None]) -> Callable[[Job], None]:
-    """Turn faults of a Lean or a ledger into a line for people: they are nobody's result."""
+    """Turn faults of a Lean or a ledger into a line for people: they are no results."""
 
     @wraps(do)
     def done(job: Job) -> None:

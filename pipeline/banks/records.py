@@ -13,7 +13,7 @@ from pipeline.lean.model import Theorem
 
 Record = dict[str, Any]
 _OF_GOAL = {field.name for field in fields(Goal)}
-# What a check has on, and a file does not: the REPL sets the first and the last, a lake project may set the second.
+# Options of a check that a file has to set: the REPL sets the first and the last, a lake project may set the second.
 OPTIONS = ("maxRecDepth 1000", "autoImplicit true", "relaxedAutoImplicit false")
 _IMPORT = "import "
 _NOT_IN_NAMES = re.compile(r"[«»\s]")
@@ -66,7 +66,7 @@ def theorem_of(goal: Goal) -> Theorem:
 
 
 class Proof(NamedTuple):
-    """A script that proves a theorem; `about`: what is told of it, in a line."""
+    """A script that proves a theorem; `about`: a line about it."""
 
     name: str
     theorem: Theorem
@@ -142,8 +142,8 @@ def _theorem_text(proof: Proof) -> str:
 
 
 def _public_section(commands: Sequence[str]) -> list[str]:
-    """The Lean from npm takes each file for a module, in which no notation is for what is private to it, as all is that
-    does not say otherwise.  Elsewhere the line says nothing."""
+    """Open a public section for a notation: the Lean from npm takes each file for a module, whose private parts have
+    none. Elsewhere the line does nothing."""
     text = "\n".join(commands)
     is_needed = _NOTATION.search(text) and not re.search(r"\bprivate\b", text)
     return ["@[expose] public section"] if is_needed else []

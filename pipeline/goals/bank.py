@@ -1,4 +1,4 @@
-"""A bank of goals as text, a row a line: the goals it has, and what is wrong with the other rows.
+"""A bank of goals as text, a row a line: its goals, and its refused rows with the reasons.
 
 A row is a JSON object with the fields of a goal, each checked as it is read.  Every line is a goal, a refusal, blank,
 or a comment (# or //)."""
@@ -199,7 +199,7 @@ ROW_FIELDS: Mapping[str, Callable[[str, Any], Any]] = {
 
 
 _COMMENTS = (b"#", b"//")
-# What a statement takes for granted: names and signs that its context may give another meaning.
+# Names and signs of statements, to which a context may give another meaning.
 _NAMES = frozenset(
     {"False", "True", "Not", "And", "Or", "Iff", "Eq", "Ne", "HEq", "Exists", "Nat", "Int", "Bool", "Fin"}
 )

@@ -55,7 +55,7 @@ def target_of_run(
 
 
 def file_ports(of: RunSource, names: tuple[str, ...]) -> Ports:
-    """Each file is a port of its own, called like it; a project that there is not is none."""
+    """A port for each file, called like it; no project has no port."""
     given = {"bank": of.bank, "project": of.lean.project}
     paths = {name: given.get(name, f"runs/{of.name}/{name}") for name in names}
     return tuple((name, (path,)) for name, path in paths.items() if path)
@@ -66,7 +66,7 @@ def lean_limits(lean: LeanKeys) -> Mapping[str, Any]:
     return {LIMITS: {"lean": lean._asdict()}}
 
 
-MOST_ROWS = 10  # rows that are told one by one
+MOST_ROWS = 10  # rows that are listed
 
 
 def refused_rows(told: Sequence[str]) -> Iterator[str]:

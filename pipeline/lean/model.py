@@ -106,7 +106,7 @@ class LeanCrash(Exception):
 
 
 class LeanKilled(Exception):
-    """Error where somebody else ends the processes, as a machine without memory does: what was asked is open."""
+    """Error where the machine ends the processes, as for want of memory: the request has no answer."""
 
 
 class Interrupted(Exception):
@@ -114,7 +114,7 @@ class Interrupted(Exception):
 
 
 class Stop(Protocol):
-    """Set by any thread, it interrupts soon whatever is asked under it: `threading.Event` is one."""
+    """A flag that, set by any thread, soon interrupts all requests under it: `threading.Event` is one."""
 
     def is_set(self) -> bool: ...
 

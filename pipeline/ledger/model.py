@@ -41,7 +41,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class KnownGoal:
-    """A goal that somebody asked for: all that it takes to try it."""
+    """A goal with all that it takes to try it."""
 
     goal_hash: str
     goal_text: str
@@ -82,7 +82,7 @@ class StrategyStats:
 
 @dataclass(frozen=True)
 class LedgerStats:
-    """`frontier`: goals without a proof; `untried`: those of them that nobody has tried."""
+    """`frontier`: goals without a proof; `untried`: those of them that were never tried."""
 
     goals: int
     proved: int

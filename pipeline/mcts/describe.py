@@ -11,7 +11,7 @@ from pipeline.mcts.plan import COMPARE
 
 
 def describe(target: Target) -> Mapping[str, Sequence[str]]:
-    """A word, and the lines beside it."""
+    """Describe a target: a word, and the lines beside it."""
     return describe_target(target, left_out="cells")
 
 

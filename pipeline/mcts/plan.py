@@ -19,7 +19,7 @@ from pipeline.mcts.spec.model import MctsSpec, Scenario
 
 ROWS, GOAL, SHARES, SEARCH, COMPARE = "rows", "goal", "shares", "search", "compare"
 TRACE = "mcts_trace.jsonl"  # called after its goal
-ROW_INDEX = "rows.json"  # where goals are in the bank, and which rows are none
+ROW_INDEX = "rows.json"  # lines of goals in the bank, and refused rows
 SEARCH_FILES = (TRACE, "journal.jsonl", "run_config.json", "run_status.json", "summary.json", "proof.lean")
 COMPARE_FILES = ("comparison.json", "comparison.csv", "comparison.html")
 

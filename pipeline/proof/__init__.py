@@ -16,4 +16,4 @@ records       records of a run on disk: samples and their attempts, the search
 spec          records of a spec
 schedule      which strategy is tried next on which goal, and its journal; pure
 run           one attempt, and the loop that carries out the schedule
-workers       who does a strategy: the table, `micro` and its search"""
+workers       workers of strategies: the table, `micro` and its search"""

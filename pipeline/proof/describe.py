@@ -10,7 +10,7 @@ from pipeline.goals.proving import describe_target
 
 
 def describe(target: Target) -> Mapping[str, Sequence[str]]:
-    """A word, and the lines beside it."""
+    """Describe a target: a word, and the lines beside it."""
     return describe_target(target, spread="search")
 
 

@@ -218,7 +218,7 @@ def _strategies_table(results: Record) -> Iterator[str]:
 
 
 def _goals_table(found: Sequence[SampleRecord]) -> Iterator[str]:
-    """A row for each goal: what came of the sample that has a proof, or else of the first."""
+    """A row for each goal, from the sample that has a proof, or else the first."""
     groups = group_by_goal(found)
     yield f"<h2>{plural(len(groups), 'goal')}</h2>"
     yield html_table(

@@ -52,7 +52,7 @@ def _no_goal_message(path: str, refused: Sequence[Refusal]) -> str:
 def check_proofs(job: Job) -> None:
     """Whole scripts: what a search left behind in its processes has no part in this.
 
-    What does not hold is none in the ledger either, before it is told: there it is open again."""
+    A proof that does not hold is refused in the ledger, too, before that is written: its goal is open again there."""
     found = [each for each in load_samples(input_path(job, "proofs.jsonl")) if each.is_proved]
     params = job.target.params["limits"]
     limits = params["lean"]

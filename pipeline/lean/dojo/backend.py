@@ -37,7 +37,7 @@ from pipeline.tactics.text.state import as_block
 START = 600.0  # seconds until the first goal is there: a large library is read before
 TRACE = 24 * 3600.0  # the same, where LeanDojo may have to trace the repository
 CHECK = 600.0  # for a whole proof
-# LeanDojo asks nobody on the network, whatever a file `.env` above it says.
+# LeanDojo asks no server on the network, even if a file `.env` above it says so.
 OFFLINE = {"DISABLE_REMOTE_CACHE": "1", "GITHUB_ACCESS_TOKEN": ""}
 FILE = "Goal.lean"
 LEAN = ("lake", "env", "lean", "--json")

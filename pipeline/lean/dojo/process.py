@@ -194,7 +194,7 @@ class DojoSession:
 
     def run_tac(self, state: TacticState, tactic: str, timeout: float, heartbeats: int = HEARTBEATS) -> TacticResult:
         if not self._is_open:
-            raise ValueError("the session is closed")  # a Dojo opened now would be nobody's to end
+            raise ValueError("the session is closed")  # no one would end a Dojo that is opened now
         if tactic.strip() in GIVEN_UP:
             return ProofGivenUp()
         if why := tactic_refusal(tactic):

@@ -56,7 +56,7 @@ class DojoProject(NamedTuple):
 
 
 class ProjectCopy(NamedTuple):
-    """`cache` is what LeanDojo is told to look in; `folder`, in it, the copy itself."""
+    """`cache`: the folder where LeanDojo looks; `folder`, in it, the copy itself."""
 
     cache: Path
     folder: Path

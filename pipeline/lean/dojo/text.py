@@ -1,7 +1,7 @@
-"""Text to and from Lean through LeanDojo: files with a gap or a proof, what answers mean, what is refused.
+"""Text to and from Lean through LeanDojo: files with a gap or a proof, answers read, and refusals.
 
-Pure.  A proof is judged by its words: more is refused than could do harm, not less.  Our REPL asks Lean what a tactic
-is made of; that of LeanDojo runs whatever it is given."""
+Pure.  A proof is judged by its words: more is refused than could do harm, not less.  Our REPL asks Lean about
+the parts of a tactic; that of LeanDojo runs all it gets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class WholeProofFile:
 def statement_head(theorem: Theorem, name: str) -> str:
     """Text before the proof.  Commands `import M` come first, as Lean wants it.
 
-    LeanDojo's own module is imported for the check too: what is known there must be the same."""
+    LeanDojo's own module is imported for the check too, so that the check has the same environment."""
     imports = [_IMPORT + REPL_MODULE, *(text.strip() for text in theorem.before if _is_import(text))]
     before = [text.strip() for text in theorem.before if not _is_import(text)]
     # in brackets, which end on a line of their own: `refused_statement` knows that they are a pair
@@ -149,16 +149,16 @@ COMMAND_WORDS = frozenset((
     "declare_syntax_cat", "notation", "infix", "infixl", "infixr", "prefix", "postfix", "attribute", "alias",
     "register_option", "add_decl_doc", "public", "meta", "module", "prelude",
 ))  # fmt: skip
-# They put syntax that they make themselves in place of what is written, which nobody has looked at.
+# They put syntax of their own in place of the text, and that syntax was not checked.
 MACRO_WORDS = ("macro", "macro_rules", "syntax", "declare_syntax_cat", "binder_predicate")
-# What may be said of a definition; other attributes make it a part of Lean, which then runs it.
+# Attributes that a definition may have; others make it a part of Lean, which then runs it.
 ALLOWED_ATTRIBUTES = (
     "simp", "ext", "grind", "inline", "noinline", "specialize", "reducible", "semireducible", "irreducible",
     "instance", "default_instance", "refl", "symm", "trans", "rfl", "congr", "gcongr", "mono", "norm_cast", "coe",
     "push_cast", "match_pattern", "elab_as_elim", "induction_eliminator", "cases_eliminator", "inherit_doc",
     "deprecated", "fun_prop", "continuity", "measurability",
 )  # fmt: skip
-# What a proof may set: limits, and nothing about what is checked.
+# Options that a proof may set: limits, and nothing about the check.
 ALLOWED_OPTIONS = ("maxRecDepth", "maxHeartbeats", "synthInstance.maxHeartbeats", "synthInstance.maxSize")
 
 # Parts of names count by themselves: `Lean.Elab.Tactic.run_tac` is `run_tac`.

@@ -196,7 +196,7 @@ class ReplSession:
             except ProcessEnded:  # it may have been killed
                 answer = self._ask(state.id, request, PREPARING)
         except (ProcessEnded, Overrun):
-            return TOO_LARGE  # hundreds of hypotheses that cannot be told apart take minutes
+            return TOO_LARGE  # hundreds of hypotheses that look alike take minutes
         if "error" in answer:
             raise LeanCrash(f"no key for {state.goals[goal]}: {answer['error']}")
         return str(answer["exact"])

@@ -1,7 +1,7 @@
 """One Lean process that runs Repl.lean: a request, then its answer, each a line of JSON; and turns at using it.
 
 Started, then ready, then asked again and again by one thread at a time.  After ProcessEnded, Overrun or Interrupted it
-is of no use: it may still be busy.  Turns are in the order of asking, so that nobody waits for ever."""
+is of no use: it may still be busy.  Turns are in the order of asking, so that no thread waits for ever."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ class Repl:
         self._aside: deque[bytes] = deque(maxlen=20)  # lines that were no answers
         self._deadline = time.monotonic() + START
         self._is_ready = False
-        self._ours = False  # whether it was us who ended it
+        self._ours = False  # True once we ended it
         self._seen = 0  # how much of what it printed was before it was ready, and says nothing of its end
 
     @property

@@ -50,7 +50,7 @@ def _resident_of(process: psutil.Process) -> int:
         return 0
 
 
-ENVIRONMENTS = 32  # more are forgotten as soon as nobody needs them
+ENVIRONMENTS = 32  # more are forgotten as soon as no session needs them
 PREPARING = 60.0  # seconds for commands that stand before a theorem
 GROWTH = 1.25  # a process that is as large as it may be when it starts may yet grow by so much
 WATCH = 0.5  # seconds between looks at how large it is
@@ -94,7 +94,7 @@ class WarmRepl:
         return int(answer["env"])
 
     def tidy(self, alone: bool, stop: Stop | None) -> None:
-        """Let go of what closed sessions left; `alone`: nobody else has anything here."""
+        """Drop the states of closed sessions; `alone`: no other session has anything here."""
         if alone and len(self._environments) > ENVIRONMENTS:
             self._environments = {(): 0}
             self.freed.clear()
@@ -130,7 +130,7 @@ class ReplSlot:
 
     def __init__(self, command: LeanCommand, starter: Starter, most: int) -> None:
         self._command, self._starter, self._most = command, starter, most
-        self._lock = Lock()  # for who is in it and which process it has; `_turns` is for what that is asked
+        self._lock = Lock()  # for `load` and the process; `_turns` is for requests
         self._turns = FairLock()
         self._repl: Repl | None = None
         self._warm: WarmRepl | None = None
@@ -152,9 +152,9 @@ class ReplSlot:
             self.load -= 1
 
     def use(self, do: Callable[[WarmRepl], T], stop: Stop | None) -> T:
-        """Use the process, which nobody else asks meanwhile.
+        """Use the process, which has no other request meanwhile.
 
-        One that had ended before it was asked, or was killed from outside, is nobody's fault: another one is asked."""
+        If it had ended before, or was killed from outside, the request is not to blame: another process is asked."""
         last: ProcessGone | None = None
         with self._turns.hold(stop):
             for _ in range(TRIES):
@@ -199,7 +199,7 @@ class ReplSlot:
                     raise LeanStartError(f"{self._command.name} does not start: {error}") from error
 
     def _start_and_wait(self, stop: Stop | None) -> WarmRepl:
-        """Start a process and wait for it. Interrupted, it goes on starting: somebody will want it."""
+        """Start a process and wait for it. Interrupted, it goes on starting, for the next use."""
         why = ""
         for _ in range(STARTS):
             self.start()
@@ -232,6 +232,6 @@ class ReplSlot:
         with self._lock:
             self._closed = True
             if self._repl is not None:
-                self._repl.kill()  # so that nobody's turn lasts
+                self._repl.kill()  # so that no turn lasts
         with self._turns.hold():
             self._end()

@@ -1,4 +1,4 @@
-"""Folders in the user's cache: made whole or not at all, once, by whoever needs one first; mended when damaged.
+"""Folders in the user's cache: made whole or not at all, once, by the first that needs one; mended when damaged.
 
 One of them is the REPL, written in Lean: its parts put together, and compiled once for a Lean, so that processes only
 load it."""
@@ -25,7 +25,7 @@ from pipeline.lean.model import LeanStartError
 from pipeline.store.flock import acquire_lock
 
 MANIFEST = "manifest.json"
-# For somebody else's download of some hundred megabytes.
+# Seconds for the download of some hundred megabytes in another process.
 PATIENCE = 1800.0
 
 
@@ -72,15 +72,16 @@ def is_undamaged(folder: Path) -> bool:
 def cached_folder(
     name: str, make: Callable[[Path], None], sound: Callable[[Path], bool] = is_undamaged, patience: float = PATIENCE
 ) -> Path:
-    """The folder of that name in the cache; `make` fills it when what is there is not `sound`.  `patience`: for who
-    is just making it."""
+    """The folder of that name in the cache; `make` fills it when it is not `sound`.
+
+    `patience`: seconds to wait for another process that is just making it."""
     folder = cache_folder() / name
     if sound(folder):
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _locked(folder, patience):
-            if not sound(folder):  # nobody else has made it while we waited
+            if not sound(folder):  # it may have been made while we waited
                 _make(folder, make)
     except RunLocked as error:
         raise LeanStartError(str(error)) from error

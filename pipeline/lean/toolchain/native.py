@@ -25,7 +25,7 @@ _PLAIN = re.compile(r"[^\W\d][\w.]*")
 
 
 def native_command(repl: Path, project: str) -> LeanCommand:
-    """A process of `repl`, which the Lean may have to be shown first: then that is done once, and kept."""
+    """Command of a process of `repl`, which is compiled for this Lean once, and kept."""
     name = f"Lean {lean_version(project)} of the PATH (the REPL is written for {WRITTEN_FOR})"
     env = {each: os.environ[each] for each in PASSED if each in os.environ}
     try:

@@ -1,7 +1,7 @@
-"""The ledger: asked while others write, and written by one thread of a process, many records in one commit.
+"""The ledger: read while others write, and written by one thread of a process, many records in one commit.
 
-Each question sees what was committed before it.  Every attempt is kept before anything is decided by it: what is handed
-in is on the disk when its future is done."""
+A query sees all earlier commits.  Every attempt is kept before anything is decided by it: a write is on the disk when
+its future is done."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from pipeline.ledger.model import (
 )
 from pipeline.ledger.sqlite.schema import LedgerProblem, open_to_read, open_to_write, sqlite_problems
 
-# A proof is what was found and passed the check; what was only found is none.
+# A proof was found and has passed the check.
 PROVED = "success = 1 AND verified = 1"
 _SAME = "goal_hash = ? AND strategy = ? AND config = ? AND toolchain = ? AND budget = ?"
 _FRONTIER = f"""
@@ -128,7 +128,7 @@ class LedgerWriter:
 
     def write(self, *statements: tuple[str, Sequence[Sequence[Any]]]) -> Future[None]:
         saved: Future[None] = Future()
-        saved.set_running_or_notify_cancel()  # from here on nobody can call it off: what is finished is kept
+        saved.set_running_or_notify_cancel()  # from here on it cannot be cancelled: what is finished is kept
         with self._lock:
             if self._closed:
                 raise LedgerProblem(f"{self._path}: closed already")
@@ -158,7 +158,7 @@ class LedgerWriter:
         try:
             with sqlite_problems(self._path):
                 self._commit(batch)
-        except Exception as error:  # noqa: BLE001 - whatever it is: without this thread everybody would wait for ever
+        except Exception as error:  # noqa: BLE001 - any: without this thread all futures would wait for ever
             for write in batch:
                 write.saved.set_exception(error)
         else:
@@ -178,7 +178,7 @@ class LedgerWriter:
             raise
 
 
-# Of two who tried the same at the same time, who found a proof is right.
+# Of two equal attempts made at the same time, one with a proof counts.
 _ATTEMPT = f"""
 INSERT INTO attempts ({column_list(ATTEMPT_COLUMNS)}) VALUES ({placeholders(ATTEMPT_COLUMNS)})
 ON CONFLICT (goal_hash, strategy, config, toolchain, budget) DO UPDATE SET
@@ -192,7 +192,7 @@ _GOAL = (
 )
 _LEAVE = f"{_GOAL} NOTHING"
 _RENEW = f"{_GOAL} UPDATE SET difficulty = excluded.difficulty, priority = excluded.priority"
-# What holds is kept; what was found not to hold makes place for the next proof.
+# Tactics that hold are kept; others make place for the next proof.
 _FOUND = f"""
 INSERT INTO tactic_cache (goal_hash, tactics, success_rate, avg_time, use_count) VALUES (?, ?, 1, ?, 1)
 ON CONFLICT (goal_hash) DO UPDATE SET
@@ -227,7 +227,7 @@ _NOT_AGAIN = "UPDATE tactic_cache SET success_rate = 0 WHERE goal_hash = ? AND t
 class Ledger(LedgerReader):
     """Opened to write: by one thread of this process, while any number of threads and processes read.
 
-    What a method returns as a future is on the disk when that is done."""
+    A write is on the disk when the future that its method returns is done."""
 
     def __init__(self, path: str) -> None:
         self._writer = LedgerWriter(path)

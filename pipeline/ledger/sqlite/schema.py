@@ -1,6 +1,6 @@
-"""Tables of the ledger; opening its file: made when there is none, refused when it is something else.
+"""Tables of the ledger, and its file: made when there is none, refused when it is something else.
 
-Whatever is wrong with it is one line that says which file, and what would be right."""
+Every error is one line that says which file, and what would be right."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from pipeline.errors import SpecError
 
-# Longer than any transaction of ours takes; who waits so long waits for something that hangs.
+# Seconds: longer than any transaction of ours takes; after so long, the other process hangs.
 PATIENCE = 30.0
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -106,13 +106,13 @@ CREATE TABLE premise_cache (
     PRIMARY KEY (goal_hash, model)
 );
 """
-# What takes a file from each version to the next; the first makes it out of nothing.
+# Statements from each version to the next; the first make the tables.
 MIGRATIONS = (TABLES,)
 VERSION = len(MIGRATIONS)
 
 
 def open_to_write(path: str) -> sqlite3.Connection:
-    """Checked before anything is changed.  What is committed survives a power cut: every commit is synced."""
+    """Open the file, checked before anything is changed.  Every commit is synced, so that it survives a power cut."""
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     with sqlite_problems(path):
         _check_file(path)

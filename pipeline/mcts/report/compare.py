@@ -1,6 +1,6 @@
 """Comparison of the scenarios of a run: each alone, against the first, and along how much was blocked.
 
-Made of the records of searches alone, so that it comes out the same however often and in whatever order it is made.
+Made from the records of searches alone, so that it is the same however often and in which order it is made.
 Against the first: goal by goal and seed by seed. A robustness line holds scenarios that differ in nothing but the
 fraction of goals that is blocked."""
 
@@ -47,7 +47,7 @@ class SearchPair(NamedTuple):
 
 
 def compare_pair(here: Sequence[Record], there: Sequence[Record]) -> dict[str, Any]:
-    """Above 0 and below 1 speak for what is here: more solved, with fewer calls for what both solved."""
+    """Compare two scenarios: a difference above 0 and a ratio of calls below 1 speak for `here`."""
     others = {pair_key(each): each for each in there}
     pairs = [SearchPair(each, others[pair_key(each)]) for each in here if pair_key(each) in others]
     both = [each for each in pairs if all(each.solved)]

@@ -20,7 +20,7 @@ from pipeline.trust.student import quantile
 
 RowRecord = Mapping[str, Any]
 
-REFUSED = "refused"  # in the file of a goal: why it is none; and the status of its searches
+REFUSED = "refused"  # key of the reason in the file of a row that is no goal; and the status of its searches
 
 
 def row_refusals(rows: RowRecord, goals: Mapping[str, RowRecord]) -> list[Refusal]:
@@ -156,7 +156,7 @@ def _csv_row(search: Record) -> dict[str, Any]:
 
 OUTCOMES = (SOLVED, OPEN, DEAD, UNVERIFIED)
 WASTED = (BLOCKED, DELAYED, IDLE)  # what an iteration is spent on to no effect
-NEAR = 1.3  # what is nearer to the most calls, as a ratio, says nothing new
+NEAR = 1.3  # a checkpoint nearer to the last, as a ratio, says nothing new
 COSTS = ("iterations", "calls")
 
 Searches = Sequence[Record]
@@ -237,7 +237,7 @@ def _unverified_record(search: Record) -> dict[str, Any]:
 
 
 def _checkpoints(least: int, most: int) -> list[int]:
-    """`most`, and of 1, 3, 10, 30 and so on what is below it, from the last that is not above `least`."""
+    """Checkpoints: of 1, 3, 10, 30 and so on those between `least` and `most`, with the last one before; and `most`."""
     every = [first * 10**power for power in range(len(str(most))) for first in (1, 3)]
     below = [each for each in every if NEAR * each <= most]
     begun = max((each for each in below if each <= least), default=least)

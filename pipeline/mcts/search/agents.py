@@ -1,11 +1,10 @@
 """Agents over a shared tree: how one goes down it, and the blocks and delays in its way.
 
-An agent goes by what it last saw of the tree, and around what others are at. Reservations count as lost or unobserved
-visits. Blocks and delays touch what is scheduled, never the tree.
+An agent selects by its last view of the tree, and around goals that others work at. Reservations count as lost or
+unobserved visits. Blocks and delays change the schedule, never the tree.
 
-Chance is a function of what it is for: no draw moves another, in whatever order they are made. Draws are made for a
-goal by its key and names, so that a scenario hits the same goals in whatever order a search comes to them, and
-changing one chance changes no other draw.
+A draw is a function of its purpose: no draw moves another, in any order. Draws are made for a goal by its key and
+names, so that a scenario hits the same goals in whichever order a search reaches them.
 
 Also here: what the spec calls the fields of these rules."""
 
@@ -28,7 +27,7 @@ def draw(seed: int, *what: object) -> float:
 
 
 class Block(NamedTuple):
-    """A `fraction` of goals is blocked when first come to, for `duration` iterations, for good if that is below 0.
+    """A `fraction` of goals is blocked when first reached, for `duration` iterations, for good if that is below 0.
 
     Each hit on a blocked goal may thaw it for those that come later: the `unfreeze_after`th does (0: none), any with
     `unfreeze_prob`.  `immovable` is the fraction of blocked goals that no hit thaws."""
@@ -128,7 +127,7 @@ VIRTUAL_LOSS, UNOBSERVED = "virtual-loss", "unobserved"
 
 
 class Steering(NamedTuple):
-    """`inflight`: where so many moves of a goal are being tried, nobody else may reserve.  `refresh`: after how many
+    """`inflight`: moves of a goal that may be tried at once; more are not reserved.  `refresh`: after how many
     of its turns an agent looks again.
 
     A reservation counts as `virtual_loss` visits that were lost, or, `unobserved`, as a visit whose value is not known.
@@ -146,7 +145,7 @@ class Steering(NamedTuple):
 
 @dataclass(slots=True)
 class AgentView:
-    """The statistics as they were; what is newer is seen as it is."""
+    """Statistics as they were at the last look; newer nodes are seen as they are."""
 
     visits: list[int]
     values: list[float]

@@ -1,14 +1,13 @@
 """Evaluator: carries out an `Expand` on a Lean session.
 
-It takes up a goal, tries tactics on it, and tells the goals that they left.
+It prepares a goal, tries tactics on it, and returns the goals that they left.
 
 Time is counted in heartbeats, the work that Lean does: so it runs out at the same point however busy the machine is.
-What does no work that counts, as with numbers of thousands of digits, is ended by the clock, many times later: more
-time would be of no use to it. What ran out of heartbeats has another go with more: a move of its own, whose text ends
-in a comment that says so and that Lean never sees.
+A tactic whose work does not count, as with numbers of thousands of digits, is ended by the clock, many times later:
+more time would not help it. A tactic that ran out of heartbeats has another try with more: a move of its own, whose
+text ends in a comment that says so and that Lean never sees.
 
-What a tactic left is told apart from goals that were open beside it. A tactic that leaves too many, changes others or
-leaves goals that share something unknown is refused, in a word that is the same in every Lean process."""
+A tactic that leaves too many goals, changes others or leaves goals that share an unknown is refused."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Goals and actions of the AND/OR graph: their values, what is proved or dead, and the script of a proof.
+"""Goals and actions of the AND/OR graph: their values and states, and the script of a proof.
 
-A goal has actions, of which one is enough; an action has goals, of which all are needed. A goal is open, solved or
-dead; so is an action. What is proved or hopeless is so at once for all that depends on it. The first proof of a goal
-stays its proof: it rests on goals that were proved before, so there is no circle.
+A goal has actions, of which one is enough; an action has goals, of which all are needed. Whatever
+depends on a goal that is solved or dead changes with it at once. The first proof of a goal stays its proof: it rests
+on goals that were proved before, so there is no circle.
 
 A goal may have one more tactic only after enough visits (progressive widening). A goal is worth what its most visited
 action is; an action is worth its worst goal, or the product of all.
@@ -27,7 +27,7 @@ CYCLE, CHILD, SAME = "cycle", "child", "same"  # why an action that applied is d
 # An action:  OPEN -> SOLVED  all of its goals are solved
 #             OPEN -> DEAD    a goal of it is dead (CHILD), or its goal is, as proofs would be circles (CYCLE)
 #             it begins DEAD  if it leads back to its own goal (CYCLE), or left the same goals as another (SAME)
-# SOLVED and DEAD are final: a dead goal is no way to anything, whoever comes to it later.
+# SOLVED and DEAD are final.
 
 
 class GoalNode:
@@ -37,11 +37,11 @@ class GoalNode:
         "best",  # the live action that was visited most
         "checked",
         "depth",
-        "estimate",  # the value it was told of with
+        "estimate",  # its value when it was new
         "flying",  # reservations that pass through it or end here
         "key",
         "live",
-        "lost",  # moves that came to nothing
+        "lost",  # moves without an action that lives
         "mark",
         "mass",  # the priors of live actions together
         "names",
@@ -281,7 +281,7 @@ def _grounded_goals(region: list[GoalNode]) -> set[int]:
     return grounded
 
 
-# What has to stand before the tactic of a goal, such as names for what has none.
+# Lines before the tactic of a goal, such as names for hypotheses that have none.
 Prelude = Callable[[GoalNode], Iterable[str]]
 
 

@@ -52,7 +52,7 @@ class ExpandOutcome(NamedTuple):
 
 
 class Expand(NamedTuple):
-    """Try tactics on a goal, at most `limit`; `path` is how it was come to, from the root to itself.
+    """Try tactics on a goal, at most `limit`; `path` is the way to it, from the root to itself.
 
     Without `tactics` its moves are to be found first, and the first of them in order of prior to be tried.  With
     `first_success` what comes after the first that applies is left for later."""

@@ -1,6 +1,6 @@
 """Trace of a search: a record for each iteration, and their sum.
 
-A record says who, where, what was tried and what came of it.
+A record has the agent, the path, the tactics and their results.
 
 `trace.schema.json` beside this module says which fields there are."""
 

@@ -11,7 +11,7 @@ that differ by a tenth are taken nearly by turns; the others learn sooner.
 `ucb1` is UCB1 (Auer, Cesa-Bianchi, Fischer 2002): the mean of all trials, and the bonus that theory asks for.
 
 `discounted` counts successes per second, by class of goal, old attempts counting less (Garivier and Moulines 2011).
-Whoever may try all arms on a goal until one succeeds solves it soonest by trying them in the order of chance divided
+If all arms may be tried on a goal until one succeeds, it is solved soonest in the order of chance divided
 by cost. Old attempts fade, since a bank gets harder as it is worked through: the easy goals go first. What a class
 has not shown itself is filled in from all classes.
 
@@ -52,7 +52,7 @@ class GoalShape(NamedTuple):
 
 
 class Bandit(Protocol):
-    """Draws no random numbers: told the same, it chooses the same.  Ties go to the arm that is listed first.
+    """Rule of choice without random numbers: the same attempts give the same choices.  Ties go to the first arm.
 
     It learns from attempts that ended by themselves; one that was cancelled says nothing about its arm."""
 

@@ -1,4 +1,4 @@
-"""Effort on one goal: its features, what was tried, what runs, what is left, and its place among waiting goals.
+"""Effort on one goal: its features, strategies tried, running and left, and its place among waiting goals.
 
 Features are read off the text of the goal: a class by which attempts are counted, and traits that a bandit learns by.
 There is one queue for each room, ordered by urgency, then difficulty, then the order of the bank.
@@ -121,7 +121,7 @@ class GoalQueues:
         return len(self._waiting)
 
 
-# Each level that a goal has survived takes away so much of what is left to the greatest difficulty.
+# Each level that a goal has survived halves its distance to the greatest difficulty.
 LEFT_AT_NEXT_LEVEL = 0.5
 
 

@@ -1,4 +1,4 @@
-"""Best-first search for a proof: says what to ask of Lean next, and is told the answer.
+"""Best-first search for a proof: gives the next question to Lean, and takes the answer.
 
 It knows neither Lean nor a clock: the same answers give the same search.
 
@@ -145,7 +145,7 @@ class TacticQuery:
 
 @dataclass(frozen=True)
 class TacticAnswer:
-    """The goals that are left and the state they are in; or why there is none: `timeout`, or any other word."""
+    """The goals that are left and their state; or a failure: `timeout`, or any other word."""
 
     state: Any = None
     goals: tuple[str, ...] = ()

@@ -144,7 +144,7 @@ async def run_micro(
     """Make one attempt at a goal.  Without a Lean, one with the core library is started, and ended with the attempt;
     `pipeline.banks.lean.core` has one for many.
 
-    Raised is only what says nothing of the goal: that there is no Lean, or that somebody ends it."""
+    It raises only faults that say nothing of the goal: there is no Lean, or it is killed."""
     from pipeline.banks.lean import core
     from pipeline.proof.run.attempt import run_in_thread
 

@@ -132,7 +132,7 @@ def enumerate_values(goal: PrintedGoal, name: str, within_it: Range, cost: float
 def bound_by_products(
     goal: PrintedGoal, naturals: Sequence[str], integers: Sequence[str], ranges: dict[str, Range]
 ) -> Iterator[TacticMove]:
-    """Bounds that the equations have, to be shown by multiplying."""
+    """Bounds that follow from the equations by multiplying."""
     if not arithmetic.is_nonlinear(goal) or not arithmetic.equations(goal) or goal.connective == "∃":
         return
     free = [name for name in naturals if ranges[name].high is None]

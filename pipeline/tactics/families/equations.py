@@ -78,7 +78,7 @@ def eliminate_lead(row: LinearRow, other: LinearRow) -> LinearRow:
 
 
 def leading_unknown(row: LinearRow) -> Monomial:
-    """The unknown of highest degree: what is left at the end then has variables by themselves."""
+    """The unknown of highest degree, so that variables by themselves are left at the end."""
     return max((monomial for monomial in row if monomial), key=lambda one: (sum(times for _, times in one), one))
 
 
@@ -159,7 +159,7 @@ def no_root_proof(rest: Coefficients, at: str) -> str:
 
 
 def divide_by_roots(coefficients: Coefficients) -> tuple[list[int], Coefficients]:
-    """The whole roots, each as often as it is one, and what is left."""
+    """The whole roots, each as often as it is one, and the rest."""
     roots: list[int] = []
     for root in sorted(range(-ROOT_REACH, ROOT_REACH + 1), key=abs):
         while len(coefficients) > 1 and horner_value(coefficients, root) == 0:

@@ -1,8 +1,8 @@
 """Equations and laws applied: rewriting, statements for all at things of the goal, laws applied backwards.
 
 Rewriting: with the goal's own equations, by simp, by the laws of arithmetic, through both sides of an equation.
-Specialising: what is said of all things, said of those in the goal; and a recurrence followed from number to number.
-Laws of order and divisibility: what is claimed of a whole follows from the same of its parts."""
+Specialising: statements for all things, at the things of the goal; and a recurrence followed from number to number.
+Laws of order and divisibility: a claim about a whole follows from the same claim about its parts."""
 
 from __future__ import annotations
 

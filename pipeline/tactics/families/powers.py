@@ -173,7 +173,7 @@ def power_cycle(base: int, modulus: int) -> tuple[int, int]:
 
 
 def unsettled_powers(goal: PrintedGoal) -> list[Operation]:
-    """Powers that may not be known to be positive: what is raised is a variable, or the exponent is."""
+    """Powers with a variable that are not stated to be positive."""
     powers = [one for one in arithmetic.goal_subterms(goal) if isinstance(one, Operation) and one.sign == "^"]
     return [one for one in powers if f"0 < {term_text(one)}" not in goal.propositions and leaves(one)]
 

@@ -1,6 +1,6 @@
 """Facts multiplied, and facts gathered at once for omega or grind: no search could put them together.
 
-Inequalities are multiplied with each other and with what is positive; squares are not negative."""
+Inequalities are multiplied with each other and with positive terms; squares are not negative."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def without_variable(name: str, monomial: numbers.Monomial) -> numbers.Monomial:
 
 
 def cancel_factors(goal: PrintedGoal) -> Iterator[TacticMove]:
-    """An equation of products, divided by what is not zero."""
+    """Divide an equation of products by a factor that is not zero."""
     name = goal.fresh("hq")[0]
     positive = "(by first | omega | (apply Nat.pos_of_ne_zero; simp_all; done))"
     for one in arithmetic.equations(goal):

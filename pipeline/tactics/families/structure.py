@@ -1,4 +1,4 @@
-"""Cases, induction, and what the goal's own file defines.
+"""Cases, induction, and definitions of the goal's own file.
 
 Cases on variables, on `if` and `match`, and on which of two numbers is the larger.  Induction: plain, with the other
 variables free, and strong.  Definitions: unfolded; their inductive types and predicates taken apart and built."""
@@ -150,7 +150,7 @@ def propose_definitions(goal: PrintedGoal) -> Iterator[TacticMove]:
 
 
 def own_constants(goal: PrintedGoal) -> list[str]:
-    """Constants that are none of Lean's own: neither variables here, nor bound in a proposition."""
+    """Constants that are not Lean's own: neither variables here, nor bound in a proposition."""
     bound = {
         name for group in re.findall(r"(?:∀|∃|fun|λ) \(?([\w ₀-₉✝']+)", goal.propositions) for name in group.split()
     }

@@ -1,4 +1,4 @@
-"""Values for `∃`: what stands in the goal, small numbers, numbers found by trying, and what an equation asks for."""
+"""Values for `∃`: terms of the goal, small numbers, numbers found by trying, and solutions of equations."""
 
 from __future__ import annotations
 

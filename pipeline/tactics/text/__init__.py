@@ -3,7 +3,7 @@
 Pure; imports nothing of ours outside.
 
 syntax      a proposition cut at its outermost connective
-goal        a printed goal: hypotheses, variables, what is to be shown
+goal        a printed goal: hypotheses, variables, target
 terms       arithmetic read into terms
 arithmetic  what a goal says about numbers
 numbers     terms computed: values and polynomials

@@ -1,4 +1,4 @@
-"""A goal as Lean prints it, taken apart: its hypotheses, its variables and what is to be shown.
+"""A goal as Lean prints it, taken apart: its hypotheses, its variables and its target.
 
 Hypotheses without a name that a tactic could use get one."""
 

@@ -74,7 +74,7 @@ def is_true(relation: Relation, known: Mapping[str, int], *, naturals: bool = Tr
 
 
 def polynomial(term: Term, *, naturals: bool = True) -> Polynomial:
-    """The polynomial of a term, multiplied out; whatever is no sum or product is a leaf by its text."""
+    """The polynomial of a term, multiplied out; any other term than a sum or product is a leaf by its text."""
     match term:
         case Number(number):
             return {(): number} if number else {}

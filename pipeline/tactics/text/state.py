@@ -1,7 +1,7 @@
 """Tactics in a state of several goals: bring one to the front, see what a tactic left, try again, write the script.
 
 Both searches use it: best-first search of `micro` and Monte-Carlo tree search. A tactic works on the first goal of a
-state. What it left is told apart from the goals that were open beside it, so that each can be proved by itself."""
+state. The goals it left are separated from those that were open beside it, so that each can be proved by itself."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def numerals(text: str) -> list[int]:
 
 
 def bound_variables(text: str) -> tuple[list[str], str]:
-    """`∃ x y, p`: its variables and what is said of them; without types, even where those are printed."""
+    """`∃ x y, p`: its variables and its body; without types, even where those are printed."""
     body = without_brackets(text)[1:].strip()
     depth = 0
     for place, char in enumerate(body):

@@ -1,6 +1,6 @@
 """Arithmetic as Lean prints it, read into terms that can be computed with.
 
-What is not arithmetic (an application, a coercion, a field) is a leaf with the name it is printed by."""
+A term that is not arithmetic (an application, a coercion, a field) is a leaf with its printed text as its name."""
 
 from __future__ import annotations
 
