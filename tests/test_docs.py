@@ -17,6 +17,7 @@ from pipeline.build.names import COMMANDS
 from pipeline.commands.command import MEANINGLESS_OPTIONS
 from pipeline.commands.exits import BAD_INPUT, BROKEN, FAILED, LOCKED, OUTPUT_CLOSED
 from pipeline.core.outcome import FRESH, Outcome
+from pipeline.goals.bank import Bank
 from pipeline.lean.model import ERRORS, Theorem
 from pipeline.ledger.model import ATTEMPT_COLUMNS, GOAL_COLUMNS
 from pipeline.machine.job import Job, SharedResources, Workers
@@ -208,7 +209,7 @@ SEARCH = SearchRecord("", "", 0.0, "", 1, (), "", {})
         ("## Keys of the spec", proof_read.KEYS),
         ("## Keys of a strategy", read.STRATEGY_KEYS),
         ("## Keys of `lean`", LEAN_KEYS),
-        ("### results.json", results_record({"refused": []}, SEARCH, [], ())),
+        ("### results.json", results_record(Bank(), SEARCH, [], ())),
     ],
 )
 def test_every_key_of_a_proof_spec_is_documented_and_no_other(title: str, expected: Iterable[str]) -> None:

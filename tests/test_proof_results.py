@@ -16,7 +16,7 @@ from proof_searches import goal
 
 from pipeline.banks.lean import proof_fault
 from pipeline.banks.records import Proof, lean_file, lean_files_in_one, stays_inside, theorem_of
-from pipeline.goals.bank import Goal
+from pipeline.goals.bank import Bank, Goal, Refusal
 from pipeline.lean.model import LeanError, Session, Stop, TacticState, Theorem
 from pipeline.proof.records import PROVED, AttemptRecord, Sample, SampleRecord, SearchRecord
 from pipeline.proof.report import (
@@ -38,7 +38,7 @@ SEARCH = SearchRecord(
     strategies=("micro", "sketch"),
     config={"timeout": 120, "max_heavy": 2, "max_light": 8, "cpu_target": 0.5, "profile": 1},
 )  # fmt: skip
-BANK = {"refused": [{"line": 3, "why": "false"}]}
+BANK = Bank((), (Refusal(3, "", "false"),))
 
 
 def record(name: str, status: str, *attempts: tuple[str, bool], sample: int = 0, seconds: float = 1.0) -> SampleRecord:
@@ -240,7 +240,7 @@ def test_what_a_context_leaves_behind_is_known(before: list[str], stays: bool) -
 
 def test_the_page_has_all_goals_and_needs_nothing_from_outside() -> None:
     hostile = record("<b>&amp;", "open", ("micro", False))._replace(why="<script>alert(1)</script>")
-    refused = {"refused": [{"line": 7, "id": "odd", "why": "it is false, by `decide`"}]}
+    refused = Bank((), (Refusal(7, "odd", "it is false, by `decide`"),))
     found = [*FOUND, hostile]
     seen = Seen(results_page("lean-bank", results_record(refused, SEARCH, found, [1]), refused, found))
     assert not seen.open
@@ -253,7 +253,4 @@ def test_the_page_has_all_goals_and_needs_nothing_from_outside() -> None:
 
 def test_the_page_of_a_bank_without_a_proof_has_no_curve() -> None:
     found = [record("b", "open", ("micro", False))]
-    assert (
-        "svg"
-        not in Seen(results_page("x", results_record({"refused": []}, SEARCH, found, [1]), {"refused": []}, found)).tags
-    )
+    assert "svg" not in Seen(results_page("x", results_record(Bank(), SEARCH, found, [1]), Bank(), found)).tags

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any, NamedTuple
 
-from pipeline.goals.bank import Goal
+from pipeline.goals.bank import Bank, Goal, Refusal
 from pipeline.lean.model import Theorem
 
 Record = dict[str, Any]
@@ -58,6 +58,15 @@ def as_record(goal: Goal) -> Record:
 def goal_of(record: Mapping[str, Any]) -> Goal:
     known = {name: value for name, value in record.items() if name in _OF_GOAL}
     return Goal(**{**known, "context": tuple(record["context"])})
+
+
+def save_bank(path: str, bank: Bank) -> None:
+    save(path, {"goals": [*map(as_record, bank.goals)], "refused": [*map(asdict, bank.refused)]})
+
+
+def load_bank(path: str) -> Bank:
+    record = load(path)
+    return Bank(tuple(map(goal_of, record["goals"])), tuple(Refusal(**row) for row in record["refused"]))
 
 
 def theorem_of(goal: Goal) -> Theorem:

@@ -74,7 +74,7 @@ def refused_rows(told: Sequence[str]) -> Iterator[str]:
     return _titled_list("row", "of the bank not counted", told)
 
 
-def doubted(told: Sequence[str]) -> Iterator[str]:
+def doubt_lines(told: Sequence[str]) -> Iterator[str]:
     """Lines about rows that count, but may not say what they seem to."""
     return _titled_list("warning", "about what the bank says", told)
 

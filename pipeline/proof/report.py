@@ -14,6 +14,7 @@ from typing import Any
 
 from pipeline.banks.records import Proof, theorem_of
 from pipeline.core.text import duration, plural
+from pipeline.goals.bank import Bank, Refusal
 from pipeline.proof.records import FRONTIER, OPEN, PROVED, SampleRecord, SearchRecord
 from pipeline.views.pages import drawing
 from pipeline.views.pages.charts import ChartLine, line_chart, stairs
@@ -37,7 +38,7 @@ def with_check_results(found: Sequence[SampleRecord], checked: Mapping[str, str]
 
 
 def results_record(
-    bank: Record, search: SearchRecord, found: Sequence[SampleRecord], pass_at: Sequence[int]
+    bank: Bank, search: SearchRecord, found: Sequence[SampleRecord], pass_at: Sequence[int]
 ) -> dict[str, Any]:
     """The record results.json; `found` has a record for each sample of each goal."""
     by_goal = group_by_goal(found)
@@ -55,7 +56,7 @@ def results_record(
         "stopped": search.stopped,
         "samples": search.samples,
         "toolchain": search.toolchain,
-        "goals_refused": len(bank["refused"]),
+        "goals_refused": len(bank.refused),
         "raised": worker_mistakes(found),
         "goals": [_goal_record(name, each) for name, each in by_goal.items()],
     }
@@ -161,13 +162,13 @@ PAGE_STYLE = ".proved { color: var(--done); } .open, .frontier { color: var(--le
 CURVE_START = 0.01  # seconds, where the curve begins
 
 
-def results_page(run: str, results: Record, bank: Record, found: Sequence[SampleRecord]) -> str:
+def results_page(run: str, results: Record, bank: Bank, found: Sequence[SampleRecord]) -> str:
     parts = [
         *_figures_table(results),
         *_solved_curve(results),
         *_strategies_table(results),
         *_goals_table(found),
-        *_refused_table(bank["refused"]),
+        *_refused_table(bank.refused),
     ]
     return html_page(f"{run}: {results_headline(results)}", parts, f"{PAGE_STYLE}\n{drawing.chart_style()}")
 
@@ -242,7 +243,7 @@ def _goal_row(name: str, samples: Sequence[SampleRecord]) -> list[str]:
 _STATUS = {PROVED: "proved", OPEN: "not proved", FRONTIER: "not tried to the end"}
 
 
-def _refused_table(rows: Sequence[Record]) -> Iterator[str]:
+def _refused_table(rows: Sequence[Refusal]) -> Iterator[str]:
     if rows:
         yield f"<h2>{plural(len(rows), 'row')} of the bank not counted</h2>"
-        yield html_table(("line", "row", "why"), ([str(r["line"]), escape(r["id"]), escape(r["why"])] for r in rows))
+        yield html_table(("line", "row", "why"), ([str(row.line), escape(row.id), escape(row.why)] for row in rows))

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from pipeline.banks.lean import open_lean
-from pipeline.banks.records import Record, goal_of, load, save, save_lines
+from pipeline.banks.records import Record, load_bank, save, save_lines
 from pipeline.core.text import duration
 from pipeline.goals.bank import Goal
 from pipeline.lean.model import Lean
@@ -39,7 +39,7 @@ STATUS_WORDS = {SOLVED: records.PROVED, EXHAUSTED: records.OPEN}
 def prove_bank(job: Job) -> None:
     params, limits = job.target.params, job.target.params["limits"]
     asked, pace = SearchSettings(**params["search"]), Pace(**limits["pace"])
-    goals = [goal_of(each) for each in load(input_path(job, "bank.json"))["goals"]]
+    goals = load_bank(input_path(job, "bank.json")).goals
     samples = [Sample(goal, n) for goal in goals for n in range(asked.samples)]
     begun, started = time.monotonic(), time.time()
     with (
@@ -207,7 +207,7 @@ def pursue_open_goals(job: Job) -> None:
 def _open_goals(job: Job, ledger: Ledger) -> Sequence[Goal]:
     """Open goals of the bank, if one is named; otherwise all open goals of the ledger."""
     if "bank.json" in job.reads:
-        asked = [goal_of(each) for each in load(input_path(job, "bank.json"))["goals"]]
+        asked = load_bank(input_path(job, "bank.json")).goals
         ledger.add_goals([*map(ledger_goal, asked)]).result()
         open_ = {each.goal.goal_hash for each in ledger.frontier()}
         return [goal for goal in asked if goal.key in open_]

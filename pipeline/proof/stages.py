@@ -10,12 +10,21 @@ import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import asdict
 
 from pipeline.banks import lean as banks
 from pipeline.banks.check import check_bank
 from pipeline.banks.lean import imported, open_lean, proof_fault, with_lean_faults
-from pipeline.banks.records import Proof, as_record, lean_file, lean_files_in_one, load, save, theorem_of, write
+from pipeline.banks.records import (
+    Proof,
+    lean_file,
+    lean_files_in_one,
+    load,
+    load_bank,
+    save,
+    save_bank,
+    theorem_of,
+    write,
+)
 from pipeline.core.text import plural
 from pipeline.errors import SpecError
 from pipeline.goals.bank import Refusal, read_bank, refusal_line
@@ -33,10 +42,7 @@ def record_bank(job: Job) -> None:
         found = check_bank(rows, lean)
     if not found.goals:
         raise SpecError(_no_goal_message(input_path(job, "bank"), found.refused))
-    save(
-        output_path(job, "bank.json"),
-        {"goals": [*map(as_record, found.goals)], "refused": [*map(asdict, found.refused)]},
-    )
+    save_bank(output_path(job, "bank.json"), found)
 
 
 def _no_goal_message(path: str, refused: Sequence[Refusal]) -> str:
@@ -76,7 +82,7 @@ def refuse(ledger: str, toolchain: str, found: Iterable[SampleRecord], checked: 
 
 
 def write_report(job: JobFiles) -> None:
-    bank, search = load(input_path(job, "bank.json")), SearchRecord(**load(input_path(job, "search.json")))
+    bank, search = load_bank(input_path(job, "bank.json")), SearchRecord(**load(input_path(job, "search.json")))
     checked = load(input_path(job, "checked.json"))
     found = with_check_results(load_samples(input_path(job, "proofs.jsonl")), checked["checked"])
     told = results_record(bank, search, found, job.target.params["pass_at"])
