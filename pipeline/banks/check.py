@@ -21,13 +21,13 @@ POINTS, FEW = 30, 3
 
 
 def leading_variables(session: Session, state: TacticState) -> tuple[Hypothesis, ...]:
-    """What the statement says "for all" of, in its order; also what Lean puts before it, such as an unknown `α`."""
+    """Variables that the statement quantifies first, in its order; also one that Lean adds, such as an unknown `α`."""
     after = session.run_tac(state, "intros", SECONDS)
     return read_goal(after.goals[0]).hypotheses if isinstance(after, TacticState) else ()
 
 
 def refutation(theorem: Theorem, before: TacticState, variables: Sequence[Hypothesis], lean: Lean) -> str:
-    """How it is seen to be false; "" when it is not."""
+    """Refute the statement: how, or "" where that fails."""
     bound = "".join(f"∀ {{{one.name} : {_small_sort(one.type)}}}, " for one in read_goal(before.goals[0]).hypotheses)
     opposite = Theorem(theorem.name, f"_root_.Not ({bound}\n{theorem.statement}\n)", theorem.before)
     try:
@@ -43,7 +43,7 @@ def refutation(theorem: Theorem, before: TacticState, variables: Sequence[Hypoth
 
 
 def _small_sort(type_: str) -> str:
-    """Of types of all sizes the small ones will do."""
+    """Small types in place of types of all sizes."""
     return "Type" if type_.startswith("Type ") else type_
 
 
@@ -90,7 +90,7 @@ def check_bank(bank: Bank, lean: Lean) -> Bank:
 
 
 def _judge_goal(goal: Goal, lean: Lean, above: dict[str, Goal]) -> tuple[str, str]:
-    """Its key, and why it does not count."""
+    """Judge a goal: its key, and why it does not count."""
     theorem = Theorem("goal", goal.text, goal.context)
     try:
         key, state, variables = _open_goal(theorem, lean)
@@ -107,7 +107,7 @@ def _judge_goal(goal: Goal, lean: Lean, above: dict[str, Goal]) -> tuple[str, st
 
 
 def _open_goal(theorem: Theorem, lean: Lean) -> tuple[str, TacticState, tuple[Hypothesis, ...]]:
-    """Its key, what is to be shown, and what it says "for all" of."""
+    """Open a goal: its key, its first state, and the variables it quantifies first."""
     session, state = lean.open(theorem)
     try:
         return session.key(state), state, leading_variables(session, state)
@@ -116,5 +116,5 @@ def _open_goal(theorem: Theorem, lean: Lean) -> tuple[str, TacticState, tuple[Hy
 
 
 def _brief_error(error: Exception) -> str:
-    """On one line."""
+    """An error on one line."""
     return cut_text(" ".join(str(error).split()))

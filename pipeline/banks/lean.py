@@ -1,7 +1,7 @@
 """The Lean that a stage asks, as the spec names it; the stage that records it; why a whole proof does not hold.
 
 Processes of a Lean are guarded, and end with the build.  A stage says that there is no Lean, or that a ledger cannot be
-used, in a line for people: that is nobody's result."""
+used, in a line for people: that is no result."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ REPL = Path(process.__file__).with_name("Repl.lean")
 
 
 def open_lean(job: Job) -> Lean:
-    """Nothing is started before it is asked something."""
+    """Open the Lean of a target; no process starts before it is asked something."""
     keys = job.target.params["limits"]["lean"]
     return BACKENDS[keys["backend"]](job, keys)
 
 
 @contextmanager
 def core() -> Iterator[Lean]:
-    """One that knows the core library, for programs that are no run; to be asked for in the main thread."""
+    """Open a Lean that knows the core library, for programs that are no run; in the main thread."""
     with closing(Processes(["core"])) as processes:
         command = ready_toolchain().command(REPL)
         env, _ = processes.environment("core", command.env, ())
@@ -46,23 +46,23 @@ def core() -> Iterator[Lean]:
 
 
 def shared_lean(job: Job) -> Lean:
-    """One for all targets of a build that ask for the same; it ends with the build."""
+    """Open a Lean for all targets of a build that ask for the same; it ends with the build."""
     keys = job.target.params["limits"]["lean"]
     return job.shared.get(("lean", job.target.run, *keys.values()), lambda: open_lean(job))
 
 
 def imported(keys: Mapping[str, Any]) -> list[str]:
-    """The modules that a theorem stands behind: a file of its proof has to import them, too."""
+    """Modules that a theorem stands behind: a file of its proof has to import them, too."""
     return [*IMPORTED[keys["backend"]](keys["project"])]
 
 
 def lean_fingerprint() -> str:
-    """What of this package decides how a Lean answers, in a word."""
+    """Fingerprint of the part of this package that decides how a Lean answers."""
     return f"{cache.repl_fingerprint()} {toolchain_key()}"
 
 
 def toolchain_record(backend: str, project: str) -> Mapping[str, str]:
-    """What is recorded of it."""
+    """The record toolchain.json."""
     return {"backend": backend, "version": VERSIONS[backend](project)}
 
 
@@ -81,7 +81,7 @@ def _pool(job: Job, keys: Mapping[str, Any], command: LeanCommand) -> Pool:
 
 
 def _wasm_version(_project: str) -> str:
-    """Answers depend on the REPL too."""
+    """Version of the Lean from npm, with the REPL, on which answers depend too."""
     return f"{ready_toolchain().version} repl {cache.repl_fingerprint()}"
 
 
@@ -117,9 +117,9 @@ VERSIONS: Mapping[str, Callable[[str], str]] = {
 
 
 def proof_fault(lean: Lean, theorem: Theorem, script: Sequence[str], stop: Stop | None = None) -> str:
-    """Nothing when it holds.
+    """Check a whole proof; the fault, or "" where it holds.
 
-    It held once: where a process came to its end over it, another one is asked."""
+    It held once: where a process ended over it, another one is asked."""
     wrong = lean.check(theorem, script, stop)
     if wrong and wrong.kind in UNTOLD:
         wrong = lean.check(theorem, script, stop)
@@ -127,7 +127,7 @@ def proof_fault(lean: Lean, theorem: Theorem, script: Sequence[str], stop: Stop 
 
 
 def with_lean_faults(do: Callable[[Job], None]) -> Callable[[Job], None]:
-    """No Lean, one that is killed, a ledger that cannot be used: a line for people, and nobody's result."""
+    """Turn faults of a Lean or a ledger into a line for people: they are no results."""
 
     @wraps(do)
     def done(job: Job) -> None:
@@ -140,7 +140,7 @@ def with_lean_faults(do: Callable[[Job], None]) -> Callable[[Job], None]:
 
 
 def record_toolchain(job: Job) -> None:
-    """It is made if it is not there; what it is decides on all that follows."""
+    """Record the toolchain, made if it is not there; all that follows depends on it."""
     params = job.target.params
     save(output_path(job, "toolchain.json"), toolchain_record(params["backend"], params["project"]))
 

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any, NamedTuple
 
-from pipeline.goals.bank import Goal
+from pipeline.goals.bank import Bank, Goal, Refusal
 from pipeline.lean.model import Theorem
 
 Record = dict[str, Any]
 _OF_GOAL = {field.name for field in fields(Goal)}
-# What a check has on, and a file does not: the REPL sets the first and the last, a lake project may set the second.
+# Options of a check that a file has to set: the REPL sets the first and the last, a lake project may set the second.
 OPTIONS = ("maxRecDepth 1000", "autoImplicit true", "relaxedAutoImplicit false")
 _IMPORT = "import "
 _NOT_IN_NAMES = re.compile(r"[«»\s]")
@@ -60,13 +60,22 @@ def goal_of(record: Mapping[str, Any]) -> Goal:
     return Goal(**{**known, "context": tuple(record["context"])})
 
 
+def save_bank(path: str, bank: Bank) -> None:
+    save(path, {"goals": [*map(as_record, bank.goals)], "refused": [*map(asdict, bank.refused)]})
+
+
+def load_bank(path: str) -> Bank:
+    record = load(path)
+    return Bank(tuple(map(goal_of, record["goals"])), tuple(Refusal(**row) for row in record["refused"]))
+
+
 def theorem_of(goal: Goal) -> Theorem:
-    """An id need not be a name in Lean."""
+    """The theorem of a goal, under a fixed name: an id need not be a name in Lean."""
     return Theorem("goal", goal.text, goal.context)
 
 
 class Proof(NamedTuple):
-    """A script that proves a theorem; `about`: what is told of it, in a line."""
+    """A script that proves a theorem; `about`: a line about it."""
 
     name: str
     theorem: Theorem
@@ -75,22 +84,30 @@ class Proof(NamedTuple):
 
 
 def lean_file(proof: Proof, imports: Iterable[str]) -> str:
-    """A file of its own, in which Lean is as in a check; what its context leaves open ends with the file."""
+    """A file of one proof, in which Lean is as in a check; what its context leaves open ends with the file."""
     before = proof.theorem.before
     given = [each.strip() for each in before if _is_import(each)]
     commands = [each for each in before if not _is_import(each)]
-    lines = [*_head(imports, given), *_told(proof), *_public(commands), *commands, _theorem(proof)]
+    lines = [
+        *_head_lines(imports, given),
+        *_title_lines(proof),
+        *_public_section(commands),
+        *commands,
+        _theorem_text(proof),
+    ]
     return "\n".join(lines) + "\n"
 
 
 def lean_files_in_one(proofs: Iterable[Proof], imports: Iterable[str]) -> str:
-    """All that can stand in one file without a part in each other; of the others, what stands in files of their own."""
-    blocks = (_block(each) if stays_inside(each.theorem.before) else _apart(each) for each in proofs)
-    return "\n\n".join(["\n".join(_head(imports)), *blocks]) + "\n"
+    """One file of all proofs that can share it; the others as comments, each for a file of its own."""
+    blocks = (
+        _namespace_block(each) if stays_inside(each.theorem.before) else _commented_block(each) for each in proofs
+    )
+    return "\n\n".join(["\n".join(_head_lines(imports)), *blocks]) + "\n"
 
 
 def stays_inside(before: Sequence[str]) -> bool:
-    """Nothing of these commands is left after the end of a namespace, and they mean in it what they mean outside.
+    """True if nothing of these commands outlasts a namespace, and they mean in it what they mean outside.
 
     An instance, a notation, an attribute is left; `def Nat.double` is found as `n.double` only outside."""
     text = "\n".join(before)
@@ -98,34 +115,34 @@ def stays_inside(before: Sequence[str]) -> bool:
 
 
 def proof_name(name: str) -> str:
-    """One that nothing has which a proof may mention, as goals are called like theorems that there are."""
+    """Name of a proof that no theorem has, since goals are called like theorems that there are."""
     return f"«proof of {_NOT_IN_NAMES.sub('_', name)}»"
 
 
-def _head(imports: Iterable[str], more: Iterable[str] = ()) -> list[str]:
+def _head_lines(imports: Iterable[str], more: Iterable[str] = ()) -> list[str]:
     return [*(_IMPORT + each for each in imports), *more, *(f"set_option {each}" for each in OPTIONS)]
 
 
-def _told(proof: Proof) -> list[str]:
+def _title_lines(proof: Proof) -> list[str]:
     return ["", f"-- {proof.name}: {proof.about}"] if proof.about else [""]
 
 
-def _block(proof: Proof) -> str:
-    told, before = _told(proof)[1:], proof.theorem.before
+def _namespace_block(proof: Proof) -> str:
+    told, before = _title_lines(proof)[1:], proof.theorem.before
     if not before:
-        return "\n".join([*told, _theorem(proof)])
+        return "\n".join([*told, _theorem_text(proof)])
     space = f"«context of {_NOT_IN_NAMES.sub('_', proof.name)}»"
-    return "\n".join([*told, f"namespace {space}", *before, _theorem(proof), f"end {space}"])
+    return "\n".join([*told, f"namespace {space}", *before, _theorem_text(proof), f"end {space}"])
 
 
-def _apart(proof: Proof) -> str:
-    text = "\n".join([*proof.theorem.before, _theorem(proof)])
+def _commented_block(proof: Proof) -> str:
+    text = "\n".join([*proof.theorem.before, _theorem_text(proof)])
     why = "-- In a file of its own, for what stands before it would be left to the proofs below:"
-    return "\n".join([*_told(proof)[1:], why, *(f"-- {line}".rstrip() for line in text.split("\n"))])
+    return "\n".join([*_title_lines(proof)[1:], why, *(f"-- {line}".rstrip() for line in text.split("\n"))])
 
 
-def _theorem(proof: Proof) -> str:
-    """A statement of several lines keeps its columns; a comment in it takes the rest of its line."""
+def _theorem_text(proof: Proof) -> str:
+    """Text of the theorem. A long statement keeps its columns; a comment in it takes the rest of its line."""
     statement = proof.theorem.statement
     above = "\n" if "\n" in statement else " "
     below = "\n  " if "\n" in statement or "--" in statement else " "
@@ -133,9 +150,9 @@ def _theorem(proof: Proof) -> str:
     return "\n".join([f"theorem {proof_name(proof.name)} :{above}{statement}{below}:= by", *lines])
 
 
-def _public(commands: Sequence[str]) -> list[str]:
-    """The Lean from npm takes each file for a module, in which no notation is for what is private to it, as all is that
-    does not say otherwise.  Elsewhere the line says nothing."""
+def _public_section(commands: Sequence[str]) -> list[str]:
+    """Open a public section for a notation: the Lean from npm takes each file for a module, whose private parts have
+    none. Elsewhere the line does nothing."""
     text = "\n".join(commands)
     is_needed = _NOTATION.search(text) and not re.search(r"\bprivate\b", text)
     return ["@[expose] public section"] if is_needed else []

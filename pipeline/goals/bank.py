@@ -1,4 +1,4 @@
-"""A bank of goals as text, a row a line: the goals it has, and what is wrong with the other rows.
+"""A bank of goals as text, a row a line: its goals, and its refused rows with the reasons.
 
 A row is a JSON object with the fields of a goal, each checked as it is read.  Every line is a goal, a refusal, blank,
 or a comment (# or //)."""
@@ -43,7 +43,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Bank:
-    """Both by line."""
+    """Goals and refusals of a bank, by line."""
 
     goals: tuple[Goal, ...] = ()
     refused: tuple[Refusal, ...] = ()
@@ -67,14 +67,14 @@ _KINDS: Mapping[type, str] = {
 
 
 class RowError(Exception):
-    """What is wrong with a row, and what would be right."""
+    """Error in a row: what is wrong, and what would be right."""
 
 
 def parse_row(line: bytes) -> dict[str, Any]:
     """The object in a line; its fields are those of a goal."""
     if len(line) > LONGEST_ROW:
         raise RowError(f"{len(line):,} bytes; a row may have {LONGEST_ROW:,}")
-    found = _load_object(_decoded(line))
+    found = _load_object(_decode_row(line))
     if not isinstance(found, dict):
         raise RowError(f"{_KINDS[type(found)]}; {ROW_SHAPE}")
     for name in found:
@@ -97,7 +97,7 @@ def row_id(found: Mapping[str, Any]) -> str:
     return name if isinstance(name, str) and _NAME.fullmatch(name) else ""
 
 
-def _decoded(line: bytes) -> str:
+def _decode_row(line: bytes) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError as error:
@@ -129,7 +129,7 @@ def _refuse_constant(word: str) -> float:
 def _read_id(field: str, value: Any) -> str:
     name: str = _expect(field, value, str, "a name")
     if not _NAME.fullmatch(name):
-        raise RowError(f"{field}: {_quoted(name)} is no name; use up to 100 letters, digits, _ . - and '")
+        raise RowError(f"{field}: {_quote(name)} is no name; use up to 100 letters, digits, _ . - and '")
     return name
 
 
@@ -157,7 +157,7 @@ def _read_metadata(field: str, value: Any) -> Mapping[str, Any]:
     found: dict[str, Any] = _expect(field, value, dict, 'an object, such as {"category": "nat", "topic": "order"}')
     for name, each in found.items():
         if isinstance(each, (dict, list)):
-            raise RowError(f"{field}: {_quoted(name)} is {_KINDS[type(each)]}; use text, a number, true or false")
+            raise RowError(f"{field}: {_quote(name)} is {_KINDS[type(each)]}; use text, a number, true or false")
         _writable_text(field, name + (each if isinstance(each, str) else ""))
     for name in ("category", "topic"):
         if name in found:
@@ -183,7 +183,7 @@ def _expect(field: str, value: Any, kind: type, wanted: str) -> Any:
     return value
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return cut_text(ascii(text))
 
 
@@ -199,7 +199,7 @@ ROW_FIELDS: Mapping[str, Callable[[str, Any], Any]] = {
 
 
 _COMMENTS = (b"#", b"//")
-# What a statement takes for granted: names and signs that its context may give another meaning.
+# Names and signs of statements, to which a context may give another meaning.
 _NAMES = frozenset(
     {"False", "True", "Not", "And", "Or", "Iff", "Eq", "Ne", "HEq", "Exists", "Nat", "Int", "Bool", "Fin"}
 )
@@ -219,7 +219,7 @@ _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def read_bank(text: bytes) -> Bank:
-    """Every line is a goal, a refusal, or blank, or a comment (# or //)."""
+    """Read a bank: every line is a goal, a refusal, blank, or a comment (# or //)."""
     if text.startswith(_UTF16):
         return Bank((), (Refusal(1, "", "it is UTF-16; save the bank as UTF-8"),))
     goals: dict[str, Goal] = {}
@@ -234,31 +234,31 @@ def read_bank(text: bytes) -> Bank:
 
 
 def refusal_line(file: str, refusal: Refusal) -> str:
-    """In a line, as it is shown."""
+    """A refusal in a line."""
     name = f"{refusal.id}: " if refusal.id else ""
     return f"{file}:{refusal.line}: {name}{refusal.why}"
 
 
 def doubts(goal: Goal, has_library: bool) -> list[Refusal]:
-    """Why it may not say what it seems to, though it counts.  `has_library`: more may be known than Lean's core."""
+    """Reasons why a goal that counts may not say what it seems to.  `has_library`: Lean may know more than its core."""
     commands = [_COMMENT.sub(" ", each) for each in goal.context]
     found = [
         f"its context redefines `{name}`: what is proved may not be what the statement seems to say"
-        for name in dict.fromkeys(name for each in commands for name in _redefined(each))
+        for name in dict.fromkeys(name for each in commands for name in _redefined_names(each))
     ]
-    found += [] if has_library else _variables(goal.text, " ".join(commands))
+    found += [] if has_library else _unbound_letters(goal.text, " ".join(commands))
     return [Refusal(goal.line, goal.id, why) for why in found]
 
 
-def _redefined(command: str) -> Iterator[str]:
+def _redefined_names(command: str) -> Iterator[str]:
     yield from (name for found in _DECLARED.findall(command) if (name := found.rpartition(".")[2]) in _NAMES)
     yield from _INSTANCE.findall(command)
     if notation := _NOTATION.search(command):
         yield from (token for token in _TOKEN.findall(notation[0]) if token in _SIGNS)
 
 
-def _variables(text: str, context: str) -> Iterator[str]:
-    """Letters that stand for numbers in Mathlib alone; who binds or defines one means it."""
+def _unbound_letters(text: str, context: str) -> Iterator[str]:
+    """Letters that stand for numbers in Mathlib alone, unless the goal binds or defines them."""
     for letter in letters(text):
         if not re.search(rf"{letter}[^,()]*:", text) and letter not in context and "import" not in context:
             yield unknown_letter(letter)

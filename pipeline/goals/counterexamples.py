@@ -18,24 +18,24 @@ _NUMERAL = re.compile(r"(?<![\w.])\d{1,9}(?![\w.])")
 
 
 def instances(variables: Sequence[Hypothesis], statement: str, most: int) -> list[Instance]:
-    """At most so many, the simplest first; of the variables in front, as far as values are known for their types."""
+    """Instances of the first variables, the simplest first; as far as values of their types are known."""
     numerals = tuple(dict.fromkeys(_NUMERAL.findall(statement)))[:6]
     front = variables[:MOST_VARIABLES]
     width = max(2, int(MOST_RANKED ** (1 / max(1, len(front)))))
-    ranked = sorted(_ranked(front, numerals, width), key=lambda each: each[0])
+    ranked = sorted(_ranked_instances(front, numerals, width), key=lambda each: each[0])
     return [instance for _, instance in ranked[:most]]
 
 
-def _ranked(variables: Sequence[Hypothesis], numerals: Values, width: int) -> Iterator[tuple[int, Instance]]:
-    """Each with how far down its values stand in their lists, of which the first `width` are used."""
+def _ranked_instances(variables: Sequence[Hypothesis], numerals: Values, width: int) -> Iterator[tuple[int, Instance]]:
+    """Instances with their ranks: how far down their lists the values stand, of which the first `width` are used."""
     first, rest = (variables[0], variables[1:]) if variables else (None, ())
     found = values_of_type(first.type, numerals)[:width] if first else ()
     if first is None or not found:
         yield 0, ()
         return
     for rank, value in enumerate(found):
-        put = [Hypothesis(one.name, _substituted(one.type, first.name, value)) for one in rest]
-        for more, instance in _ranked(put, numerals, width):
+        put = [Hypothesis(one.name, _substitute(one.type, first.name, value)) for one in rest]
+        for more, instance in _ranked_instances(put, numerals, width):
             yield rank + more, ((first.name, value), *instance)
 
 
@@ -103,5 +103,5 @@ def _without_brackets(type_: str) -> str:
     return bare[1:-1].strip() if bare.startswith("(") and bare.endswith(")") and ")" not in bare[1:-1] else bare
 
 
-def _substituted(type_: str, name: str, value: str) -> str:
+def _substitute(type_: str, name: str, value: str) -> str:
     return re.sub(rf"(?<![\w.']){re.escape(name)}(?![\w'])", lambda _: value, type_)

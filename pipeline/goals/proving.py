@@ -1,10 +1,11 @@
-"""What every kind that proves has alike: settings of its Lean, its first target, and lines about rows and journals.
+"""Pieces that all kinds of proving share: settings of the Lean, first target, lines about rows and journals.
 
 The first target of a run that proves records which Lean it asks; what that is stands in toolchain.json, which counts
 as an input of all that follows."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ DEFAULT_LEDGER = "runs/.ledger/ledger.db"
 
 
 class LeanKeys(NamedTuple):
-    """Which Lean, and how much of it.  `memory`: megabytes after which a process makes place for a new one.
+    """Settings of the Lean.  `memory`: megabytes after which a process makes place for a new one.
 
     `project`: the folder of a repository, whose toolchain is used."""
 
@@ -33,7 +34,7 @@ TOOLCHAIN_FILES = {TOOLCHAIN: (("project",), ("toolchain.json",))}
 
 
 class RunSource(NamedTuple):
-    """What a spec says of it; `line` is where the spec is."""
+    """A spec as far as its targets need it; `line` is its line in the file."""
 
     name: str
     line: int
@@ -54,31 +55,31 @@ def target_of_run(
 
 
 def file_ports(of: RunSource, names: tuple[str, ...]) -> Ports:
-    """Each file is a port of its own, called like it; a project that there is not is none."""
+    """A port for each file, called like it; no project has no port."""
     given = {"bank": of.bank, "project": of.lean.project}
     paths = {name: given.get(name, f"runs/{of.name}/{name}") for name in names}
     return tuple((name, (path,)) for name, path in paths.items() if path)
 
 
 def lean_limits(lean: LeanKeys) -> Mapping[str, Any]:
-    """Which Lean it is stands in toolchain.json, which counts."""
+    """Settings of the Lean as limits: what decides is which Lean it is, and that stands in toolchain.json."""
     return {LIMITS: {"lean": lean._asdict()}}
 
 
-MOST_ROWS = 10  # rows that are told one by one
+MOST_ROWS = 10  # rows that are listed
 
 
 def refused_rows(told: Sequence[str]) -> Iterator[str]:
-    """`told`: a line for each."""
-    return _named("row", "of the bank not counted", told)
+    """Lines about rows that do not count."""
+    return _titled_list("row", "of the bank not counted", told)
 
 
-def doubted(told: Sequence[str]) -> Iterator[str]:
-    """Of rows that count."""
-    return _named("warning", "about what the bank says", told)
+def doubt_lines(told: Sequence[str]) -> Iterator[str]:
+    """Lines about rows that count, but may not say what they seem to."""
+    return _titled_list("warning", "about what the bank says", told)
 
 
-def _named(what: str, of: str, told: Sequence[str]) -> Iterator[str]:
+def _titled_list(what: str, of: str, told: Sequence[str]) -> Iterator[str]:
     if told:
         more = f"\n  and {len(told) - MOST_ROWS} more" if len(told) > MOST_ROWS else ""
         named = "".join(f"\n  {each}" for each in told[:MOST_ROWS])
@@ -86,9 +87,16 @@ def _named(what: str, of: str, told: Sequence[str]) -> Iterator[str]:
 
 
 def has_library(target: Target) -> bool:
-    """May the Lean that it asks know more than the core library?"""
+    """True if the Lean that it asks may know more than the core library."""
     lean = target.params["limits"]["lean"]
     return lean["backend"] != "wasm" and bool(lean["project"])
+
+
+def describe_target(target: Target, left_out: str = "", spread: str = "") -> dict[str, Sequence[str]]:
+    """The stage, params and limits of a target in words; of the param `spread` each value by itself."""
+    words = {name: value for name, value in target.params.items() if name not in (LIMITS, left_out, spread)}
+    every = {**words, **target.params.get(spread, {}), **target.params.get(LIMITS, {})}
+    return {"stage": [target.stage], **{name: [json.dumps(each, ensure_ascii=False)] for name, each in every.items()}}
 
 
 def path_of_port(target: Target, port: str) -> str:
@@ -97,7 +105,7 @@ def path_of_port(target: Target, port: str) -> str:
 
 
 def difference_lines(differences: Iterable[Mapping[str, Any]]) -> list[str]:
-    """`differences` as they are told to tools, each with its path: a line for each."""
+    """A line for each difference that a replay found."""
     return [
         f"{each['path']}:{each['line']}: recorded {cut_text(each['recorded'])}, decided again {cut_text(each['now'])}"
         for each in differences

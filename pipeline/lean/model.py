@@ -33,7 +33,7 @@ class Theorem:
 
 @dataclass(frozen=True)
 class TacticState:
-    """What is left to prove.  It stays as it is and may be used any number of times, as long as its session is open.
+    """Goals left to prove.  A state stays as it is and may be used any number of times, as long as its session is open.
 
     `goals` as Lean prints them, the first being what a tactic works on."""
 
@@ -44,10 +44,6 @@ class TacticState:
     @property
     def pp(self) -> str:
         return "\n\n".join(self.goals)
-
-    @property
-    def num_goals(self) -> int:
-        return len(self.goals)
 
 
 @dataclass(frozen=True)
@@ -98,27 +94,27 @@ TacticResult = TacticState | ProofFinished | LeanError | ProofGivenUp
 
 
 class LeanStartError(Exception):
-    """No Lean, or none that starts."""
+    """Error where there is no Lean, or none that starts."""
 
 
 class NotElaborated(LeanStartError):
-    """There is a Lean, but it does not take the theorem's statement, or what stands before it."""
+    """Error of a Lean that does not take the theorem's statement, or what stands before it."""
 
 
 class LeanCrash(Exception):
-    """The process ended, and could not be brought back to where it was."""
+    """Error of a process that ended, and could not be brought back to where it was."""
 
 
 class LeanKilled(Exception):
-    """Somebody else ends its processes, as a machine does that has no memory left: what was asked is open."""
+    """Error where the machine ends the processes, as for want of memory: the request has no answer."""
 
 
 class Interrupted(Exception):
-    """What was asked for is not wanted any more: `stop` was set."""
+    """End of a request that is not wanted any more: `stop` was set."""
 
 
 class Stop(Protocol):
-    """Set by any thread, it interrupts soon whatever is asked under it: `threading.Event` is one."""
+    """A flag that, set by any thread, soon interrupts all requests under it: `threading.Event` is one."""
 
     def is_set(self) -> bool: ...
 
@@ -127,21 +123,22 @@ Begun = Callable[[], object]
 
 
 def unheard() -> None:
-    """Nobody wants to know when it begins."""
+    """Ignore the begin of a check."""
 
 
 class Session(Protocol):
     """One theorem, being proved: by one thread at a time."""
 
     def run_tac(self, state: TacticState, tactic: str, timeout: float, heartbeats: int = HEARTBEATS) -> TacticResult:
-        """On the first goal of `state`, for at most so many seconds, and so much work.
+        """Run a tactic on the first goal of `state`, for at most so many seconds, and so much work.
 
         By `heartbeats` it ends at the same point on any machine, however busy.  A backend that cannot count them takes
         A_SECOND of them for one."""
 
     def key(self, state: TacticState, goal: int = 0) -> str:
-        """The same for goals after the same commands that differ only in names, the order of hypotheses and what is
-        implicit."""
+        """Key of a goal: the same for goals that differ only in names, order of hypotheses and what is implicit.
+
+        The commands before the goal are part of it."""
 
     def close(self) -> None: ...
 
@@ -151,7 +148,7 @@ class Lean(Protocol):
 
     @property
     def version(self) -> str:
-        """What it is, in a word that changes when its answers may."""
+        """Version in a word, which changes when answers may."""
 
     def open(self, theorem: Theorem, stop: Stop | None = None) -> tuple[Session, TacticState]:
         """`stop` is for all that is asked of the session."""
@@ -159,7 +156,7 @@ class Lean(Protocol):
     def check(
         self, theorem: Theorem, script: Sequence[str], stop: Stop | None = None, begun: Begun = unheard
     ) -> LeanError | None:
-        """The whole proof, tactic after tactic, in an environment that nothing was done in; None when it holds.
+        """Check the whole proof, tactic after tactic, in an environment that nothing was done in; None when it holds.
 
         `begun` is called when a Lean stands ready and is about to be asked: to wait for one, or to start it, is no part
         of what a check takes.  Called again, it is being done again."""

@@ -13,7 +13,7 @@ WORTH_TRYING = 0.7
 
 
 class AttemptKey(NamedTuple):
-    """What makes two attempts the same: the later one is recalled, not made."""
+    """Key of an attempt: a later one with the same key is recalled, not made."""
 
     goal_hash: str
     strategy: str
@@ -41,7 +41,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class KnownGoal:
-    """A goal that somebody asked for: all that it takes to try it."""
+    """A goal with all that it takes to try it."""
 
     goal_hash: str
     goal_text: str
@@ -53,7 +53,7 @@ class KnownGoal:
 
 @dataclass(frozen=True)
 class OpenGoal:
-    """One without a proof.  `budget`: the largest it was tried with; 0 for one that was never tried."""
+    """Goal without a proof.  `budget`: the largest it was tried with; 0 for one that was never tried."""
 
     goal: KnownGoal
     attempts: int
@@ -72,7 +72,7 @@ class CachedTactics:
 
 @dataclass(frozen=True)
 class StrategyStats:
-    """What attempts of one strategy came to."""
+    """Sums over the attempts of one strategy."""
 
     strategy: str
     attempts: int
@@ -82,7 +82,7 @@ class StrategyStats:
 
 @dataclass(frozen=True)
 class LedgerStats:
-    """`frontier`: goals without a proof; `untried`: those of them that nobody has tried."""
+    """`frontier`: goals without a proof; `untried`: those of them that were never tried."""
 
     goals: int
     proved: int
@@ -94,7 +94,7 @@ class LedgerStats:
 
 
 def hash_goal(text: str) -> str:
-    """For a goal that Lean gave no key: the same however its text is spaced."""
+    """Hash of a goal that Lean gave no key: the same however its text is spaced."""
     return sha256(" ".join(text.split()).encode()).hexdigest()
 
 
@@ -147,7 +147,7 @@ def goal_row(goal: KnownGoal) -> tuple[Any, ...]:
 
 
 def open_goal_of(row: Sequence[Any]) -> OpenGoal:
-    """A goal's columns, then how often it was tried, and with how much at most."""
+    """Open goal from a row: a goal's columns, then how often it was tried, and with how much at most."""
     name_hash, text, context, name, difficulty, priority, attempts, budget = row
     goal = KnownGoal(name_hash, text, tuple(json.loads(context)), name, difficulty, priority)
     return OpenGoal(goal, attempts, budget)
@@ -167,5 +167,5 @@ def json_object(mapping: Mapping[str, Any]) -> str:
 
 
 def storable_text(text: str) -> str:
-    """What a program printed may hold bytes that are no text, which SQLite would refuse."""
+    """Text that SQLite takes: output of a program may hold bytes that are no text."""
     return text.encode(errors="backslashreplace").decode()

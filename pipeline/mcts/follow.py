@@ -10,7 +10,7 @@ from pipeline.banks.records import goal_of, load
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, FAILED, RECALLED, Outcome
 from pipeline.goals.bank import doubts, refusal_line
-from pipeline.goals.proving import doubted, has_library, path_of_port, refused_rows
+from pipeline.goals.proving import doubt_lines, has_library, path_of_port, refused_rows
 from pipeline.mcts.plan import COMPARE, GOAL, ROW_INDEX, ROWS, SEARCH, goal_of_target
 from pipeline.mcts.report.compare import comparison_headline
 from pipeline.mcts.report.figures import REFUSED, row_refusals
@@ -43,10 +43,10 @@ class MctsFollower:
             self._looked.add(goal_of_target(target))
 
     def finish(self, stopped: bool) -> str:
-        return "".join([*refused_rows([*self._refused()]), *doubted([*self._doubts()]), *self._results()])
+        return "".join([*refused_rows([*self._refused()]), *doubt_lines([*self._doubts()]), *self._results()])
 
     def _refused(self) -> Iterator[str]:
-        """Of a bank that was read anew all rows, else those that were looked at now."""
+        """Refused rows: all of a bank that was read anew, else those looked at now."""
         if self._rows is None or not (self._reread or self._looked):
             return
         (bank,) = dict(self._rows.reads)["bank"]
@@ -58,7 +58,7 @@ class MctsFollower:
                 yield refusal_line(bank, each)
 
     def _doubts(self) -> Iterator[str]:
-        """Of goals that were looked at now."""
+        """Doubts about goals that were looked at now."""
         if self._rows is None or not self._looked:
             return
         (bank,) = dict(self._rows.reads)["bank"]

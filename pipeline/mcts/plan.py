@@ -19,7 +19,7 @@ from pipeline.mcts.spec.model import MctsSpec, Scenario
 
 ROWS, GOAL, SHARES, SEARCH, COMPARE = "rows", "goal", "shares", "search", "compare"
 TRACE = "mcts_trace.jsonl"  # called after its goal
-ROW_INDEX = "rows.json"  # where goals are in the bank, and which rows are none
+ROW_INDEX = "rows.json"  # lines of goals in the bank, and refused rows
 SEARCH_FILES = (TRACE, "journal.jsonl", "run_config.json", "run_status.json", "summary.json", "proof.lean")
 COMPARE_FILES = ("comparison.json", "comparison.csv", "comparison.html")
 
@@ -50,7 +50,7 @@ def plan(spec: MctsSpec) -> Iterator[Target]:
 
 
 def goal_of_target(target: Target) -> str:
-    """The goal that it is about."""
+    """The goal of a target."""
     stage, _, rest = target.name.partition(":")[2].partition(".")
     return rest if stage == GOAL else rest.split(".", 2)[2]
 
@@ -85,7 +85,7 @@ def _search_params(spec: MctsSpec, cell: SearchCell) -> Mapping[str, Any]:
 
 
 def search_rules(spec: MctsSpec, cell: SearchCell) -> Mapping[str, Any]:
-    """As a journal begins with them."""
+    """Rules of the search, as its journal begins with them."""
     rules = cell.scenario.rules(spec.rules, cell.seed)
     told = {"mode": cell.scenario.mode}
     if isinstance(rules, Team):
@@ -94,7 +94,7 @@ def search_rules(spec: MctsSpec, cell: SearchCell) -> Mapping[str, Any]:
 
 
 def _compare_target(spec: MctsSpec) -> Target:
-    """Where each summary comes from stands in the params: they do not say so themselves."""
+    """The target of the comparison. Its params tell the origin of each summary, since summaries do not."""
     asked = [*search_cells(spec)]
     params = {
         "cells": [[cell.scenario.name, cell.seed, cell.goal] for cell in asked],
@@ -111,14 +111,14 @@ def _compare_target(spec: MctsSpec) -> Target:
 
 
 def shared_settings(spec: MctsSpec) -> dict[str, Any]:
-    """Of what decides a search that which is the same for all scenarios, as a spec calls it."""
+    """Settings that decide all searches alike, as a spec calls them."""
     policy, attempts = spec.rules.expansion
     guides = {key: word for key, word in spec.guides._asdict().items() if word}
     return {**spec.rules.maths._asdict(), "expansion_policy": policy, "attempts": attempts, **guides}
 
 
 def scenario_settings(scenario: Scenario) -> dict[str, Any]:
-    """As a comparison tells it: with the seeds that all of its searches share."""
+    """Settings of a scenario for the comparison, with the seeds that all of its searches share."""
     told: dict[str, Any] = {"mode": scenario.mode}
     if scenario.steering is None:
         return told

@@ -34,7 +34,7 @@ SEARCH_CODE = f"mcts.search/1 portfolio {PORTFOLIO}"  # the number is raised whe
 
 
 def keep_attempt(job: Job, goal: Goal, whose: str, toolchain: Record, found: TheoremResult, seconds: float) -> None:
-    """Before the search counts as over.  What it may spend is part of `whose`: a budget of the ledger is in seconds."""
+    """Record the attempt before the search counts as over.  Its limits are in `whose`: the ledger's are in seconds."""
     params = job.target.params
     attempt = Attempt(
         key=AttemptKey(goal.key, f"mcts {params['rules']['mode']}", whose, toolchain["version"], 0.0),
@@ -82,7 +82,7 @@ def proof_file(job: Job, of: Theorem, found: TheoremResult) -> str:
 
 
 def write_refused(job: Job, why: str) -> None:
-    """The row of the bank is no goal; the rest of the bank is none the worse."""
+    """Write the outputs of a row that is no goal; the rest of the bank goes on."""
     for port in SEARCH_FILES:
         write(output_path(job, port), f"-- no goal: {' '.join(why.split())}\n" if port == "proof.lean" else "")
     status = {"status": REFUSED, "verified": False, "error": why}
@@ -95,7 +95,7 @@ SAY_EVERY = 50  # iterations after which it says how far it is
 
 
 class BuildStop:
-    """The build is being stopped."""
+    """A stop that is set while the build is being stopped."""
 
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
@@ -130,7 +130,7 @@ def theorem_task(job: Job, goal: Goal) -> TheoremTask:
 
 
 def search_identity(job: Job) -> str:
-    """All that decides the search: a journal of another one is of no use."""
+    """Digest of all that decides the search: a journal of another one is of no use."""
     contents = []
     for port in job.reads:
         with open(input_path(job, port), encoding="utf-8") as file:

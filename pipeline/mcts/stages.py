@@ -30,7 +30,7 @@ DECIDING_FIELDS = ("text", "context")
 
 
 def split_bank(job: JobFiles) -> None:
-    """Where they are stands apart from them: a row that is moved is the same goal."""
+    """Split the bank into rows. Their places stand apart from them: a row that is moved is the same goal."""
     with open(input_path(job, "bank"), "rb") as file:
         bank = read_bank(file.read())
     found, asked = {goal.id: asdict(goal) for goal in bank.goals}, job.target.params["goals"]
@@ -43,7 +43,7 @@ def split_bank(job: JobFiles) -> None:
 
 
 def check_goal(job: Job) -> None:
-    """With its key; or why the row is no goal."""
+    """Check a row: its goal with the key, or why it is none."""
     row = load(input_path(job, "row"))
     found = check_bank(Bank((goal_of({**row, "id": goal_of_target(job.target)}),)), shared_lean(job))
     told = [{REFUSED: each.why} for each in found.refused] or [{**row, "key": each.key} for each in found.goals]
@@ -68,7 +68,7 @@ def write_comparison(job: JobFiles) -> None:
 
 
 def search_records(job: JobFiles) -> list[Record]:
-    """Those of a statement that is there twice count once."""
+    """Records of all searches; a statement that is there twice counts once."""
     wrong, cells = _refused_goals(job), zip(job.target.params["cells"], job.reads["summaries"], strict=True)
     return [
         {"scenario": scenario, "seed": seed, "goal": goal, **load(path), **wrong.get(goal, {})}
@@ -77,7 +77,7 @@ def search_records(job: JobFiles) -> list[Record]:
 
 
 def _refused_goals(job: JobFiles) -> Mapping[str, Record]:
-    """Why goals do not count."""
+    """Refused goals, with the reason."""
     goals = {name: load(path) for name, path in zip(job.target.params["goals"], job.reads["goals"], strict=True)}
     found = row_refusals({**load(input_path(job, ROW_INDEX)), "refused": []}, goals)
     return {each.id: {"status": REFUSED, "error": each.why} for each in found}

@@ -12,7 +12,8 @@ flags         options and variables in place of keys, and the specs and targets 
 follow        follower of a build: the lines at its end
 accounts      explain and replay
 report        results.json, results.csv, results.html, proofs.lean
+records       records of a run on disk: samples and their attempts, the search
 spec          records of a spec
 schedule      which strategy is tried next on which goal, and its journal; pure
 run           one attempt, and the loop that carries out the schedule
-workers       who does a strategy: the table, `micro` and its search"""
+workers       workers of strategies: the table, `micro` and its search"""

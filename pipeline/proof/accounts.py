@@ -11,7 +11,8 @@ from pipeline.core.graph import Target
 from pipeline.core.text import duration, plural
 from pipeline.errors import SpecError, cut_text, did_you_mean
 from pipeline.goals.proving import difference_lines
-from pipeline.proof.report import PROVED, with_check_results
+from pipeline.proof.records import PROVED, SampleRecord
+from pipeline.proof.report import with_check_results
 from pipeline.proof.schedule.journal import first_line
 from pipeline.proof.schedule.journal import replay_schedule as decided_again
 from pipeline.proof.search_stage import schedule_rules
@@ -54,7 +55,11 @@ def explain(run: str, targets: Sequence[Target], word: str) -> Record:
     """The goal that `RUN:GOAL` names, as it stands after the last check, if that was made."""
     proofs, checked = (_output_path(targets, port) for port in ("proofs.jsonl", "checked.json"))
     judged = load(checked)["checked"] if os.path.exists(checked) else {}
-    found = {each["key"]: each for each in with_check_results(load_lines(_existing_path(run, proofs)), judged)}
+    lines = load_lines(_existing_path(run, proofs))
+    samples = with_check_results([*map(SampleRecord.from_json, lines)], judged)
+    found = {
+        one.of.name: {**line, "status": one.status, "why": one.why} for line, one in zip(lines, samples, strict=True)
+    }
     name = word.partition(":")[2]
     if name not in found:
         raise SpecError(f"{run}: no goal '{name}' was searched{did_you_mean(name, found)}")

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 
 from pipeline.core.graph import Target
-from pipeline.core.recipe import LIMITS
 from pipeline.core.text import duration
+from pipeline.goals.proving import describe_target
 
 
 def describe(target: Target) -> Mapping[str, Sequence[str]]:
-    """A word, and the lines beside it."""
-    search = target.params.get("search", {})
-    words = {name: [_as_json(value)] for name, value in target.params.items() if name not in (LIMITS, "search")}
-    limits = {name: [_as_json(value)] for name, value in target.params.get(LIMITS, {}).items()}
-    return {"stage": [target.stage], **words, **{name: [_as_json(value)] for name, value in search.items()}, **limits}
-
-
-def _as_json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    """Describe a target: a word, and the lines beside it."""
+    return describe_target(target, spread="search")
 
 
 def outlook(targets: Sequence[Target]) -> Sequence[str]:
-    """How long one goal may take."""
+    """The longest time that one goal may take, in words."""
     search = next(target.params["search"] for target in targets if target.stage == "prove")
     budgets = [sum(search["strategies"].values()) * search["level_factor"] ** n for n in range(search["levels"])]
     most = f"at most {duration(search['samples'] * sum(budgets))} of attempts on a goal"

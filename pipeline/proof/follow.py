@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipeline.banks.records import goal_of, load
+from pipeline.banks.records import load, load_bank
 from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, RECALLED, Outcome
-from pipeline.goals.bank import Refusal, doubts, refusal_line
-from pipeline.goals.proving import doubted, has_library, path_of_port, refused_rows
+from pipeline.goals.bank import doubts, refusal_line
+from pipeline.goals.proving import doubt_lines, has_library, path_of_port, refused_rows
 from pipeline.proof.report import results_headline
 
 
@@ -25,22 +25,18 @@ class ProofFollower:
             self._ended[target.stage] = target
 
     def finish(self, stopped: bool) -> str:
-        return "".join([*refused_rows(self._refused()), *doubted(self._doubts()), *self._results()])
+        return "".join([*self._bank_lines(), *self._results()])
 
-    def _refused(self) -> Sequence[str]:
+    def _bank_lines(self) -> Iterator[str]:
+        """Lines about refused rows, and about goals that may not say what they seem to, of a bank read just now."""
         if "bank" not in self._ended:
-            return ()
-        (bank,) = dict(self._ended["bank"].reads)["bank"]
-        rows = load(path_of_port(self._ended["bank"], "bank.json"))["refused"]
-        return [refusal_line(bank, Refusal(**row)) for row in rows]
-
-    def _doubts(self) -> Sequence[str]:
-        if "bank" not in self._ended:
-            return ()
+            return
         target = self._ended["bank"]
-        (bank,) = dict(target.reads)["bank"]
-        goals = map(goal_of, load(path_of_port(target, "bank.json"))["goals"])
-        return [refusal_line(bank, each) for goal in goals for each in doubts(goal, has_library(target))]
+        (path,) = dict(target.reads)["bank"]
+        bank = load_bank(path_of_port(target, "bank.json"))
+        yield from refused_rows([refusal_line(path, each) for each in bank.refused])
+        found = (each for goal in bank.goals for each in doubts(goal, has_library(target)))
+        yield from doubt_lines([refusal_line(path, each) for each in found])
 
     def _results(self) -> Iterator[str]:
         if "report" in self._ended:

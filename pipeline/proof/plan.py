@@ -1,6 +1,6 @@
 """Targets of a proof run: a pure function of the spec.
 
-What limits the search and does not decide its result (processes, rooms, load) is no part of any recipe."""
+Limits that do not decide a result (processes, rooms, load) are no part of any recipe."""
 
 from __future__ import annotations
 

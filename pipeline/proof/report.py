@@ -12,16 +12,16 @@ from html import escape
 from math import comb
 from typing import Any
 
-from pipeline.banks.records import Proof
+from pipeline.banks.records import Proof, theorem_of
 from pipeline.core.text import duration, plural
-from pipeline.lean.model import Theorem
+from pipeline.goals.bank import Bank, Refusal
+from pipeline.proof.records import FRONTIER, OPEN, PROVED, SampleRecord, SearchRecord
 from pipeline.views.pages import drawing
 from pipeline.views.pages.charts import ChartLine, line_chart, stairs
 from pipeline.views.pages.drawing import Scale, amount_scale, decades, html_page, html_table
 
 Record = Mapping[str, Any]
 
-PROVED, OPEN, FRONTIER = "proved", "open", "frontier"
 COLUMNS = (
     "config_id", "sample", "status", "solved", "seconds", "attempts", "goal", "line", "difficulty", "strategy", "level",
     "category", "topic",
@@ -29,32 +29,34 @@ COLUMNS = (
 QUANTILES = (0.5, 0.9, 1.0)
 
 
-def with_check_results(found: Sequence[Record], checked: Mapping[str, str]) -> list[Record]:
-    """The records of the search, in which a proof that did not pass the last check is none."""
+def with_check_results(found: Sequence[SampleRecord], checked: Mapping[str, str]) -> list[SampleRecord]:
+    """The samples after the last check: a proof that did not pass it is none."""
     return [
-        {**each, "status": OPEN, "why": f"not verified: {checked[each['key']]}"} if checked.get(each["key"]) else each
+        each._replace(status=OPEN, why=f"not verified: {wrong}") if (wrong := checked.get(each.of.name)) else each
         for each in found
     ]
 
 
-def results_record(bank: Record, search: Record, found: Sequence[Record], pass_at: Sequence[int]) -> dict[str, Any]:
-    """As it is documented; `found` has a record for each sample of each goal."""
+def results_record(
+    bank: Bank, search: SearchRecord, found: Sequence[SampleRecord], pass_at: Sequence[int]
+) -> dict[str, Any]:
+    """The record results.json; `found` has a record for each sample of each goal."""
     by_goal = group_by_goal(found)
     times = sorted(time for each in by_goal.values() if (time := time_to_proof(each)) is not None)
     return {
-        "timestamp": search["timestamp"],
+        "timestamp": search.timestamp,
         "goals_total": len(by_goal),
-        "goals_processed": sum(all(one["status"] != FRONTIER for one in each) for each in by_goal.values()),
+        "goals_processed": sum(all(one.status != FRONTIER for one in each) for each in by_goal.values()),
         "goals_solved": len(times),
-        "strategies": strategy_counts(found, search["strategies"]),
-        "config": search["config"],
+        "strategies": strategy_counts(found, search.strategies),
+        "config": search.config,
         "pass_at": {str(k): pass_at_k(by_goal.values(), k) for k in pass_at},
         "time_to_proof": {f"p{100 * q:g}": sorted_quantile(times, q) for q in QUANTILES},
-        "seconds": search["seconds"],
-        "stopped": search["stopped"],
-        "samples": search["samples"],
-        "toolchain": search["toolchain"],
-        "goals_refused": len(bank["refused"]),
+        "seconds": search.seconds,
+        "stopped": search.stopped,
+        "samples": search.samples,
+        "toolchain": search.toolchain,
+        "goals_refused": len(bank.refused),
         "raised": worker_mistakes(found),
         "goals": [_goal_record(name, each) for name, each in by_goal.items()],
     }
@@ -70,36 +72,36 @@ def results_headline(results: Record) -> str:
     return f"{solved} of {plural(total, 'goal')} proved{often}{left}{faults}"
 
 
-def group_by_goal(found: Iterable[Record]) -> dict[str, list[Record]]:
+def group_by_goal(found: Iterable[SampleRecord]) -> dict[str, list[SampleRecord]]:
     """The samples of each goal."""
-    groups: dict[str, list[Record]] = {}
+    groups: dict[str, list[SampleRecord]] = {}
     for each in found:
-        groups.setdefault(each["goal"], []).append(each)
+        groups.setdefault(each.of.goal.id, []).append(each)
     return groups
 
 
-def strategy_counts(found: Iterable[Record], names: Iterable[str]) -> dict[str, dict[str, int]]:
-    """How often each was used, and how often what it found is a proof."""
+def strategy_counts(found: Iterable[SampleRecord], names: Iterable[str]) -> dict[str, dict[str, int]]:
+    """Attempts of each strategy, and those of them whose proof holds."""
     counts = {name: {"used": 0, "succeeded": 0} for name in names}
     for each in found:
-        for attempt in each["attempts"]:
-            count = counts.setdefault(attempt["strategy"], {"used": 0, "succeeded": 0})
+        for attempt in each.attempts:
+            count = counts.setdefault(attempt.strategy, {"used": 0, "succeeded": 0})
             count["used"] += 1
-            count["succeeded"] += attempt["success"] and each["status"] == PROVED
+            count["succeeded"] += attempt.success and each.is_proved
     return counts
 
 
-def worker_mistakes(found: Iterable[Record]) -> list[str]:
+def worker_mistakes(found: Iterable[SampleRecord]) -> list[str]:
     """The different mistakes of workers that ended attempts, in the order in which they came up."""
-    errors = (attempt["error"] for each in found for attempt in each["attempts"] if attempt.get("raised"))
+    errors = (attempt.error for each in found for attempt in each.attempts if attempt.raised)
     return [*dict.fromkeys(errors)]
 
 
-def pass_at_k(goals: Iterable[Sequence[Record]], k: int) -> float | None:
+def pass_at_k(goals: Iterable[Sequence[SampleRecord]], k: int) -> float | None:
     """The chance that one of `k` samples is a proof, without bias from there being more; the mean over all goals.
 
     A sample that was not made counts as one that failed."""
-    chances = [1 - _chance_of_none(len(each), sum(one["status"] == PROVED for one in each), k) for each in goals]
+    chances = [1 - _chance_of_none(len(each), sum(one.is_proved for one in each), k) for each in goals]
     return round(sum(chances) / len(chances), 6) if chances else None
 
 
@@ -107,9 +109,9 @@ def _chance_of_none(samples: int, proved: int, k: int) -> float:
     return comb(samples - proved, k) / comb(samples, k)
 
 
-def time_to_proof(samples: Sequence[Record]) -> float | None:
+def time_to_proof(samples: Sequence[SampleRecord]) -> float | None:
     """Seconds of attempts until the first proof, of the first sample that has one."""
-    return next((one["seconds"] for one in samples if one["status"] == PROVED), None)
+    return next((one.seconds for one in samples if one.is_proved), None)
 
 
 def sorted_quantile(ordered: Sequence[float], part: float) -> float | None:
@@ -117,68 +119,61 @@ def sorted_quantile(ordered: Sequence[float], part: float) -> float | None:
     return ordered[max(0, -(-len(ordered) * round(100 * part) // 100) - 1)] if ordered else None
 
 
-def _goal_record(name: str, samples: Sequence[Record]) -> dict[str, Any]:
-    won = next((one for one in samples if one["status"] == PROVED), samples[0])
+def _goal_record(name: str, samples: Sequence[SampleRecord]) -> dict[str, Any]:
+    won = next((one for one in samples if one.is_proved), samples[0])
     return {
         "id": name,
-        "solved": won["status"] == PROVED,
-        "proved": sum(one["status"] == PROVED for one in samples),
-        "strategy": won["strategy"],
+        "solved": won.is_proved,
+        "proved": sum(one.is_proved for one in samples),
+        "strategy": won.strategy,
         "seconds": time_to_proof(samples),
-        "spent": round(sum(one["seconds"] for one in samples), 3),
-        "attempts": sum(len(one["attempts"]) for one in samples),
+        "spent": round(sum(one.seconds for one in samples), 3),
+        "attempts": sum(len(one.attempts) for one in samples),
     }
 
 
-def results_csv(found: Iterable[Record]) -> str:
+def results_csv(found: Iterable[SampleRecord]) -> str:
     """A row for each sample of each goal, such as `kind: tree` takes for the results of a sweep."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     numbers: dict[str, int] = {}
     for each in found:
+        goal = each.of.goal
         # no more of it: a bank's own words may be called like a column
-        told = {name: each["metadata"].get(name, "") for name in ("category", "topic")}
-        row = {"config_id": numbers.setdefault(each["goal"], len(numbers)), **each, **told}
-        status = "ok" if each["status"] != FRONTIER else "not tried to the end"
-        solved = int(each["status"] == PROVED)
-        writer.writerow({**row, "status": status, "solved": solved, "attempts": len(each["attempts"])})
+        topic = {name: goal.metadata.get(name, "") for name in ("category", "topic")}
+        row = {"config_id": numbers.setdefault(goal.id, len(numbers)), **each.as_json(), **topic}
+        status = "ok" if each.status != FRONTIER else "not tried to the end"
+        writer.writerow({**row, "status": status, "solved": int(each.is_proved), "attempts": len(each.attempts)})
     return text.getvalue()
 
 
-def proofs_of(found: Iterable[Record]) -> list[Proof]:
-    """The proofs to be written as Lean, in the order of the bank."""
-    return [_proof(each) for each in first_proofs(found)]
+def proofs_of(found: Iterable[SampleRecord]) -> list[Proof]:
+    """The proofs to be written as Lean, the first of each goal, in the order of the bank."""
+    firsts = (next((one for one in each if one.is_proved), None) for each in group_by_goal(found).values())
+    return [_proof(won) for won in firsts if won]
 
 
-def _proof(won: Record) -> Proof:
-    of = Theorem("goal", won["of"]["text"], tuple(won["of"]["context"]))
-    return Proof(won["goal"], of, won["tactics"], f"{won['strategy']}, {won['seconds']:.3g} s")
+def _proof(won: SampleRecord) -> Proof:
+    return Proof(won.of.goal.id, theorem_of(won.of.goal), won.tactics, f"{won.strategy}, {won.seconds:.3g} s")
 
-
-def first_proofs(found: Iterable[Record]) -> list[Record]:
-    proofs = [next((one for one in each if one["status"] == PROVED), None) for each in group_by_goal(found).values()]
-    return [proof for proof in proofs if proof]
-
-
-PageRecord = Mapping[str, Any]
 
 PAGE_STYLE = ".proved { color: var(--done); } .open, .frontier { color: var(--left); }"
 CURVE_START = 0.01  # seconds, where the curve begins
 
 
-def results_page(run: str, results: PageRecord, bank: PageRecord, found: Sequence[PageRecord]) -> str:
+def results_page(run: str, results: Record, bank: Bank, found: Sequence[SampleRecord]) -> str:
     parts = [
         *_figures_table(results),
         *_solved_curve(results),
         *_strategies_table(results),
         *_goals_table(found),
-        *_refused_table(bank["refused"]),
+        *_refused_table(bank.refused),
     ]
     return html_page(f"{run}: {results_headline(results)}", parts, f"{PAGE_STYLE}\n{drawing.chart_style()}")
 
 
-def _figures_table(results: PageRecord) -> Iterator[str]:
+def _figures_table(results: Record) -> Iterator[str]:
     """A line for each figure that is one number."""
     times = ", ".join(
         f"{name[1:]} % within {duration(seconds, 2)}"
@@ -201,8 +196,8 @@ def _plain_text(value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def _solved_curve(results: PageRecord) -> Iterator[str]:
-    """How many goals have a proof within so many seconds of attempts; the seconds on a logarithmic scale."""
+def _solved_curve(results: Record) -> Iterator[str]:
+    """A curve of the goals proved within so many seconds of attempts, on a logarithmic scale."""
     times = sorted(each["seconds"] for each in results["goals"] if each["seconds"] is not None)
     if not times:
         return
@@ -216,15 +211,15 @@ def _solved_curve(results: PageRecord) -> Iterator[str]:
     )
 
 
-def _strategies_table(results: PageRecord) -> Iterator[str]:
+def _strategies_table(results: Record) -> Iterator[str]:
     yield "<h2>Strategies</h2>"
     counts = results["strategies"].items()
     rows = ([escape(name), str(count["used"]), str(count["succeeded"])] for name, count in counts)
     yield html_table(("strategy", "attempts", "proofs"), rows)
 
 
-def _goals_table(found: Sequence[PageRecord]) -> Iterator[str]:
-    """A row for each goal: what came of the sample that has a proof, or else of the first."""
+def _goals_table(found: Sequence[SampleRecord]) -> Iterator[str]:
+    """A row for each goal, from the sample that has a proof, or else the first."""
     groups = group_by_goal(found)
     yield f"<h2>{plural(len(groups), 'goal')}</h2>"
     yield html_table(
@@ -232,22 +227,23 @@ def _goals_table(found: Sequence[PageRecord]) -> Iterator[str]:
     )
 
 
-def _goal_row(name: str, samples: Sequence[PageRecord]) -> list[str]:
-    shown = next((one for one in samples if one["status"] == PROVED), samples[0])
-    statement = "\n".join([*shown["of"]["context"], shown["of"]["text"]])
-    below = "\n".join(shown["tactics"]) if shown["status"] == PROVED else shown["why"]
+def _goal_row(name: str, samples: Sequence[SampleRecord]) -> list[str]:
+    first = next((one for one in samples if one.is_proved), samples[0])
+    goal = first.of.goal
+    statement = "\n".join([*goal.context, goal.text])
+    below = "\n".join(first.tactics) if first.is_proved else first.why
     opened = (
         f"<details><summary>{escape(name)}</summary><pre>{escape(statement)}</pre><pre>{escape(below)}</pre></details>"
     )
-    status = f'<span class="{shown["status"]}">{_STATUS[shown["status"]]}</span>'
-    tried = str(sum(len(one["attempts"]) for one in samples))
-    return [opened, status, f"{shown['seconds']:.2f}", tried, escape(shown["strategy"] or "-")]
+    status = f'<span class="{first.status}">{_STATUS[first.status]}</span>'
+    tried = str(sum(len(one.attempts) for one in samples))
+    return [opened, status, f"{first.seconds:.2f}", tried, escape(first.strategy or "-")]
 
 
 _STATUS = {PROVED: "proved", OPEN: "not proved", FRONTIER: "not tried to the end"}
 
 
-def _refused_table(rows: Sequence[PageRecord]) -> Iterator[str]:
+def _refused_table(rows: Sequence[Refusal]) -> Iterator[str]:
     if rows:
         yield f"<h2>{plural(len(rows), 'row')} of the bank not counted</h2>"
-        yield html_table(("line", "row", "why"), ([str(r["line"]), escape(r["id"]), escape(r["why"])] for r in rows))
+        yield html_table(("line", "row", "why"), ([str(row.line), escape(row.id), escape(row.why)] for row in rows))

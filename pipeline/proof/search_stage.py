@@ -11,13 +11,13 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipeline.banks.lean import open_lean
-from pipeline.banks.records import Record, as_record, goal_of, load, save, save_lines
+from pipeline.banks.records import Record, load_bank, save, save_lines
 from pipeline.core.text import duration
 from pipeline.goals.bank import Goal
 from pipeline.lean.model import Lean
@@ -25,31 +25,21 @@ from pipeline.ledger.model import KnownGoal
 from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.machine.job import Job, input_path, output_path
 from pipeline.machine.process import BuildStopping
-from pipeline.proof import report
+from pipeline.proof import records
+from pipeline.proof.records import AttemptRecord, Sample, SampleRecord, SearchRecord
 from pipeline.proof.run.attempt import FinishedAttempt, Worker, ledger_goal
 from pipeline.proof.run.engine import SearchProgress, SearchResult, SearchSite, SearchTask, search_goals
 from pipeline.proof.schedule.records import EXHAUSTED, RAISED, SOLVED, GoalStanding, ScheduleRules, Strategy
 from pipeline.proof.spec.model import Pace, SearchSettings
 from pipeline.proof.workers.table import make_workers, sample_workers
 
-STATUS_WORDS = {SOLVED: report.PROVED, EXHAUSTED: report.OPEN}
-
-
-class Sample(NamedTuple):
-    """One of several attempts to prove the same goal, each from nothing; the first has the goal's own name."""
-
-    goal: Goal
-    number: int
-
-    @property
-    def name(self) -> str:
-        return f"{self.goal.id}#{self.number}" if self.number else self.goal.id
+STATUS_WORDS = {SOLVED: records.PROVED, EXHAUSTED: records.OPEN}
 
 
 def prove_bank(job: Job) -> None:
     params, limits = job.target.params, job.target.params["limits"]
     asked, pace = SearchSettings(**params["search"]), Pace(**limits["pace"])
-    goals = [goal_of(each) for each in load(input_path(job, "bank.json"))["goals"]]
+    goals = load_bank(input_path(job, "bank.json")).goals
     samples = [Sample(goal, n) for goal in goals for n in range(asked.samples)]
     begun, started = time.monotonic(), time.time()
     with (
@@ -72,14 +62,18 @@ def prove_bank(job: Job) -> None:
         version = lean.version
     if job.processes.stopping:
         raise BuildStopping
-    save_lines(output_path(job, "proofs.jsonl"), _proof_records(samples, found))
-    ended = {
-        "timestamp": _utc_stamp(time.time()),
-        "started": _utc_stamp(started),
-        "seconds": round(time.monotonic() - begun, 3),
-    }
-    how = {"stopped": found.stopped, "samples": asked.samples, "strategies": [*asked.strategies], "toolchain": version}
-    save(output_path(job, "search.json"), {**ended, **how, "config": config_record(asked, pace, limits["profile"])})
+    save_lines(output_path(job, "proofs.jsonl"), (each.as_json() for each in _sample_records(samples, found)))
+    record = SearchRecord(
+        timestamp=_utc_stamp(time.time()),
+        started=_utc_stamp(started),
+        seconds=round(time.monotonic() - begun, 3),
+        stopped=found.stopped,
+        samples=asked.samples,
+        strategies=tuple(asked.strategies),
+        toolchain=version,
+        config=config_record(asked, pace, limits["profile"]),
+    )
+    save(output_path(job, "search.json"), record._asdict())
 
 
 def schedule_rules(asked: SearchSettings, pace: Pace) -> ScheduleRules:
@@ -105,7 +99,7 @@ def _sample_workers(
 
 
 def sample_seed(sample: int, seed: int) -> str:
-    """None for the first: it is what a search without samples is."""
+    """Seed of a sample; none for the first, which is what a search without samples is."""
     return f"sample {sample} seed {seed}" if sample else ""
 
 
@@ -116,7 +110,7 @@ def config_key(codes: Mapping[str, str], samples: Sequence[Sample], seed: int) -
 
 
 def config_record(asked: SearchSettings, pace: Pace, profile: int | None) -> Record:
-    """As results tell it."""
+    """Settings of the search, for results."""
     return {
         "timeout": asked.timeout,
         "max_heavy": pace.max_heavy,
@@ -134,7 +128,7 @@ def config_record(asked: SearchSettings, pace: Pace, profile: int | None) -> Rec
 
 
 def progress_reporter(job: Job, total: int) -> Callable[[SearchProgress], None]:
-    """How far the search is, after each trial."""
+    """Reporter of the progress, after each trial."""
 
     def tell(now: SearchProgress) -> None:
         over = now.solved + now.exhausted
@@ -148,46 +142,39 @@ def _last_trial(now: SearchProgress) -> str:
     return f"{now.trial.goal} {now.outcome.status} by {now.trial.strategy} ({how})"
 
 
-def _proof_records(samples: Sequence[Sample], found: SearchResult) -> Iterable[Record]:
+def _sample_records(samples: Sequence[Sample], found: SearchResult) -> Iterator[SampleRecord]:
     for sample, standing in zip(samples, found.standings, strict=True):
-        yield proof_record(sample, standing, found.attempts.get(sample.name, []))
+        yield sample_record(sample, standing, found.attempts.get(sample.name, []))
 
 
-def proof_record(sample: Sample, standing: GoalStanding, tried: Sequence[FinishedAttempt]) -> Record:
-    """What became of it, `seconds` being those of all attempts up to the proof."""
-    goal, by = sample.goal, standing.by
+def sample_record(sample: Sample, standing: GoalStanding, tried: Sequence[FinishedAttempt]) -> SampleRecord:
+    by = standing.by
     until = next((n for n, each in enumerate(tried, 1) if by and each.trial.number == by.number), len(tried))
     won = tried[until - 1].result if by else None
-    return {
-        "key": sample.name,
-        "goal": goal.id,
-        "sample": sample.number,
-        "line": goal.line,
-        "difficulty": goal.difficulty,
-        "metadata": dict(goal.metadata),
-        "of": as_record(goal),
-        "status": STATUS_WORDS.get(standing.status, report.FRONTIER),
-        "strategy": by.strategy if by else "",
-        "level": by.level if by else standing.level,
-        "tactics": [*won.tactics] if won else [],
-        "seconds": round(sum(each.result.time_seconds for each in tried[:until]), 6),
-        "attempts": [_attempt_record(each) for each in tried],
-        "why": "" if won else next((each.result.error for each in reversed(tried)), "never tried"),
-    }
+    return SampleRecord(
+        of=sample,
+        status=STATUS_WORDS.get(standing.status, records.FRONTIER),
+        strategy=by.strategy if by else "",
+        level=by.level if by else standing.level,
+        tactics=won.tactics if won else (),
+        seconds=round(sum(each.result.time_seconds for each in tried[:until]), 6),
+        attempts=tuple(map(_attempt_record, tried)),
+        why="" if won else next((each.result.error for each in reversed(tried)), "never tried"),
+    )
 
 
-def _attempt_record(tried: FinishedAttempt) -> Record:
+def _attempt_record(tried: FinishedAttempt) -> AttemptRecord:
     trial, result = tried.trial, tried.result
-    return {
-        "strategy": trial.strategy,
-        "level": trial.level,
-        "budget": trial.budget,
-        "success": result.success,
-        "seconds": round(result.time_seconds, 6),
-        "error": result.error,
-        "recalled": tried.recalled,
-        "raised": RAISED in result.metadata,
-    }
+    return AttemptRecord(
+        strategy=trial.strategy,
+        level=trial.level,
+        budget=trial.budget,
+        success=result.success,
+        seconds=round(result.time_seconds, 6),
+        error=result.error,
+        recalled=tried.recalled,
+        raised=RAISED in result.metadata,
+    )
 
 
 def _utc_stamp(seconds: float) -> str:
@@ -198,11 +185,7 @@ def pursue_open_goals(job: Job) -> None:
     params, limits = job.target.params, job.target.params["limits"]
     asked = SearchSettings(**params["search"])
     begun = time.monotonic()
-    with (
-        Ledger(limits["ledger"]) as ledger,
-        closing(open_lean(job)) as lean,
-        open(os.devnull, "w") as nowhere,
-    ):
+    with Ledger(limits["ledger"]) as ledger, closing(open_lean(job)) as lean, open(os.devnull, "w") as nowhere:
         goals = _open_goals(job, ledger)
         wanted = SearchTask(
             goals=goals,
@@ -222,9 +205,9 @@ def pursue_open_goals(job: Job) -> None:
 
 
 def _open_goals(job: Job, ledger: Ledger) -> Sequence[Goal]:
-    """Of a bank, if one is named; otherwise whatever anybody asked for."""
+    """Open goals of the bank, if one is named; otherwise all open goals of the ledger."""
     if "bank.json" in job.reads:
-        asked = [goal_of(each) for each in load(input_path(job, "bank.json"))["goals"]]
+        asked = load_bank(input_path(job, "bank.json")).goals
         ledger.add_goals([*map(ledger_goal, asked)]).result()
         open_ = {each.goal.goal_hash for each in ledger.frontier()}
         return [goal for goal in asked if goal.key in open_]

@@ -10,31 +10,28 @@ import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import asdict
 
 from pipeline.banks import lean as banks
 from pipeline.banks.check import check_bank
 from pipeline.banks.lean import imported, open_lean, proof_fault, with_lean_faults
 from pipeline.banks.records import (
     Proof,
-    Record,
-    as_record,
-    goal_of,
     lean_file,
     lean_files_in_one,
     load,
-    load_lines,
+    load_bank,
     save,
+    save_bank,
     theorem_of,
     write,
 )
 from pipeline.core.text import plural
 from pipeline.errors import SpecError
 from pipeline.goals.bank import Refusal, read_bank, refusal_line
-from pipeline.lean.model import Lean
 from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.machine.job import Job, JobFiles, Stage, input_path, output_path
-from pipeline.proof.report import PROVED, proofs_of, results_csv, results_page, results_record, with_check_results
+from pipeline.proof.records import SampleRecord, SearchRecord, load_samples
+from pipeline.proof.report import proofs_of, results_csv, results_page, results_record, with_check_results
 from pipeline.proof.search_stage import prove_bank, pursue_open_goals
 
 
@@ -45,10 +42,7 @@ def record_bank(job: Job) -> None:
         found = check_bank(rows, lean)
     if not found.goals:
         raise SpecError(_no_goal_message(input_path(job, "bank"), found.refused))
-    save(
-        output_path(job, "bank.json"),
-        {"goals": [*map(as_record, found.goals)], "refused": [*map(asdict, found.refused)]},
-    )
+    save_bank(output_path(job, "bank.json"), found)
 
 
 def _no_goal_message(path: str, refused: Sequence[Refusal]) -> str:
@@ -64,40 +58,33 @@ def _no_goal_message(path: str, refused: Sequence[Refusal]) -> str:
 def check_proofs(job: Job) -> None:
     """Whole scripts: what a search left behind in its processes has no part in this.
 
-    What does not hold is none in the ledger either, before it is told: there it is open again."""
-    found = [each for each in load_lines(input_path(job, "proofs.jsonl")) if each["status"] == PROVED]
+    A proof that does not hold is refused in the ledger, too, before that is written: its goal is open again there."""
+    found = [each for each in load_samples(input_path(job, "proofs.jsonl")) if each.is_proved]
     params = job.target.params["limits"]
     limits = params["lean"]
     with closing(open_lean(job)) as lean, ThreadPoolExecutor(limits["processes"]) as threads:
-        checked = dict(
-            zip(
-                [each["key"] for each in found], threads.map(lambda one: _why_not_proved(lean, one), found), strict=True
-            )
-        )
+        faults = threads.map(lambda one: proof_fault(lean, theorem_of(one.of.goal), one.tactics), found)
+        checked = dict(zip([each.of.name for each in found], faults, strict=True))
         refuse(params["ledger"], lean.version, found, checked)
         told = {"checked": checked, "toolchain": lean.version, "imports": imported(limits)}
         save(output_path(job, "checked.json"), told)
 
 
-def refuse(ledger: str, toolchain: str, found: Iterable[Record], checked: Mapping[str, str]) -> None:
-    """The rows of proofs that `checked` has something against, by their keys."""
-    wrong = [each for each in found if checked[each["key"]]]
+def refuse(ledger: str, toolchain: str, found: Iterable[SampleRecord], checked: Mapping[str, str]) -> None:
+    """Refuse in the ledger what `checked` has something against."""
+    wrong = [each for each in found if checked[each.of.name]]
     if not wrong:
         return
     with Ledger(ledger) as writing:
         for each in wrong:
-            why = f"not verified: {checked[each['key']]}"
-            writing.refuse(goal_of(each["of"]).key, toolchain, each["tactics"], why).result()
-
-
-def _why_not_proved(lean: Lean, proof: Record) -> str:
-    return proof_fault(lean, theorem_of(goal_of(proof["of"])), proof["tactics"])
+            why = f"not verified: {checked[each.of.name]}"
+            writing.refuse(each.of.goal.key, toolchain, each.tactics, why).result()
 
 
 def write_report(job: JobFiles) -> None:
-    bank, search = load(input_path(job, "bank.json")), load(input_path(job, "search.json"))
+    bank, search = load_bank(input_path(job, "bank.json")), SearchRecord(**load(input_path(job, "search.json")))
     checked = load(input_path(job, "checked.json"))
-    found = with_check_results(load_lines(input_path(job, "proofs.jsonl")), checked["checked"])
+    found = with_check_results(load_samples(input_path(job, "proofs.jsonl")), checked["checked"])
     told = results_record(bank, search, found, job.target.params["pass_at"])
     save(output_path(job, "results.json"), told)
     write(output_path(job, "results.html"), results_page(job.target.run, told, bank, found))

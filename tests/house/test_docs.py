@@ -17,6 +17,7 @@ from pipeline.build.names import COMMANDS
 from pipeline.commands.command import MEANINGLESS_OPTIONS
 from pipeline.commands.exits import BAD_INPUT, BROKEN, FAILED, LOCKED, OUTPUT_CLOSED
 from pipeline.core.outcome import FRESH, Outcome
+from pipeline.goals.bank import Bank
 from pipeline.lean.model import ERRORS, Theorem
 from pipeline.ledger.model import ATTEMPT_COLUMNS, GOAL_COLUMNS
 from pipeline.machine.job import Job, SharedResources, Workers
@@ -38,6 +39,7 @@ from pipeline.proof import read
 from pipeline.proof import read as proof_read
 from pipeline.proof.flags import VARIABLES
 from pipeline.proof.plan import FILES
+from pipeline.proof.records import SearchRecord
 from pipeline.proof.report import COLUMNS, results_record
 from pipeline.spec import parse
 from pipeline.steps.read import KEYS, MAX_TARGETS, STEP_KEYS
@@ -210,7 +212,7 @@ def test_every_key_of_a_tree_spec_is_documented_and_no_other(title: str, expecte
 
 
 PROOF = (ROOT / "docs/proof-keys.md").read_text()
-SEARCH = dict.fromkeys(("timestamp", "strategies", "config", "seconds", "stopped", "samples", "toolchain"), ())
+SEARCH = SearchRecord("", "", 0.0, "", 1, (), "", {})
 
 
 @pytest.mark.parametrize(
@@ -219,7 +221,7 @@ SEARCH = dict.fromkeys(("timestamp", "strategies", "config", "seconds", "stopped
         ("## Keys of the spec", proof_read.KEYS),
         ("## Keys of a strategy", read.STRATEGY_KEYS),
         ("## Keys of `lean`", LEAN_KEYS),
-        ("### results.json", results_record({"refused": []}, SEARCH, [], ())),
+        ("### results.json", results_record(Bank(), SEARCH, [], ())),
     ],
 )
 def test_every_key_of_a_proof_spec_is_documented_and_no_other(title: str, expected: Iterable[str]) -> None:
@@ -327,9 +329,9 @@ def test_every_flag_of_mcts_is_documented_by_the_key_that_it_stands_for() -> Non
 
 def test_every_word_for_an_error_of_a_tactic_is_documented() -> None:
     [row] = [line for line in MCTS.splitlines() if line.startswith("| `error` | if it did not")]
-    ours = re.findall(r'Refused\("(.+?)"\)', (ROOT / "pipeline/mcts/search/evaluator.py").read_text())
-    ours += re.findall(r'error="(\w+)"', (ROOT / "pipeline/mcts/search/evaluator.py").read_text())
-    expected = {"error", *ERRORS, *ours} - {"elab"}  # of statements
+    sources = [(ROOT / "pipeline" / name).read_text() for name in ("mcts/search/evaluator.py", "tactics/text/state.py")]
+    ours = [word for text in sources for word in re.findall(r'Refused\("(.+?)"\)|error="(\w+)"', text)]
+    expected = {"error", *ERRORS, *(one or other for one, other in ours)} - {"elab"}  # of statements
     assert set(re.findall(r"`([^`]+)`", row)) == expected
 
 

@@ -9,6 +9,7 @@ from pipeline.lean.dojo.backend import CHECK
 from pipeline.lean.dojo.process import seconds_allowed
 from pipeline.lean.dojo.text import WholeProofFile, preamble_refusal, statement_refusal, tactic_refusal, text_refusal
 from pipeline.lean.model import A_SECOND, HEARTBEATS, LeanError, Theorem
+from pipeline.tactics.text.state import as_block
 
 RUN_CODE = [
     'run_tac (IO.println "REPL> {}")',
@@ -145,7 +146,7 @@ def test_imports_come_first_and_the_statement_is_in_brackets_of_its_own():
 def test_a_checked_file_is_the_one_with_the_gap_and_a_proof_in_it():
     theorem = Theorem("x", "True")
     before = text.text_before_proof(text.file_with_gap(theorem, "goal"))
-    file = text.file_with_proof(before, text.one_tactic(["skip", "· exact\n    trivial"]), "goal")
+    file = text.file_with_proof(before, as_block(["skip", "· exact\n    trivial"]), "goal")
     assert file.text.startswith(text.statement_head(theorem, "goal"))
     assert file.text.endswith(":= by\n  (\n    skip\n    · exact\n        trivial\n  )\n\n#print axioms goal\n")
     assert file.text.splitlines()[file.line - 1] == "#print axioms goal"

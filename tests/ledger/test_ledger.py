@@ -56,8 +56,6 @@ def test_another_strategy_budget_config_or_toolchain_is_another_attempt(ledger: 
         key._replace(toolchain="lean2"), key._replace(goal_hash="h"),
     ]  # fmt: skip
     assert [ledger.recall(other) for other in others] == [None] * 5
-    assert ledger.check_duplicate("g", "micro")
-    assert not ledger.check_duplicate("g", "sketch")
 
 
 def test_the_same_attempt_is_kept_once_and_a_proof_is_not_lost_to_a_failure(ledger: Ledger) -> None:

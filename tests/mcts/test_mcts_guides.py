@@ -9,6 +9,7 @@ from pipeline.lean.model import LeanError, ProofFinished, ProofGivenUp, TacticSt
 from pipeline.ledger.model import Attempt, AttemptKey
 from pipeline.mcts.search import evaluator, guides
 from pipeline.tactics.text.goal import new_names, read_goal
+from pipeline.tactics.text.state import TacticRefused, focus_first
 
 ORDER = read_goal("a b : Nat\nh : a < b\n⊢ a ≠ b ∨ b = 0")
 TEXTS = [
@@ -120,14 +121,14 @@ def test_what_was_open_beside_the_goal_is_not_what_the_tactic_left() -> None:
     ],
 )
 def test_what_is_no_progress_on_this_goal_alone_is_refused(before, result, closing, why):
-    with pytest.raises(evaluator.TacticRefused, match=why):
+    with pytest.raises(TacticRefused, match=why):
         evaluator.new_goals(before, result, closing)
 
 
 def test_a_tactic_of_several_lines_stays_one_on_the_first_goal() -> None:
-    assert evaluator.focus_first("simp\nring", 1) == "simp\nring"
-    assert evaluator.focus_first("simp", 2) == "focus simp"
-    assert evaluator.focus_first("simp\nring", 2) == "focus (\n  simp\n  ring\n)"
+    assert focus_first("simp\nring", 1) == "simp\nring"
+    assert focus_first("simp", 2) == "focus simp"
+    assert focus_first("simp\nring", 2) == "focus (\n  simp\n  ring\n)"
 
 
 def test_goals_that_use_the_same_names_otherwise_are_told_apart() -> None:

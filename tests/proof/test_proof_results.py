@@ -3,7 +3,9 @@
 import csv
 import io
 import itertools
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,9 +16,10 @@ from kit.proof_searches import goal
 
 from pipeline.banks.lean import proof_fault
 from pipeline.banks.records import Proof, lean_file, lean_files_in_one, stays_inside, theorem_of
+from pipeline.goals.bank import Bank, Goal, Refusal
 from pipeline.lean.model import LeanError, Session, Stop, TacticState, Theorem
+from pipeline.proof.records import PROVED, AttemptRecord, Sample, SampleRecord, SearchRecord
 from pipeline.proof.report import (
-    PROVED,
     pass_at_k,
     proofs_of,
     results_csv,
@@ -28,27 +31,29 @@ from pipeline.proof.report import (
 )
 from pipeline.proof.run.attempt import FinishedAttempt
 from pipeline.proof.schedule.records import EXHAUSTED, FRONTIER, LIGHT, SOLVED, GoalStanding, Trial, WorkerResult
-from pipeline.proof.search_stage import Sample, proof_record
+from pipeline.proof.search_stage import sample_record
 
-SEARCH = {
-    "timestamp": "20261119-010203", "seconds": 9.5, "stopped": "", "samples": 1, "toolchain": "lean 4.28",
-    "strategies": ["micro", "sketch"],
-    "config": {"timeout": 120, "max_heavy": 2, "max_light": 8, "cpu_target": 0.5, "profile": 1},
-}  # fmt: skip
-BANK = {"refused": [{"line": 3, "why": "false"}]}
+SEARCH = SearchRecord(
+    timestamp="20261119-010203", started="20261119-010153", seconds=9.5, stopped="", samples=1, toolchain="lean 4.28",
+    strategies=("micro", "sketch"),
+    config={"timeout": 120, "max_heavy": 2, "max_light": 8, "cpu_target": 0.5, "profile": 1},
+)  # fmt: skip
+BANK = Bank((), (Refusal(3, "", "false"),))
 
 
-def record(
-    goal: str, status: str, *attempts: tuple[str, bool], sample: int = 0, seconds: float = 1.0
-) -> dict[str, Any]:
+def record(name: str, status: str, *attempts: tuple[str, bool], sample: int = 0, seconds: float = 1.0) -> SampleRecord:
     won = status == PROVED
-    return {
-        "goal": goal, "key": f"{goal}#{sample}", "sample": sample, "status": status,
-        "strategy": "micro" if won else "", "level": 0, "seconds": seconds, "line": 1, "difficulty": 0.3,
-        "of": {"text": "1 + 1 = 2", "context": []}, "tactics": ["rfl"] if won else [], "metadata": {"category": "nat"},
-        "why": "" if won else "nothing more to try",
-        "attempts": [{"strategy": strategy, "success": success} for strategy, success in attempts],
-    }  # fmt: skip
+    goal = Goal(name, "1 + 1 = 2", difficulty=0.3, metadata={"category": "nat"}, line=1)
+    return SampleRecord(
+        of=Sample(goal, sample), status=status, strategy="micro" if won else "", level=0,
+        tactics=("rfl",) if won else (), seconds=seconds,
+        attempts=tuple(AttemptRecord(strategy, 0, 8.0, ok, 1.0, "", recalled=False) for strategy, ok in attempts),
+        why="" if won else "nothing more to try",
+    )  # fmt: skip
+
+
+def changed(of: SampleRecord, goal: dict[str, Any], **fields: Any) -> SampleRecord:
+    return of._replace(of=Sample(replace(of.of.goal, **goal), of.of.number), **fields)
 
 
 FOUND = [
@@ -65,7 +70,7 @@ def test_results_have_the_documented_format() -> None:
     assert [*found][:6] == documented
     assert [found[name] for name in documented] == [
         "20261119-010203", 4, 3, 2,
-        {"micro": {"used": 4, "succeeded": 2}, "sketch": {"used": 1, "succeeded": 0}}, SEARCH["config"],
+        {"micro": {"used": 4, "succeeded": 2}, "sketch": {"used": 1, "succeeded": 0}}, SEARCH.config,
     ]  # fmt: skip
     assert found["pass_at"] == {"1": 0.5}
     assert found["time_to_proof"] == {"p50": 0.5, "p90": 2.0, "p100": 2.0}
@@ -83,12 +88,12 @@ def test_seconds_are_those_of_the_attempts_until_the_proof() -> None:
         FinishedAttempt(trials[n], WorkerResult(success, f"s{n}", ("rfl",), seconds), False)
         for n, success, seconds in ended
     ]
-    told = proof_record(Sample(goal(0), 0), GoalStanding(goal(0), SOLVED, 0, 3, trials[3]), tried)
-    assert (told["seconds"], told["strategy"], told["tactics"], len(told["attempts"])) == (3.0, "s3", ["rfl"], 3)
-    left = proof_record(Sample(goal(0), 0), GoalStanding(goal(0), EXHAUSTED, 0, 3), tried)
-    assert (left["seconds"], left["tactics"], left["status"]) == (7.0, [], "open")
-    never = proof_record(Sample(goal(0), 0), GoalStanding(goal(0), FRONTIER, 0, 0), [])
-    assert (never["status"], never["why"]) == ("frontier", "never tried")
+    told = sample_record(Sample(goal(0), 0), GoalStanding(goal(0), SOLVED, 0, 3, trials[3]), tried)
+    assert (told.seconds, told.strategy, told.tactics, len(told.attempts)) == (3.0, "s3", ("rfl",), 3)
+    left = sample_record(Sample(goal(0), 0), GoalStanding(goal(0), EXHAUSTED, 0, 3), tried)
+    assert (left.seconds, left.tactics, left.status) == (7.0, (), "open")
+    never = sample_record(Sample(goal(0), 0), GoalStanding(goal(0), FRONTIER, 0, 0), [])
+    assert (never.status, never.why) == ("frontier", "never tried")
 
 
 def test_a_goal_is_processed_when_all_of_its_samples_are() -> None:
@@ -97,9 +102,9 @@ def test_a_goal_is_processed_when_all_of_its_samples_are() -> None:
 
 
 def test_a_proof_that_fails_the_last_check_is_none() -> None:
-    found = with_check_results(FOUND, {"a#0": "axioms: sorryAx", "d-1#0": ""})
-    assert [each["status"] for each in found] == ["open", "open", "frontier", "proved"]
-    assert found[0]["why"] == "not verified: axioms: sorryAx"
+    found = with_check_results(FOUND, {"a": "axioms: sorryAx", "d-1": ""})
+    assert [each.status for each in found] == ["open", "open", "frontier", "proved"]
+    assert found[0].why == "not verified: axioms: sorryAx"
     assert results_record(BANK, SEARCH, found, [1])["strategies"]["micro"] == {"used": 4, "succeeded": 1}
 
 
@@ -138,8 +143,8 @@ def test_the_last_check_is_made_again_where_a_process_came_to_its_end(kinds: lis
 
 
 def test_mistakes_in_workers_are_told_once_each() -> None:
-    attempt = {"strategy": "micro", "success": False, "error": "ValueError: no such state", "raised": True}
-    found = results_record(BANK, SEARCH, [*FOUND, {**FOUND[1], "goal": "e", "attempts": [attempt, attempt]}], [1])
+    attempt = AttemptRecord("micro", 0, 8.0, False, 1.0, "ValueError: no such state", recalled=False, raised=True)
+    found = results_record(BANK, SEARCH, [*FOUND, changed(FOUND[1], {"id": "e"}, attempts=(attempt, attempt))], [1])
     assert found["raised"] == ["ValueError: no such state"]
     assert "mistakes in their workers: ValueError: no such state" in results_headline(found)
     assert "mistakes" not in results_headline(results_record(BANK, SEARCH, FOUND, [1]))
@@ -148,6 +153,10 @@ def test_mistakes_in_workers_are_told_once_each() -> None:
 def test_nothing_in_the_bank_is_no_division_by_zero() -> None:
     found = results_record(BANK, SEARCH, [], [1])
     assert (found["goals_total"], found["pass_at"], found["time_to_proof"]["p50"]) == (0, {"1": None}, None)
+
+
+def test_a_record_of_a_sample_is_read_as_it_was_written() -> None:
+    assert [SampleRecord.from_json(json.loads(json.dumps(each.as_json()))) for each in FOUND] == FOUND
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=7), st.data())
@@ -181,23 +190,20 @@ def test_the_table_has_a_row_for_each_sample_that_a_sweep_can_read() -> None:
 
 def test_what_a_bank_says_of_a_goal_is_no_result_of_it() -> None:
     odd = {"seconds": 0, "solved": 1, "level": "hard", "goal": "z", "topic": "order"}
-    [row] = csv.DictReader(io.StringIO(results_csv([{**FOUND[1], "metadata": odd}])))
+    [row] = csv.DictReader(io.StringIO(results_csv([changed(FOUND[1], {"metadata": odd})])))
     found = [row[name] for name in ("goal", "seconds", "solved", "level", "category", "topic")]
     assert found == ["b", "1.0", "0", "0", "", "order"]
 
 
 def test_a_comment_at_the_end_of_a_statement_ends_with_its_line() -> None:
-    proof = {**FOUND[3], "of": {"text": "1 + 1 = 2 -- easy", "context": []}}
+    proof = changed(FOUND[3], {"text": "1 + 1 = 2 -- easy"})
     text = lean_files_in_one(proofs_of([proof]), ["Lean"])
     assert text.endswith("\ntheorem «proof of d-1» : 1 + 1 = 2 -- easy\n  := by\n  rfl\n")
 
 
 def test_the_proofs_are_a_lean_file_with_context_kept_apart() -> None:
-    last = {
-        **FOUND[3],
-        "of": {**FOUND[3]["of"], "context": ["open Nat"]},
-        "tactics": ["intro n", "cases n with\n| zero => rfl\n| succ n => rfl"],
-    }
+    tactics = ("intro n", "cases n with\n| zero => rfl\n| succ n => rfl")
+    last = changed(FOUND[3], {"context": ("open Nat",)}, tactics=tactics)
     assert lean_files_in_one(proofs_of([*FOUND[:3], last]), ["Lean", "Ours"]).split("\n") == [
         "import Lean", "import Ours", "set_option maxRecDepth 1000", "set_option autoImplicit true",
         "set_option relaxedAutoImplicit false", "",
@@ -233,8 +239,8 @@ def test_what_a_context_leaves_behind_is_known(before: list[str], stays: bool) -
 
 
 def test_the_page_has_all_goals_and_needs_nothing_from_outside() -> None:
-    hostile = {**record("e", "open", ("micro", False)), "why": "<script>alert(1)</script>", "goal": "<b>&amp;"}
-    refused = {"refused": [{"line": 7, "id": "odd", "why": "it is false, by `decide`"}]}
+    hostile = record("<b>&amp;", "open", ("micro", False))._replace(why="<script>alert(1)</script>")
+    refused = Bank((), (Refusal(7, "odd", "it is false, by `decide`"),))
     found = [*FOUND, hostile]
     seen = Seen(results_page("lean-bank", results_record(refused, SEARCH, found, [1]), refused, found))
     assert not seen.open
@@ -247,7 +253,4 @@ def test_the_page_has_all_goals_and_needs_nothing_from_outside() -> None:
 
 def test_the_page_of_a_bank_without_a_proof_has_no_curve() -> None:
     found = [record("b", "open", ("micro", False))]
-    assert (
-        "svg"
-        not in Seen(results_page("x", results_record({"refused": []}, SEARCH, found, [1]), {"refused": []}, found)).tags
-    )
+    assert "svg" not in Seen(results_page("x", results_record(Bank(), SEARCH, found, [1]), Bank(), found)).tags

@@ -16,12 +16,14 @@ from kit import leaning
 from kit.project import Project
 
 from pipeline.banks.records import lean_files_in_one
+from pipeline.goals.bank import Goal
 from pipeline.lean.model import Theorem
 from pipeline.lean.repl.pool import Pool
 from pipeline.ledger.model import Attempt
 from pipeline.ledger.sqlite.ledger import LedgerReader
 from pipeline.machine.process import Processes
-from pipeline.proof.report import PROVED, proofs_of
+from pipeline.proof.records import PROVED, Sample, SampleRecord
+from pipeline.proof.report import proofs_of
 from pipeline.proof.stages import write_each
 
 SPEC = """\
@@ -356,10 +358,9 @@ def nasty(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A bank of such goals with their proofs found, as they are written by the end of a run."""
     project = Project(tmp_path_factory.mktemp("nasty") / "project")
     found = [
-        {"goal": name, "key": name, "status": PROVED, "strategy": "micro", "seconds": 0.1,
-         "tactics": script.split("\n"), "of": {"text": text, "context": [*before]}}
+        SampleRecord(Sample(Goal(name, text, context=before)), PROVED, "micro", 0, (*script.split("\n"),), 0.1, ())
         for name, (text, script, before) in NASTY.items()
-    ]  # fmt: skip
+    ]
     project.write("proofs.lean", lean_files_in_one(proofs_of(found), ["Lean"]))
     write_each(str(project.root / "proofs.zip"), proofs_of(found), ["Lean"])
     with zipfile.ZipFile(project.root / "proofs.zip") as folder:

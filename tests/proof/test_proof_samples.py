@@ -6,9 +6,10 @@ import pytest
 from kit.proof_searches import goal
 
 from pipeline.goals.bank import Goal
+from pipeline.proof.records import Sample
 from pipeline.proof.run.attempt import Worker
 from pipeline.proof.schedule.records import WorkerResult
-from pipeline.proof.search_stage import Sample, config_key, sample_seed
+from pipeline.proof.search_stage import config_key, sample_seed
 from pipeline.proof.spec.model import StrategyWorker
 from pipeline.proof.workers.best_first import SearchOptions
 from pipeline.proof.workers.table import sample_workers, search_options

@@ -32,18 +32,19 @@ from pipeline.lean.model import (
 from pipeline.lean.repl.process import POLL_PERIOD, Overrun, ProcessEnded, Starter, check_stop
 from pipeline.machine.failures import FROM_OUTSIDE, signal_of
 from pipeline.machine.process import Exit
+from pipeline.tactics.text.state import as_block
 
 START = 600.0  # seconds until the first goal is there: a large library is read before
 TRACE = 24 * 3600.0  # the same, where LeanDojo may have to trace the repository
 CHECK = 600.0  # for a whole proof
-# LeanDojo asks nobody on the network, whatever a file `.env` above it says.
+# LeanDojo asks no server on the network, even if a file `.env` above it says so.
 OFFLINE = {"DISABLE_REMOTE_CACHE": "1", "GITHUB_ACCESS_TOKEN": ""}
 FILE = "Goal.lean"
 LEAN = ("lake", "env", "lean", "--json")
 
 
 class Dojos:
-    """Up to `size` at once; whoever opens one more waits."""
+    """Backend with up to `size` Dojos at once; a further `open` waits."""
 
     def __init__(self, project: DojoProject, starter: Starter, env: Mapping[str, str], size: int) -> None:
         self.version = project.version
@@ -59,10 +60,11 @@ class Dojos:
     def check(
         self, theorem: Theorem, script: Sequence[str], stop: Stop | None = None, begun: Begun = unheard
     ) -> LeanError | None:
-        """In a Dojo, where all of the script has to be one tactic and no more, and then as a file by itself."""
+        """Check in a Dojo, where all of the script has to be one tactic and no more, and then as a file by itself."""
         if why := tactic_refusal("\n".join(script)):
             return LeanError(why, "refused")
-        name, proof = _theorem_name(theorem), dojo_text.one_tactic(script)
+        # what Lean's parser takes as one tactic does not leave its theorem
+        name, proof = _theorem_name(theorem), as_block(script)
         try:
             session, state = self._begin(theorem, name, stop)
         except NotElaborated as error:
@@ -79,7 +81,7 @@ class Dojos:
             session.close()
 
     def close(self) -> None:
-        """Sessions end their own Dojos."""
+        """End nothing: sessions end their own Dojos."""
 
     def _begin(self, theorem: Theorem, name: str, stop: Stop | None) -> tuple[DojoSession, TacticState]:
         _check_theorem(theorem)
@@ -97,7 +99,7 @@ class Dojos:
         cache = {} if theorem.file else {"CACHE_DIR": str(self._copy().cache)}
         dojo = DojoProcess(self._starter, {**self._env, **cache}, self._project.folder)
         try:
-            answer = self._asked(dojo, theorem, name, stop)
+            answer = self._request_open(dojo, theorem, name, stop)
         except BaseException:
             dojo.end()
             raise
@@ -106,7 +108,7 @@ class Dojos:
             raise self._open_error(theorem, answer["error"], stop)
         return dojo, answer
 
-    def _asked(self, dojo: DojoProcess, theorem: Theorem, name: str, stop: Stop | None) -> dict[str, Any]:
+    def _request_open(self, dojo: DojoProcess, theorem: Theorem, name: str, stop: Stop | None) -> dict[str, Any]:
         text = "" if theorem.file else dojo_text.file_with_gap(theorem, name)
         where = {"repo": self._project.folder, "commit": self._project.commit, "file": theorem.file or FILE}
         try:
@@ -124,25 +126,25 @@ class Dojos:
             return self._copied
 
     def _open_error(self, theorem: Theorem, error: str, stop: Stop | None) -> LeanStartError:
-        """With what Lean has against a statement: LeanDojo tells no more than that Lean ended."""
+        """The error of Lean about the statement, if any: LeanDojo tells no more than that Lean ended."""
         if theorem.file:
             return LeanStartError(f"{theorem.file}: {theorem.name}: LeanDojo does not open it: {error}")
         text = f"{dojo_text.statement_head(theorem, _theorem_name(theorem))}by\n  sorry\n"
         root = self._copy().folder
-        done = self._lean(root, root, text, stop)
+        done = self._run_lean(root, root, text, stop)
         wrong = dojo_text.first_error(dojo_text.parse_messages(done.out)) if done else ""
         return NotElaborated(wrong) if wrong else LeanStartError(f"LeanDojo does not start: {error}")
 
     def _check_file(self, root: Path, folder: Path, file: WholeProofFile, stop: Stop | None) -> LeanError | None:
-        done = self._lean(root, folder, file.text, stop)
+        done = self._run_lean(root, folder, file.text, stop)
         if done is None:
             return LeanError(f"not done after {CHECK:g} seconds; the process was killed", "timeout")
         if (number := signal_of(Exit(done.code))) in FROM_OUTSIDE:
             raise LeanKilled(f"Lean was killed by signal {number} from outside; is there memory enough?")
         return dojo_text.check_verdict(file, done.code, dojo_text.parse_messages(done.out))
 
-    def _lean(self, root: Path, folder: Path, text: str, stop: Stop | None) -> CompletedCommand | None:
-        """A file of its own, for a moment in a folder of the project.  None: it takes too long."""
+    def _run_lean(self, root: Path, folder: Path, text: str, stop: Stop | None) -> CompletedCommand | None:
+        """Run Lean on a text, in a file that is for a moment in a folder of the project.  None: it takes too long."""
         with tempfile.NamedTemporaryFile("w", suffix=".lean", prefix="Checked", dir=folder, encoding="utf-8") as file:
             file.write(text)
             file.flush()
@@ -154,7 +156,7 @@ class Dojos:
 
 
 def open_dojos(path: str, starter: Starter, env: Mapping[str, str], size: int) -> Dojos:
-    """Nothing is started before it is asked something."""
+    """Open the backend; no process starts before it is asked something."""
     return Dojos(project.open_project(path), starter, env, size)
 
 
@@ -171,7 +173,7 @@ def _script_error(answer: TacticResult) -> LeanError | None:
 
 
 def _check_theorem(theorem: Theorem) -> None:
-    """It can be put into a file, and do nothing there but be stated."""
+    """Check that the text can be put into a file, and do nothing there but be stated."""
     if theorem.file:
         return
     for why in (statement_refusal(theorem.statement), *map(preamble_refusal, theorem.before)):
@@ -180,12 +182,12 @@ def _check_theorem(theorem: Theorem) -> None:
 
 
 def _theorem_name(theorem: Theorem) -> str:
-    """Nothing that was written before can know the name of a statement."""
+    """Name of the theorem; of a statement one that nothing written before can know."""
     return theorem.name if theorem.file else f"goal_{secrets.token_hex(8)}"
 
 
 def _global_name(theorem: Theorem, name: str) -> str:
-    """A theorem of a file may be within namespaces."""
+    """Global name of a theorem, which may stand within namespaces of its file."""
     return f"_root_.{name}" if theorem.file else name
 
 

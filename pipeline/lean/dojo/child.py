@@ -33,7 +33,7 @@ Answer = dict[str, Any]
 
 @dataclass(frozen=True)
 class Untraced:
-    """What a Dojo wants of a traced file whose text it does not take from there."""
+    """Facts of a traced file that a Dojo wants, where the text comes from elsewhere."""
 
     abs_path: Path
     has_prelude: bool = False
@@ -54,14 +54,14 @@ class StatementDojo(Dojo):  # type: ignore[misc]  # it is Any: LeanDojo has no t
 
 
 class DojoHolder:
-    """The Dojo, and its states by their numbers."""
+    """Holder of the Dojo, and of its states by their numbers."""
 
     def __init__(self) -> None:
         self._dojo: Dojo | None = None
         self._states: dict[int, TacticState] = {}
 
     def open(self, repo: str, commit: str, file: str, name: str, text: str, timeout: float) -> Answer:
-        """A theorem of the repository, unless there is a `text`."""
+        """Open a theorem of the repository, or a statement by its `text`."""
         theorem = Theorem(LeanGitRepo(repo, commit), Path(file), name)
         dojo = StatementDojo(theorem, text, timeout) if text else Dojo(theorem, timeout)
         try:
@@ -101,7 +101,7 @@ class DojoHolder:
 
 
 def answer_request(held: DojoHolder, request: Answer) -> Answer:
-    """Whatever LeanDojo raises is told: among it are assertions, where a process ended or a file was not found."""
+    """Answer a request; whatever LeanDojo raises is an answer: among it are assertions, where a process ended."""
     try:
         return held.tac(**request) if "sid" in request else held.open(**request)
     except Exception as error:  # noqa: BLE001

@@ -45,7 +45,7 @@ POLITE = 2.0  # seconds that a Dojo has to put away what it made
 
 
 class CompletedCommand(NamedTuple):
-    """How a command ended, and what it printed to its output and to its errors."""
+    """Exit code of a command, and its output and errors."""
 
     code: int
     out: str
@@ -102,7 +102,7 @@ class DojoProcess:
 
     @property
     def stopping(self) -> bool:
-        """The build ends, and all of its processes."""
+        """True while the build ends, and all of its processes."""
         return self._starter.stopping
 
     def ask(self, request: Mapping[str, Any], timeout: float, stop: Stop | None = None) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class DojoProcess:
         return _read(self._printed)[-LAST_WORDS:].strip()
 
     def end(self) -> None:
-        """With the Lean of its Dojo, which is in a session of its own."""
+        """End the process and the Lean of its Dojo, which is in a session of its own."""
         with suppress(BrokenPipeError):
             self._in.close()  # a Dojo that does nothing puts away what it made, and ends
         deadline = time.monotonic() + POLITE
@@ -166,8 +166,11 @@ REPLAY = 60.0
 Opening = Callable[[], tuple[DojoProcess, dict[str, Any]]]
 
 
+# A session:  begun -> (lost -> begun)*   a process that was lost is opened anew by the next tactic, and what led to
+#                                         its state is done again; DojoProcess itself is as a Repl
+#             any -> closed               for good
 class DojoSession:
-    """States are numbered here; in each Dojo they have other numbers.
+    """Session of one theorem. States are numbered here; in each Dojo they have other numbers.
 
     `open`: a new Dojo for the theorem, and its answer; `closed` is called once."""
 
@@ -175,8 +178,8 @@ class DojoSession:
         self, theorem: Theorem, open_: Opening, closed: Callable[[], object], stop: Stop | None = None
     ) -> None:
         self._theorem, self._open, self._closed, self._stop = theorem, open_, closed, stop
-        self._came: list[tuple[int, str]] = [(-1, "")]  # from which state, by which tactic
-        self._there: dict[int, int] = {}  # state -> its number in the present Dojo
+        self._steps: list[tuple[int, str]] = [(-1, "")]  # from which state, by which tactic
+        self._numbers: dict[int, int] = {}  # state -> its number in the present Dojo
         self._dojo: DojoProcess | None = None
         self._is_open = True
 
@@ -186,21 +189,21 @@ class DojoSession:
 
     @property
     def file(self) -> str:
-        """What LeanDojo wrote for Lean."""
+        """The file that LeanDojo wrote for Lean."""
         return self._dojo.file if self._dojo else ""
 
     def run_tac(self, state: TacticState, tactic: str, timeout: float, heartbeats: int = HEARTBEATS) -> TacticResult:
         if not self._is_open:
-            raise ValueError("the session is closed")  # a Dojo opened now would be nobody's to end
+            raise ValueError("the session is closed")  # no one would end a Dojo that is opened now
         if tactic.strip() in GIVEN_UP:
             return ProofGivenUp()
         if why := tactic_refusal(tactic):
             return LeanError(why, "refused")
         return self._result(
-            state.id, tactic, self._asked(self._number(state.id), tactic, seconds_allowed(timeout, heartbeats))
+            state.id, tactic, self._ask(self._number(state.id), tactic, seconds_allowed(timeout, heartbeats))
         )
 
-    def _asked(self, number: int, tactic: str, timeout: float) -> dict[str, Any]:
+    def _ask(self, number: int, tactic: str, timeout: float) -> dict[str, Any]:
         assert self._dojo is not None
         try:
             answer = self._dojo.ask({"sid": number, "tactic": tactic, "timeout": timeout}, timeout + GRACE, self._stop)
@@ -222,11 +225,11 @@ class DojoSession:
         if "error" in answer:
             return LeanError(answer["error"], answer.get("lost") or text.error_kind(answer["error"]))
         message = answer["message"] or ""
-        self._came.append((before, tactic))
-        here = len(self._came) - 1
+        self._steps.append((before, tactic))
+        here = len(self._steps) - 1
         if "done" in answer:
             return ProofFinished(here, message=message)
-        self._there[here] = answer["sid"]
+        self._numbers[here] = answer["sid"]
         return TacticState(here, text.split_goals(answer["pp"]), message)
 
     def key(self, state: TacticState, goal: int = 0) -> str:
@@ -242,28 +245,28 @@ class DojoSession:
 
     def _open_dojo(self) -> dict[str, Any]:
         self._dojo, answer = self._open()
-        self._there[0] = answer["sid"]
+        self._numbers[0] = answer["sid"]
         return answer
 
     def _lose(self) -> None:
         dojo, self._dojo = self._dojo, None
-        self._there.clear()
+        self._numbers.clear()
         if dojo is not None:
             dojo.end()
 
     def _number(self, state: int) -> int:
-        """Its number in the present Dojo, in which it is made again where it is not known."""
+        """Number of a state in the present Dojo, where it is made again if need be."""
         if self._dojo is None:
             self._open_dojo()
-        if state not in self._there:
-            before, tactic = self._came[state]
-            answer = self._asked(self._number(before), tactic, REPLAY)
+        if state not in self._numbers:
+            before, tactic = self._steps[state]
+            answer = self._ask(self._number(before), tactic, REPLAY)
             if "sid" not in answer:
                 raise LeanCrash(f"{self._theorem.name}: `{tactic}` does not lead where it did: {answer.get('error')}")
-            self._there[state] = answer["sid"]
-        return self._there[state]
+            self._numbers[state] = answer["sid"]
+        return self._numbers[state]
 
 
 def seconds_allowed(timeout: float, heartbeats: int) -> float:
-    """Seconds: heartbeats are not counted here.  Lean's own limit is Lean's to keep, and no reason to end it sooner."""
+    """Seconds for a tactic, since heartbeats are not counted here.  Lean keeps its own limit."""
     return timeout if heartbeats == HEARTBEATS else min(timeout, heartbeats / A_SECOND)

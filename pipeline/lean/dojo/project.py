@@ -47,7 +47,7 @@ class DojoProject(NamedTuple):
 
     @property
     def cache_name(self) -> str:
-        """As LeanDojo calls it in its caches."""
+        """Name of the project in LeanDojo's caches."""
         return f"gitpython-{self.name}-{self.commit}"
 
     @property
@@ -56,7 +56,7 @@ class DojoProject(NamedTuple):
 
 
 class ProjectCopy(NamedTuple):
-    """`cache` is what LeanDojo is told to look in; `folder`, in it, the copy itself."""
+    """`cache`: the folder where LeanDojo looks; `folder`, in it, the copy itself."""
 
     cache: Path
     folder: Path
@@ -70,7 +70,7 @@ def package_folder() -> Path:
 
 
 def open_project(path: str) -> DojoProject:
-    """What is there, if LeanDojo can prove in it."""
+    """Open the project, if LeanDojo can prove in it."""
     package_folder()
     folder = os.path.realpath(path)
     if not any(os.path.isfile(os.path.join(folder, each)) for each in LAKEFILES):
@@ -105,7 +105,7 @@ def need_lake(env: Mapping[str, str]) -> None:
 
 
 def cached_copy(found: DojoProject, starter: Starter, env: Mapping[str, str]) -> ProjectCopy:
-    """Made now if there is none of this commit; its first build may take long."""
+    """The copy of this commit, made if there is none; its first build may take long."""
     what = f"{found.folder}\0{found.version}"
     name = f"leandojo-{sha256(what.encode()).hexdigest()[:16]}"
     folder = cache.cached_folder(name, lambda new: _make(found, new, starter, env), lambda old: (old / DONE).is_file())
@@ -132,7 +132,7 @@ def _make(found: DojoProject, new: Path, starter: Starter, env: Mapping[str, str
 
 
 def _add_repl(folder: Path) -> None:
-    """As LeanDojo does it to what it traces."""
+    """Add LeanDojo's REPL to the project, as LeanDojo does to what it traces."""
     shutil.copyfile(package_folder() / "interaction" / f"{REPL_MODULE}.lean", folder / f"{REPL_MODULE}.lean")
     name, text = next(each for each in LAKEFILES.items() if (folder / each[0]).is_file())
     with (folder / name).open("a", encoding="utf-8") as end:

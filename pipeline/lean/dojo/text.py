@@ -1,7 +1,7 @@
-"""Text to and from Lean through LeanDojo: files with a gap or a proof, what answers mean, what is refused.
+"""Text to and from Lean through LeanDojo: files with a gap or a proof, answers read, and refusals.
 
-Pure.  A proof is judged by its words: more is refused than could do harm, not less.  Our REPL asks Lean what a tactic
-is made of; that of LeanDojo runs whatever it is given."""
+Pure.  A proof is judged by its words: more is refused than could do harm, not less.  Our REPL asks Lean about
+the parts of a tactic; that of LeanDojo runs all it gets."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class WholeProofFile:
 
 
 def statement_head(theorem: Theorem, name: str) -> str:
-    """All that is before its proof.  Commands `import M` of what stands before it come first, as Lean wants it.
+    """Text before the proof.  Commands `import M` come first, as Lean wants it.
 
-    LeanDojo's own module is imported for the check too: what is known there must be the same."""
+    LeanDojo's own module is imported for the check too, so that the check has the same environment."""
     imports = [_IMPORT + REPL_MODULE, *(text.strip() for text in theorem.before if _is_import(text))]
     before = [text.strip() for text in theorem.before if not _is_import(text)]
     # in brackets, which end on a line of their own: `refused_statement` knows that they are a pair
@@ -45,12 +45,6 @@ def file_with_gap(theorem: Theorem, name: str) -> str:
     return statement_head(theorem, name) + GAP
 
 
-def one_tactic(script: Sequence[str]) -> str:
-    """A whole proof in brackets: what Lean's parser takes as one tactic does not leave its theorem."""
-    inside = indent("\n".join(script), INDENT)
-    return f"(\n{inside}\n)"
-
-
 def file_with_proof(before: str, proof: str, name: str) -> WholeProofFile:
     """`before`: the file up to the proof."""
     text = f"{before}by\n{indent(proof, INDENT)}\n\n"
@@ -58,7 +52,7 @@ def file_with_proof(before: str, proof: str, name: str) -> WholeProofFile:
 
 
 def text_before_proof(modified: str) -> str:
-    """Of a file that LeanDojo made, in which a theorem has a gap for its proof."""
+    """Text before the gap, in a file that LeanDojo made."""
     before, _, _ = modified.partition(GAP)
     return before
 
@@ -84,7 +78,7 @@ Message = Mapping[str, Any]
 
 
 def split_goals(pp: str) -> tuple[str, ...]:
-    """A line for each hypothesis, as our REPL prints them; LeanDojo breaks lines at 120 characters."""
+    """Split a printed state into goals, a line for each hypothesis as in our REPL; LeanDojo breaks long lines."""
     return tuple(_BROKEN.sub(" ", goal.strip()) for goal in pp.split("\n\n") if "⊢" in goal)
 
 
@@ -93,7 +87,7 @@ def error_kind(error: str) -> str:
 
 
 def printed_goal_key(before: Sequence[str], goal: str) -> str:
-    """Of a goal as it is printed, without its name and how its lines are broken.
+    """Key of a printed goal, without its name and how its lines are broken.
 
     Names of hypotheses, and their order, tell goals apart: text cannot say what else is the same."""
     plain = _SPACE.sub(" ", _CASE.sub("", goal.strip())).strip()
@@ -101,7 +95,7 @@ def printed_goal_key(before: Sequence[str], goal: str) -> str:
 
 
 def parse_messages(printed: str) -> list[Message]:
-    """Of `lean --json`: a line each.  What is no message was printed by something else."""
+    """Messages of `lean --json`, a line each.  Any other line was printed by something else."""
     found: list[Message] = []
     for line in printed.splitlines():
         try:
@@ -118,7 +112,7 @@ def first_error(found: Sequence[Message]) -> str:
 
 
 def check_verdict(file: WholeProofFile, code: int, found: Sequence[Message]) -> LeanError | None:
-    """None when the file holds: no error, no hole, and it rests on trusted axioms, as Lean says once, in its place."""
+    """Verdict on a file, None when it holds: no error, no hole, only trusted axioms, as Lean says in its place."""
     if wrong := first_error(found):
         return LeanError(wrong, error_kind(wrong))
     if code:
@@ -155,16 +149,16 @@ COMMAND_WORDS = frozenset((
     "declare_syntax_cat", "notation", "infix", "infixl", "infixr", "prefix", "postfix", "attribute", "alias",
     "register_option", "add_decl_doc", "public", "meta", "module", "prelude",
 ))  # fmt: skip
-# They put syntax that they make themselves in place of what is written, which nobody has looked at.
+# They put syntax of their own in place of the text, and that syntax was not checked.
 MACRO_WORDS = ("macro", "macro_rules", "syntax", "declare_syntax_cat", "binder_predicate")
-# What may be said of a definition; other attributes make it a part of Lean, which then runs it.
+# Attributes that a definition may have; others make it a part of Lean, which then runs it.
 ALLOWED_ATTRIBUTES = (
     "simp", "ext", "grind", "inline", "noinline", "specialize", "reducible", "semireducible", "irreducible",
     "instance", "default_instance", "refl", "symm", "trans", "rfl", "congr", "gcongr", "mono", "norm_cast", "coe",
     "push_cast", "match_pattern", "elab_as_elim", "induction_eliminator", "cases_eliminator", "inherit_doc",
     "deprecated", "fun_prop", "continuity", "measurability",
 )  # fmt: skip
-# What a proof may set: limits, and nothing about what is checked.
+# Options that a proof may set: limits, and nothing about the check.
 ALLOWED_OPTIONS = ("maxRecDepth", "maxHeartbeats", "synthInstance.maxHeartbeats", "synthInstance.maxSize")
 
 # Parts of names count by themselves: `Lean.Elab.Tactic.run_tac` is `run_tac`.
@@ -180,7 +174,7 @@ _CLOSING = {")": "(", "]": "[", "}": "{", "⟩": "⟨"}
 
 
 def tactic_refusal(tactic: str) -> str:
-    """Why it may not be part of a proof; nothing if it may."""
+    """Reason why a tactic may not be part of a proof; nothing if it may."""
     if why := _command_refusal(tactic):
         return why
     if _ATTRIBUTE.search(tactic):
@@ -192,7 +186,7 @@ def tactic_refusal(tactic: str) -> str:
 
 
 def text_refusal(text: str) -> str:
-    """Why it may stand nowhere, be it a tactic, a statement or what is before one; nothing if it may."""
+    """Reason why a text may stand nowhere, neither in a tactic nor in or before a statement; nothing if it may."""
     if found := _HASH_COMMAND.search(text):
         return f"`{found[0]}` does what it likes while it is elaborated"
     if word := _first(text, CODE_WORDS):
@@ -201,7 +195,7 @@ def text_refusal(text: str) -> str:
 
 
 def statement_refusal(statement: str) -> str:
-    """Why it is not one proposition that a pair of brackets can be put around; nothing if it is."""
+    """Reason why a statement is not one proposition that brackets can be put around; nothing if it is."""
     opened: list[str] = []
     for comment, bracket in _PIECE.findall(statement):
         if comment:
@@ -218,7 +212,7 @@ def statement_refusal(statement: str) -> str:
 
 
 def preamble_refusal(text: str) -> str:
-    """Why it may not stand before a statement; nothing if it may."""
+    """Reason why a command may not stand before a statement; nothing if it may."""
     if word := _first(text, MACRO_WORDS):
         return f"`{word}` puts anything in place of what is written; a `notation` may stand there"
     lists = _LIST.findall(text)

@@ -38,7 +38,7 @@ _NUMBERED = re.compile(r"(\?[A-Za-z_.]*)\d+")
 
 
 class TacticStep(NamedTuple):
-    """From which state, by which tactic, and the goals that this left; the first step is from nowhere."""
+    """Step of a session: state before, tactic, and the goals it left; the first step is from nowhere."""
 
     before: int
     tactic: str
@@ -46,19 +46,19 @@ class TacticStep(NamedTuple):
 
 
 class Trail:
-    """States are numbered here once for all; in each process they have other numbers."""
+    """Trail of a session: its states, with numbers that stay; in each process they have others."""
 
     def __init__(self, theorem: Theorem) -> None:
         self._theorem = theorem
         self._steps: list[TacticStep] = []
-        self._there: dict[int, int] = {}  # state -> its number in `_warm`
+        self._numbers: dict[int, int] = {}  # state -> its number in `_warm`
         self._warm: WarmRepl | None = None
 
     def goals(self, state: int) -> tuple[str, ...]:
         return self._steps[state].goals
 
     def path_to(self, state: int) -> tuple[str, ...]:
-        """What leads to it: the statement, and each tactic."""
+        """Statement and tactics that lead to a state."""
         tactics = []
         while state:
             state, tactic, _ = self._steps[state]
@@ -66,17 +66,17 @@ class Trail:
         return (self._theorem.statement, *reversed(tactics))
 
     def add(self, step: TacticStep, there: int) -> int:
-        """The state that a step came to, which has the number `there` in the present process."""
+        """Add the state that a step came to, which has the number `there` in the present process."""
         self._steps.append(step)
-        self._there[len(self._steps) - 1] = there
+        self._numbers[len(self._steps) - 1] = there
         return len(self._steps) - 1
 
     def number_in(self, warm: WarmRepl, state: int, stop: Stop | None) -> int:
-        """The number that a state has in this process.  Gone leaves all as it was."""
+        """Number of a state in this process.  ProcessGone leaves all as it was."""
         if warm is not self._warm:
             self._warm = warm
-            self._there.clear()
-        if state not in self._there:
+            self._numbers.clear()
+        if state not in self._numbers:
             try:
                 self._replay(warm, state, stop)
             except ProcessGone:
@@ -85,21 +85,21 @@ class Trail:
                 raise LeanCrash(
                     f"{self._theorem.name}: lost on the way to state {state}: {end_message(error)}"
                 ) from error
-        return self._there[state]
+        return self._numbers[state]
 
     def _replay(self, warm: WarmRepl, state: int, stop: Stop | None) -> None:
         missing = []
-        while state not in self._there and state:
+        while state not in self._numbers and state:
             missing.append(state)
             state = self._steps[state].before
-        if state not in self._there:
+        if state not in self._numbers:
             self._start(warm, stop)
         for each in reversed(missing):
             before, tactic, _ = self._steps[each]
-            request = {"cmd": "tac", "sid": self._there[before], "tactic": tactic, "timeout_ms": int(1000 * REPLAY)}
+            request = {"cmd": "tac", "sid": self._numbers[before], "tactic": tactic, "timeout_ms": int(1000 * REPLAY)}
             answer = warm.ask(request, REPLAY + 10, stop)
-            self._same(each, tuple(answer.get("goals", [f"error: {answer.get('error')}"])))
-            self._there[each] = answer["sid"]
+            self._check_same(each, tuple(answer.get("goals", [f"error: {answer.get('error')}"])))
+            self._numbers[each] = answer["sid"]
 
     def _start(self, warm: WarmRepl, stop: Stop | None) -> None:
         theorem = self._theorem
@@ -110,19 +110,21 @@ class Trail:
             raise NotElaborated(answer["error"])
         if not self._steps:
             self._steps.append(TacticStep(-1, "", tuple(answer["goals"])))
-        self._same(0, tuple(answer["goals"]))
-        self._there[0] = answer["sid"]
+        self._check_same(0, tuple(answer["goals"]))
+        self._numbers[0] = answer["sid"]
 
-    def _same(self, state: int, goals: tuple[str, ...]) -> None:
-        """What Lean has not found out yet has a number in it, which may be another one each time."""
+    def _check_same(self, state: int, goals: tuple[str, ...]) -> None:
+        """Check that a state is as it was. An unknown has a number in it, which may be another one each time."""
         was = self._steps[state].goals
-        if goals != was and [*map(_plain, goals)] != [*map(_plain, was)]:
-            raise LeanCrash(f"{self._theorem.name}: state {state} is {_pp(goals)} now; it was {_pp(was)}")
+        if goals != was and [*map(_without_numbers, goals)] != [*map(_without_numbers, was)]:
+            raise LeanCrash(
+                f"{self._theorem.name}: state {state} is {_join_goals(goals)} now; it was {_join_goals(was)}"
+            )
 
     def leave(self) -> None:
-        """The process may forget all of it."""
+        """Let the process forget all states."""
         if self._warm is not None:
-            self._warm.freed.append([*self._there.values()])
+            self._warm.freed.append([*self._numbers.values()])
 
 
 def end_message(error: ProcessEnded | Overrun) -> str:
@@ -131,11 +133,11 @@ def end_message(error: ProcessEnded | Overrun) -> str:
     return f"the process ended: {error}" if str(error) else "the process ended without a word"
 
 
-def _plain(goal: str) -> str:
+def _without_numbers(goal: str) -> str:
     return _NUMBERED.sub(r"\1", goal)
 
 
-def _pp(goals: tuple[str, ...]) -> str:
+def _join_goals(goals: tuple[str, ...]) -> str:
     return "; ".join(goals) or "no goals"
 
 
@@ -144,7 +146,7 @@ TOO_LARGE = "!"  # a goal that was not written down: what follows is numbers tha
 
 
 class ReplSession:
-    """In a slot, which it may share with others."""
+    """Session in a slot, which it may share with others."""
 
     def __init__(self, theorem: Theorem, slot: ReplSlot, stop: Stop | None = None) -> None:
         self._slot, self._stop = slot, stop
@@ -181,12 +183,12 @@ class ReplSession:
         return ProofFinished(here, tuple(answer["axioms"]), answer["info"])
 
     def key(self, state: TacticState, goal: int = 0) -> str:
-        exact = self._exact(state, goal)
+        exact = self._exact_goal(state, goal)
         if exact.startswith(TOO_LARGE):
             return model.goal_key((*self._before, *self._trail.path_to(state.id)), f"{TOO_LARGE}{goal}")
         return model.goal_key(self._before, exact)
 
-    def _exact(self, state: TacticState, goal: int) -> str:
+    def _exact_goal(self, state: TacticState, goal: int) -> str:
         request = {"cmd": "key", "goal": goal}
         try:
             try:
@@ -194,7 +196,7 @@ class ReplSession:
             except ProcessEnded:  # it may have been killed
                 answer = self._ask(state.id, request, PREPARING)
         except (ProcessEnded, Overrun):
-            return TOO_LARGE  # hundreds of hypotheses that cannot be told apart take minutes
+            return TOO_LARGE  # hundreds of hypotheses that look alike take minutes
         if "error" in answer:
             raise LeanCrash(f"no key for {state.goals[goal]}: {answer['error']}")
         return str(answer["exact"])
@@ -219,12 +221,12 @@ def as_lean_error(error: ProcessEnded | Overrun) -> LeanError:
 
 
 def milliseconds(timeout: float) -> int:
-    """At least one: 0 is for ever."""
+    """Milliseconds, at least one: 0 is for ever."""
     return max(1, math.ceil(1000 * timeout))
 
 
 def axiom_problem(answer: Mapping[str, Any]) -> str:
-    """What is wrong with the axioms; nothing if nothing is."""
+    """Axioms that are not trusted, in words; nothing if there are none."""
     foreign = sorted({*answer["axioms"]} - TRUSTED)
     return f"the proof rests on {', '.join(foreign)}" if foreign else ""
 
@@ -235,7 +237,7 @@ MEMORY = 1400  # megabytes
 
 
 class Pool:
-    """At most `size` processes for sessions; each starts when those before it have one, and another is opened.
+    """Pool of at most `size` processes for sessions; each starts when those before it are taken.
 
     Checks have processes of their own, in which no session ever was: `size` of them, or one when there are sessions."""
 
@@ -256,7 +258,7 @@ class Pool:
             slot.start()
 
     def open(self, theorem: Theorem, stop: Stop | None = None) -> tuple[ReplSession, TacticState]:
-        slot = self._entered(self._slots, has_sessions=True)
+        slot = self._enter_slot(self._slots, has_sessions=True)
         session = ReplSession(theorem, slot, stop)
         try:
             return session, session.begin()
@@ -268,7 +270,7 @@ class Pool:
         self, theorem: Theorem, script: Sequence[str], stop: Stop | None = None, begun: Begun = unheard
     ) -> LeanError | None:
         """The lines of the script as they would stand after `by`."""
-        slot = self._entered(self._clean)
+        slot = self._enter_slot(self._clean)
         try:
             return _check_error(slot.use(lambda warm: _run_check(warm, theorem, "\n".join(script), stop, begun), stop))
         except NotElaborated as error:
@@ -278,8 +280,8 @@ class Pool:
         finally:
             slot.leave()
 
-    def _entered(self, slots: Sequence[ReplSlot], has_sessions: bool = False) -> ReplSlot:
-        """The one with the fewest in it; of equals the first, so that no more start than are needed."""
+    def _enter_slot(self, slots: Sequence[ReplSlot], has_sessions: bool = False) -> ReplSlot:
+        """Enter the slot with the fewest sessions; of equals the first, so that no more start than are needed."""
         with self._lock:
             self._has_sessions |= has_sessions
             if slots is self._clean and self._has_sessions:
@@ -289,7 +291,7 @@ class Pool:
             return slot
 
     def pids(self) -> list[int]:
-        """Of all processes that there are now."""
+        """Process ids of all processes that there are now."""
         return [slot.pid for slot in [*self._slots, *self._clean] if slot.pid]
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """One Lean process that runs Repl.lean: a request, then its answer, each a line of JSON; and turns at using it.
 
 Started, then ready, then asked again and again by one thread at a time.  After ProcessEnded, Overrun or Interrupted it
-is of no use: it may still be busy.  Turns are in the order of asking, so that nobody waits for ever."""
+is of no use: it may still be busy.  Turns are in the order of asking, so that no thread waits for ever."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ POLL_PERIOD = 0.1  # seconds between looks at whether to stop
 
 
 class FairLock:
-    """A Lock would let the one who has just had it have it again before those who wait wake up."""
+    """A lock in the order of asking: a plain Lock may go to its last holder again before the others wake up."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -96,7 +96,7 @@ _decode = json.JSONDecoder().decode
 
 @dataclass(frozen=True)
 class LeanCommand:
-    """How to start a Lean that runs Repl.lean.  `name`: what it is, for people."""
+    """Command that starts a Lean with Repl.lean.  `name`: for people."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -115,29 +115,33 @@ class Starter(Protocol):
 
 
 class ProcessEnded(Exception):
-    """The process ended before it answered."""
+    """Error of a process that ended before it answered."""
 
 
 class ProcessGone(ProcessEnded):
-    """It had ended before it was asked."""
+    """Error of a process that had ended before it was asked."""
 
 
 class Killed(ProcessGone):
-    """Somebody else ended it by a signal: what it was asked is not to blame, and may be asked again."""
+    """Error of a process that somebody else ended by a signal: its request is not to blame, and may be repeated."""
 
 
 class Overrun(Exception):
-    """It did not answer in time."""
+    """Error of a process that did not answer in time."""
 
 
+# A process:  starting -> ready      it has said so, within START
+#             ready -> asked -> ready      an answer came in time
+#             starting | asked -> lost     ProcessEnded, Overrun, or Interrupted while asked: it may still be busy
+#             any -> ended      `end`; the signal that ended it is known from then on
 class Repl:
-    """Its answers are told from whatever else is printed by a word that is drawn for every request.
+    """One process. A word drawn for every request tells its answers from anything else that is printed.
 
     It is used by one thread at a time; only `kill` may come from any other.  After Ended, Overrun or Interrupted it is
     of no use: it may still be busy."""
 
     def __init__(self, command: LeanCommand, starter: Starter) -> None:
-        """It is started, and need not be ready yet."""
+        """Start the process, which need not be ready yet."""
         self._starter = starter
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115  # closed in `end`
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._printed}
@@ -156,7 +160,7 @@ class Repl:
         self._aside: deque[bytes] = deque(maxlen=20)  # lines that were no answers
         self._deadline = time.monotonic() + START
         self._is_ready = False
-        self._ours = False  # whether it was us who ended it
+        self._ours = False  # True once we ended it
         self._seen = 0  # how much of what it printed was before it was ready, and says nothing of its end
 
     @property
@@ -164,7 +168,7 @@ class Repl:
         return self._child.pid
 
     def await_ready(self, stop: Stop | None = None) -> None:
-        """Interrupted, it goes on starting."""
+        """Wait until it is ready. Interrupted, it goes on starting."""
         if not self._is_ready:
             self._answer(READY, self._deadline, stop, 0.0)
             self._is_ready = True
@@ -178,12 +182,12 @@ class Repl:
         return self._answer(word.encode(), deadline, stop, HURRY)
 
     def _write(self, data: bytes, deadline: float) -> None:
-        """It reads when it has nothing to do, so this does not wait but for much data, or a process that hangs."""
+        """Write a request. An idle process reads, so this waits only for much data, or a process that hangs."""
         try:
             while data := data[self._written(data) :]:
                 room = select.poll()
                 room.register(self._in, select.POLLOUT)
-                if not room.poll(_left(deadline)):
+                if not room.poll(_milliseconds_left(deadline)):
                     raise Overrun
         except BrokenPipeError:
             raise ProcessGone(self.last_words()) from None
@@ -205,7 +209,7 @@ class Repl:
                     return answer
                 self._aside.append(line)
             elif not self._heard.poll(
-                _left(deadline if stop is None else min(deadline, time.monotonic() + POLL_PERIOD))
+                _milliseconds_left(deadline if stop is None else min(deadline, time.monotonic() + POLL_PERIOD))
             ):
                 if time.monotonic() >= deadline:
                     raise Interrupted if hurried else Overrun
@@ -221,19 +225,19 @@ class Repl:
         self._rest += piece
 
     def last_words(self) -> str:
-        """What it printed that was no answer, as far as it is about its end."""
+        """Output that was no answer, as far as it is about the end of the process."""
         self._printed.seek(max(self._seen, self._printed.seek(0, os.SEEK_END) - LAST_WORDS))
         heard = [line for line in [*self._aside, self._rest] if line.strip()]
         return b"\n".join([*heard, self._printed.read()])[-LAST_WORDS:].decode(errors="replace").strip()
 
     def kill(self) -> None:
-        """At once; whoever waits for an answer gets Ended."""
+        """Kill the process at once; a waiting `ask` raises ProcessEnded."""
         self._ours = True
         if self._child.returncode is None:
             signal_group(self._child.pid, signal.SIGKILL)
 
     def was_killed(self) -> int:
-        """The signal by which somebody else has ended it; 0 if it ended by itself, or by us.  It is over then."""
+        """The signal by which somebody else ended it; 0 if it ended by itself, or by us.  The process is over then."""
         until = time.monotonic() + ENDING
         while not self._ours and not has_ended(self._child) and time.monotonic() < until:
             time.sleep(0.01)  # it closes its output a moment before
@@ -252,6 +256,6 @@ class Repl:
         self._printed.close()
 
 
-def _left(deadline: float) -> int:
-    """Milliseconds, at least one until it is over."""
+def _milliseconds_left(deadline: float) -> int:
+    """Milliseconds until the deadline, at least one until it is over."""
     return max(0, math.ceil(1000 * (deadline - time.monotonic())))

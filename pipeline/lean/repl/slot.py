@@ -1,7 +1,6 @@
 """Slot for one Lean process at a time: when it is lost or has grown too large, the next request finds a new one.
 
-States: empty, starting, warm (environments and states are in it), closed.  A process makes place for a new one when it
-takes more memory, with all that it started, than it may have."""
+A process makes place for a new one when it takes more memory, with all that it started, than it may have."""
 
 from __future__ import annotations
 
@@ -40,18 +39,18 @@ def process_family(pid: int) -> ProcessFamily:
 
 
 def resident_bytes(processes: ProcessFamily) -> int:
-    """In bytes; what has ended has none."""
-    return sum(map(_of_one, processes))
+    """Memory of the processes in bytes; one that has ended has none."""
+    return sum(map(_resident_of, processes))
 
 
-def _of_one(process: psutil.Process) -> int:
+def _resident_of(process: psutil.Process) -> int:
     try:
         return int(process.memory_info().rss)
     except psutil.Error:
         return 0
 
 
-ENVIRONMENTS = 32  # more are forgotten as soon as nobody needs them
+ENVIRONMENTS = 32  # more are forgotten as soon as no session needs them
 PREPARING = 60.0  # seconds for commands that stand before a theorem
 GROWTH = 1.25  # a process that is as large as it may be when it starts may yet grow by so much
 WATCH = 0.5  # seconds between looks at how large it is
@@ -63,7 +62,7 @@ class AskRepl(Protocol):
 
 
 class WarmRepl:
-    """None of its numbers means anything in another process.  `most`: bytes that it may have."""
+    """Process with environments and states, whose numbers no other knows.  `most`: bytes that it may have."""
 
     def __init__(self, ask: AskRepl, pid: int, most: int) -> None:
         self.ask = ask
@@ -81,21 +80,21 @@ class WarmRepl:
         return resident_bytes(self._family) > self._most
 
     def environment(self, before: tuple[str, ...], stop: Stop | None) -> int:
-        """After these commands, which are elaborated once a process."""
+        """Number of the environment after these commands, which are elaborated once a process."""
         for count in range(1, len(before) + 1):
             if before[:count] not in self._environments:
-                self._environments[before[:count]] = self._after(before[: count - 1], before[count - 1], stop)
+                self._environments[before[:count]] = self._run_command(before[: count - 1], before[count - 1], stop)
         return self._environments[before]
 
-    def _after(self, before: tuple[str, ...], text: str, stop: Stop | None) -> int:
+    def _run_command(self, before: tuple[str, ...], text: str, stop: Stop | None) -> int:
         request = {"cmd": "cmd", "env": self._environments[before], "text": text}
         answer = self.ask(request, PREPARING, stop)
-        if wrong := _wrong(answer):
+        if wrong := _first_fault(answer):
             raise NotElaborated(f"{text.strip()}: {wrong}")
         return int(answer["env"])
 
     def tidy(self, alone: bool, stop: Stop | None) -> None:
-        """Let go of what closed sessions left; `alone`: nobody else has anything here."""
+        """Drop the states of closed sessions; `alone`: no other session has anything here."""
         if alone and len(self._environments) > ENVIRONMENTS:
             self._environments = {(): 0}
             self.freed.clear()
@@ -105,14 +104,14 @@ class WarmRepl:
             self.ask({"cmd": "drop", "sids": [sid for sids in freed for sid in sids]}, PREPARING, stop)
 
 
-def _wrong(answer: Mapping[str, Any]) -> str:
-    """With commands: they were refused, one has an error, or leaves something to be proved."""
-    errors = [message["data"] for message in answer.get("messages", ()) if _is_wrong(message)]
+def _first_fault(answer: Mapping[str, Any]) -> str:
+    """The fault of a command: it was refused, has an error, or leaves something to be proved."""
+    errors = [message["data"] for message in answer.get("messages", ()) if _is_fault(message)]
     return str(answer.get("error") or next(iter(errors), ""))
 
 
-def _is_wrong(message: Mapping[str, Any]) -> bool:
-    """No proof could rest on what Lean only warns of."""
+def _is_fault(message: Mapping[str, Any]) -> bool:
+    """True for an error or a `sorry`: no proof could rest on the other warnings."""
     return message["severity"] == "error" or _SORRY.search(message["data"]) is not None
 
 
@@ -121,12 +120,17 @@ TRIES = 3  # processes that may end before they are asked
 T = TypeVar("T")
 
 
+# A slot:  empty -> starting   `start`, or the first use
+#          starting -> warm    the process is ready; environments and states are kept in it
+#          starting -> empty   it ended, or was too slow: another one, STARTS times
+#          warm -> empty       it was lost while asked, or has grown too large: the next use starts another
+#          any -> closed       for good
 class ReplSlot:
     """`most`: bytes above which its process makes place for a new one.  `load`: how many are in it."""
 
     def __init__(self, command: LeanCommand, starter: Starter, most: int) -> None:
         self._command, self._starter, self._most = command, starter, most
-        self._lock = Lock()  # for who is in it and which process it has; `_turns` is for what that is asked
+        self._lock = Lock()  # for `load` and the process; `_turns` is for requests
         self._turns = FairLock()
         self._repl: Repl | None = None
         self._warm: WarmRepl | None = None
@@ -135,7 +139,7 @@ class ReplSlot:
 
     @property
     def pid(self) -> int:
-        """Of its process; 0 when there is none."""
+        """Process id; 0 when there is no process."""
         repl = self._repl
         return repl.pid if repl else 0
 
@@ -148,9 +152,9 @@ class ReplSlot:
             self.load -= 1
 
     def use(self, do: Callable[[WarmRepl], T], stop: Stop | None) -> T:
-        """While it is done, nobody else asks the process anything.
+        """Use the process, which has no other request meanwhile.
 
-        One that had ended before it was asked, or was killed from outside, is nobody's fault: another one is asked."""
+        If it had ended before, or was killed from outside, the request is not to blame: another process is asked."""
         last: ProcessGone | None = None
         with self._turns.hold(stop):
             for _ in range(TRIES):
@@ -165,10 +169,10 @@ class ReplSlot:
     def _ready(self, stop: Stop | None) -> WarmRepl:
         if self._warm is not None and self._warm.has_grown():
             self._lose()
-        return self._warm or self._started(stop)
+        return self._warm or self._start_and_wait(stop)
 
     def _ask(self, request: Mapping[str, Any], timeout: float, stop: Stop | None = None) -> dict[str, Any]:
-        """What leaves the process dead or busy is the end of it."""
+        """Ask the process; whatever leaves it dead or busy is the end of it."""
         assert self._repl is not None
         try:
             return self._repl.ask(request, timeout, stop)
@@ -184,7 +188,7 @@ class ReplSlot:
             raise
 
     def start(self) -> None:
-        """Without waiting until it is ready."""
+        """Start a process without waiting until it is ready."""
         with self._lock:
             if self._closed:
                 raise LeanStartError("this Lean was closed")
@@ -194,8 +198,8 @@ class ReplSlot:
                 except OSError as error:
                     raise LeanStartError(f"{self._command.name} does not start: {error}") from error
 
-    def _started(self, stop: Stop | None) -> WarmRepl:
-        """Interrupted, it goes on starting: somebody will want it."""
+    def _start_and_wait(self, stop: Stop | None) -> WarmRepl:
+        """Start a process and wait for it. Interrupted, it goes on starting, for the next use."""
         why = ""
         for _ in range(STARTS):
             self.start()
@@ -213,7 +217,7 @@ class ReplSlot:
         raise LeanStartError(f"{self._command.name} does not start: {why}")
 
     def _lose(self) -> None:
-        """Its process is of no use any more."""
+        """End a process that is of no use any more."""
         self._end()
         if self._starter.stopping:
             raise BuildStopping  # it ended with the build, and what was asked is not to blame
@@ -228,6 +232,6 @@ class ReplSlot:
         with self._lock:
             self._closed = True
             if self._repl is not None:
-                self._repl.kill()  # so that nobody's turn lasts
+                self._repl.kill()  # so that no turn lasts
         with self._turns.hold():
             self._end()

@@ -1,4 +1,4 @@
-"""The Leans there are, and what is made for them once a machine.
+"""Toolchains of Lean, and the files made for them once a machine.
 
 Not pure.  Imports lean and lean.repl.  wasm_host.js lies beside: wasm reads it.
 

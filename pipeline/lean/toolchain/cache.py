@@ -1,4 +1,4 @@
-"""Folders in the user's cache: made whole or not at all, once, by whoever needs one first; mended when damaged.
+"""Folders in the user's cache: made whole or not at all, once, by the first that needs one; mended when damaged.
 
 One of them is the REPL, written in Lean: its parts put together, and compiled once for a Lean, so that processes only
 load it."""
@@ -25,13 +25,17 @@ from pipeline.lean.model import LeanStartError
 from pipeline.store.flock import acquire_lock
 
 MANIFEST = "manifest.json"
-# For somebody else's download of some hundred megabytes.
+# Seconds for the download of some hundred megabytes in another process.
 PATIENCE = 1800.0
 
 
 def cache_folder() -> Path:
     """$XDG_CACHE_HOME, ~/.cache, or, for users without a home folder, one of theirs among the temporary ones."""
-    places = [os.environ.get("XDG_CACHE_HOME", ""), _below(os.environ.get("HOME", "")), _below(_registered_home())]
+    places = [
+        os.environ.get("XDG_CACHE_HOME", ""),
+        _cache_below(os.environ.get("HOME", "")),
+        _cache_below(_registered_home()),
+    ]
     own = os.path.join(tempfile.gettempdir(), f"coppice-{os.getuid()}")
     for place in [*places, own]:
         if os.path.isabs(place) and _can_be_written(place):
@@ -41,7 +45,7 @@ def cache_folder() -> Path:
     )
 
 
-def _below(home: str) -> str:
+def _cache_below(home: str) -> str:
     return os.path.join(home, ".cache") if home else ""
 
 
@@ -61,22 +65,23 @@ def _can_be_written(place: str) -> bool:
 
 
 def is_undamaged(folder: Path) -> bool:
-    """All files that were put there are there, with the sizes they had."""
+    """True if all files that were put there are there, with the sizes they had."""
     return not damage_in(folder)
 
 
 def cached_folder(
     name: str, make: Callable[[Path], None], sound: Callable[[Path], bool] = is_undamaged, patience: float = PATIENCE
 ) -> Path:
-    """The folder of that name in the cache; `make` fills it when what is there is not `sound`.  `patience`: for who
-    is just making it."""
+    """The folder of that name in the cache; `make` fills it when it is not `sound`.
+
+    `patience`: seconds to wait for another process that is just making it."""
     folder = cache_folder() / name
     if sound(folder):
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(folder, patience):
-            if not sound(folder):  # nobody else has made it while we waited
+        with _locked(folder, patience):
+            if not sound(folder):  # it may have been made while we waited
                 _make(folder, make)
     except RunLocked as error:
         raise LeanStartError(str(error)) from error
@@ -86,7 +91,7 @@ def cached_folder(
 
 
 def damage_in(folder: Path) -> str:
-    """What is wrong with it, in a word; "" when nothing is."""
+    """The damage of a folder, in a word; "" when there is none."""
     try:
         sizes: dict[str, int] = json.loads((folder / MANIFEST).read_text())
     except (OSError, ValueError):
@@ -131,8 +136,8 @@ def _to_disk(file: Path) -> None:
 
 
 @contextmanager
-def _alone(folder: Path, patience: float) -> Iterator[None]:
-    """The operating system drops the lock with its process, however that ends."""
+def _locked(folder: Path, patience: float) -> Iterator[None]:
+    """Hold the lock of the folder, which the operating system drops with the process, however that ends."""
     with open(f"{folder}.lock", "a") as lock:
         acquire_lock(lock.fileno(), fcntl.LOCK_EX, lock.name, patience)
         yield
@@ -153,12 +158,12 @@ COMPILE_TIMEOUT = 600.0
 
 
 def repl_source() -> str:
-    """All of them as one module, which takes a fifth of the time that nine take."""
-    bodies = (_body((SOURCES / f"{name}.lean").read_text(encoding="utf-8")) for name in PARTS)
+    """The REPL as one module, which takes a fifth of the time that nine take."""
+    bodies = (_without_headers((SOURCES / f"{name}.lean").read_text(encoding="utf-8")) for name in PARTS)
     return "module\npublic meta import Lean\n" + "\n".join(bodies)
 
 
-def _body(text: str) -> str:
+def _without_headers(text: str) -> str:
     return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(HEADERS))
 
 

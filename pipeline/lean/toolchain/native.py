@@ -25,7 +25,7 @@ _PLAIN = re.compile(r"[^\W\d][\w.]*")
 
 
 def native_command(repl: Path, project: str) -> LeanCommand:
-    """A process of `repl`, which the Lean may have to be shown first: then that is done once, and kept."""
+    """Command of a process of `repl`, which is compiled for this Lean once, and kept."""
     name = f"Lean {lean_version(project)} of the PATH (the REPL is written for {WRITTEN_FOR})"
     env = {each: os.environ[each] for each in PASSED if each in os.environ}
     try:
@@ -41,9 +41,9 @@ def native_command(repl: Path, project: str) -> LeanCommand:
 
 
 def native_version(project: str) -> str:
-    """It changes with whatever may change an answer: the Lean, the REPL, the project's sources."""
+    """Version that changes with whatever may change an answer: the Lean, the REPL, the project's sources."""
     found = [lean_version(project), "native", "repl", cache.repl_fingerprint()]
-    return " ".join([*found, "project", _content(Path(project))] if project else found)
+    return " ".join([*found, "project", _sources_digest(Path(project))] if project else found)
 
 
 def lean_version(project: str) -> str:
@@ -53,12 +53,12 @@ def lean_version(project: str) -> str:
 
 
 def _binary(project: str) -> str:
-    """Itself, not elan's stand-in for it, which goes by the folder that one is in."""
+    """The binary itself, not elan's stand-in for it, which goes by the current folder."""
     return os.path.join(_lean_prints("--print-prefix", project), "bin", "lean")
 
 
 def _lean_prints(option: str, project: str) -> str:
-    """In a project's folder, elan takes the toolchain that it asks for."""
+    """Output of `lean OPTION`, in the project's folder, where elan takes the toolchain that it asks for."""
     asked = subprocess.run([_tool("lean"), option], cwd=project or None, capture_output=True, text=True, check=False)
     if asked.returncode or not asked.stdout.strip():
         raise LeanStartError(f"`lean {option}` failed: {(asked.stderr or asked.stdout).strip()[-500:]}; {INSTALL}")
@@ -84,17 +84,17 @@ def library_roots(project: Path) -> list[str]:
 
 
 def with_imports(repl: str, modules: Iterable[str]) -> str:
-    """After all that it imports itself: what stands before `Lean` would be believed as a part of it is."""
+    """The REPL with these imports after its own: a module before `Lean` would be trusted like a part of it."""
     head, serve, _ = repl.partition("#serve")
-    return "".join([head, *(f"import {_named(name)}\n" for name in modules), serve, "\n"])
+    return "".join([head, *(f"import {_quoted_module(name)}\n" for name in modules), serve, "\n"])
 
 
 def imported(project: str) -> list[str]:
-    """What a file has to import to know what a process of ours knows."""
-    return ["Lean", *map(_named, library_roots(Path(project)) if project else ())]
+    """Modules that a file has to import to know what a process of ours knows."""
+    return ["Lean", *map(_quoted_module, library_roots(Path(project)) if project else ())]
 
 
-def _named(module: str) -> str:
+def _quoted_module(module: str) -> str:
     return module if _PLAIN.fullmatch(module) else f"«{module}»"
 
 
@@ -110,7 +110,7 @@ def _place_file(text: str) -> Path:
     return place
 
 
-def _content(project: Path) -> str:
+def _sources_digest(project: Path) -> str:
     digest = sha256()
     for path in sorted(_sources(project)):
         digest.update(f"{path.relative_to(project)}\0{sha256(path.read_bytes()).hexdigest()}\0".encode())

@@ -3,4 +3,4 @@
 Not pure.  Imports ledger and errors.
 
 schema  the tables, opening the file, and what can be wrong with it
-ledger  what is asked of it, and what is written"""
+ledger  queries and writes"""

@@ -1,7 +1,7 @@
-"""The ledger: asked while others write, and written by one thread of a process, many records in one commit.
+"""The ledger: read while others write, and written by one thread of a process, many records in one commit.
 
-Each question sees what was committed before it.  Every attempt is kept before anything is decided by it: what is handed
-in is on the disk when its future is done."""
+A query sees all earlier commits.  Every attempt is kept before anything is decided by it: a write is on the disk when
+its future is done."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from pipeline.ledger.model import (
 )
 from pipeline.ledger.sqlite.schema import LedgerProblem, open_to_read, open_to_write, sqlite_problems
 
-# A proof is what was found and passed the check; what was only found is none.
+# A proof was found and has passed the check.
 PROVED = "success = 1 AND verified = 1"
 _SAME = "goal_hash = ? AND strategy = ? AND config = ? AND toolchain = ? AND budget = ?"
 _FRONTIER = f"""
@@ -69,20 +69,14 @@ class LedgerReader:
         return attempt_of(rows[0]) if rows else None
 
     def attempts_by_key(self, toolchain: str) -> dict[AttemptKey, Attempt]:
-        """All that was ever tried with it, to be asked without a question each."""
+        """Attempts made with a toolchain, to be looked up without a query each."""
         rows = self._query(f"SELECT {column_list(ATTEMPT_COLUMNS)} FROM attempts WHERE toolchain = ?", (toolchain,))
         return {attempt.key: attempt for attempt in map(attempt_of, rows)}
 
     def attempts_on_goal(self, goal_hash: str) -> list[Attempt]:
-        """In the order they were made."""
+        """Attempts at a goal in the order they were made."""
         asked = f"SELECT {column_list(ATTEMPT_COLUMNS)} FROM attempts WHERE goal_hash = ? ORDER BY timestamp, id"
         return [*map(attempt_of, self._query(asked, (goal_hash,)))]
-
-    def check_duplicate(self, goal_hash: str, strategy: str) -> bool:
-        """Was it ever tried so, however long and with whatever settings?"""
-        return bool(
-            self._query("SELECT 1 FROM attempts WHERE goal_hash = ? AND strategy = ? LIMIT 1", (goal_hash, strategy))
-        )
 
     def get_cached_tactics(self, goal_hash: str) -> CachedTactics | None:
         asked = "SELECT tactics, success_rate, avg_time, use_count FROM tactic_cache WHERE goal_hash = ?"
@@ -134,7 +128,7 @@ class LedgerWriter:
 
     def write(self, *statements: tuple[str, Sequence[Sequence[Any]]]) -> Future[None]:
         saved: Future[None] = Future()
-        saved.set_running_or_notify_cancel()  # from here on nobody can call it off: what is finished is kept
+        saved.set_running_or_notify_cancel()  # from here on it cannot be cancelled: what is finished is kept
         with self._lock:
             if self._closed:
                 raise LedgerProblem(f"{self._path}: closed already")
@@ -142,7 +136,7 @@ class LedgerWriter:
         return saved
 
     def close(self) -> None:
-        """After all that was handed in is saved."""
+        """End the thread after all that was handed in is saved."""
         with self._lock:
             first, self._closed = not self._closed, True
         if first:
@@ -160,11 +154,11 @@ class LedgerWriter:
         self._db.close()
 
     def _save(self, batch: Sequence[PendingWrite]) -> None:
-        """All or nothing; who handed it in hears of a fault by the future."""
+        """Commit all or nothing; a fault is raised by the futures."""
         try:
             with sqlite_problems(self._path):
                 self._commit(batch)
-        except Exception as error:  # noqa: BLE001 - whatever it is: without this thread everybody would wait for ever
+        except Exception as error:  # noqa: BLE001 - any: without this thread all futures would wait for ever
             for write in batch:
                 write.saved.set_exception(error)
         else:
@@ -184,7 +178,7 @@ class LedgerWriter:
             raise
 
 
-# Of two who tried the same at the same time, who found a proof is right.
+# Of two equal attempts made at the same time, one with a proof counts.
 _ATTEMPT = f"""
 INSERT INTO attempts ({column_list(ATTEMPT_COLUMNS)}) VALUES ({placeholders(ATTEMPT_COLUMNS)})
 ON CONFLICT (goal_hash, strategy, config, toolchain, budget) DO UPDATE SET
@@ -198,7 +192,7 @@ _GOAL = (
 )
 _LEAVE = f"{_GOAL} NOTHING"
 _RENEW = f"{_GOAL} UPDATE SET difficulty = excluded.difficulty, priority = excluded.priority"
-# What holds is kept; what was found not to hold makes place for the next proof.
+# Tactics that hold are kept; others make place for the next proof.
 _FOUND = f"""
 INSERT INTO tactic_cache (goal_hash, tactics, success_rate, avg_time, use_count) VALUES (?, ?, 1, ?, 1)
 ON CONFLICT (goal_hash) DO UPDATE SET
@@ -233,7 +227,7 @@ _NOT_AGAIN = "UPDATE tactic_cache SET success_rate = 0 WHERE goal_hash = ? AND t
 class Ledger(LedgerReader):
     """Opened to write: by one thread of this process, while any number of threads and processes read.
 
-    What a method returns as a future is on the disk when that is done."""
+    A write is on the disk when the future that its method returns is done."""
 
     def __init__(self, path: str) -> None:
         self._writer = LedgerWriter(path)
@@ -244,17 +238,17 @@ class Ledger(LedgerReader):
             raise
 
     def add_goals(self, goals: Iterable[KnownGoal], renew: bool = True) -> Future[None]:
-        """`renew`: of those that are known already, how hard and how urgent they are is as it is now."""
+        """Add goals. `renew`: goals already there get the new difficulty and priority."""
         return self._writer.write((_RENEW if renew else _LEAVE, [*map(goal_row, goals)]))
 
     def record(self, attempt: Attempt) -> Future[None]:
-        """Once for each key; a proof goes into the tactic cache with it."""
+        """Record an attempt, once for each key; a proof goes into the tactic cache with it."""
         proof = [(attempt.key.goal_hash, json_list(attempt.tactics), attempt.time_seconds)]
         found = proof if attempt.success and attempt.verified else []
         return self._writer.write((_ATTEMPT, [attempt_row(attempt)]), (_FOUND, found))
 
     def refuse(self, goal_hash: str, toolchain: str, tactics: Iterable[str], why: str) -> Future[None]:
-        """These tactics are no proof of it after all: the goal is open, and they are not what is tried first."""
+        """Refuse a proof: the goal is open again, and its tactics are not what is tried first."""
         script = json_list(tactics)
         refused = (_REFUSED, [(storable_text(why), goal_hash, toolchain, script)])
         return self._writer.write(refused, (_NOT_AGAIN, [(goal_hash, script)]))
@@ -265,15 +259,15 @@ class Ledger(LedgerReader):
         return self._writer.write((_CACHED, [(goal_hash, json_list(tactics), success_rate, avg_time)]))
 
     def used_cached_tactics(self, goal_hash: str, held: bool, seconds: float) -> Future[None]:
-        """They were tried again."""
+        """Count one more use of the cached tactics."""
         return self._writer.write((_USED, [(int(held), seconds, goal_hash)]))
 
     def update_premise_cache(self, goal_hash: str, model: str, premises: Iterable[str]) -> Future[None]:
-        """What `model` selected for a goal, the best first."""
+        """Cache the premises that `model` selected for a goal, the best first."""
         return self._writer.write((_PREMISES, [(goal_hash, model, json_list(premises))]))
 
     def flush(self) -> None:
-        """Everything that was handed in is saved."""
+        """Wait until everything that was handed in is saved."""
         self._writer.write().result()
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""Tables of the ledger; opening its file: made when there is none, refused when it is something else.
+"""Tables of the ledger, and its file: made when there is none, refused when it is something else.
 
-Whatever is wrong with it is one line that says which file, and what would be right."""
+Every error is one line that says which file, and what would be right."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from urllib.parse import quote
 
 from pipeline.errors import SpecError
 
-# Longer than any transaction of ours takes; who waits so long waits for something that hangs.
+# Seconds: longer than any transaction of ours takes; after so long, the other process hangs.
 PATIENCE = 30.0
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 class LedgerProblem(SpecError):
-    """The ledger cannot be used; nothing of it was changed."""
+    """Error of a ledger that cannot be used; nothing of it was changed."""
 
 
 @contextmanager
 def sqlite_problems(path: str) -> Iterator[None]:
-    """What SQLite says of `path`, in our words."""
+    """Turn an error of SQLite about `path` into a LedgerProblem."""
     try:
         yield
     except sqlite3.Error as error:
-        raise LedgerProblem(f"{path}: {_what(path, error)}") from error
+        raise LedgerProblem(f"{path}: {_describe_error(path, error)}") from error
 
 
-def _what(path: str, error: sqlite3.Error) -> str:
+def _describe_error(path: str, error: sqlite3.Error) -> str:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest of it says where in SQLite
     if code in _BUSY:
-        return f"locked by {_holders(path)} for more than {PATIENCE:g} s; end it, or name another ledger"
+        return f"locked by {_lock_holders(path)} for more than {PATIENCE:g} s; end it, or name another ledger"
     if code in _DAMAGED:
         return damage_message(str(error))
     return str(error)
@@ -44,18 +44,18 @@ def damage_message(how: str) -> str:
     return f"damaged ({how}); move it away, and `sqlite3 FILE .recover` gets out of it what is left"
 
 
-def _holders(path: str) -> str:
-    """Which processes lock the file, where the system tells."""
+def _lock_holders(path: str) -> str:
+    """Processes that lock the file, where the system tells."""
     numbers = {os.stat(beside).st_ino for beside in (path, f"{path}-wal", f"{path}-shm") if os.path.exists(beside)}
     found: list[str] = []
     with suppress(OSError), open("/proc/locks") as locks:
-        found = [words[4] for words in map(str.split, locks) if _locks(words, numbers)]
+        found = [words[4] for words in map(str.split, locks) if _is_write_lock(words, numbers)]
     others = sorted({pid for pid in found if pid != str(os.getpid())})
     return " and ".join(f"process {pid}" for pid in others) or "another process"
 
 
-def _locks(words: list[str], inodes: set[int]) -> bool:
-    """`1: POSIX ADVISORY WRITE 4711 08:01:1234 0 EOF`; one that waits has an arrow in front."""
+def _is_write_lock(words: list[str], inodes: set[int]) -> bool:
+    """True for a lock of /proc/locks: `1: POSIX ADVISORY WRITE 4711 08:01:1234 0 EOF`; one that waits has an arrow."""
     return len(words) > 5 and words[3] == "WRITE" and int(words[5].rpartition(":")[2]) in inodes
 
 
@@ -106,13 +106,13 @@ CREATE TABLE premise_cache (
     PRIMARY KEY (goal_hash, model)
 );
 """
-# What takes a file from each version to the next; the first makes it out of nothing.
+# Statements from each version to the next; the first make the tables.
 MIGRATIONS = (TABLES,)
 VERSION = len(MIGRATIONS)
 
 
 def open_to_write(path: str) -> sqlite3.Connection:
-    """Checked before anything is changed.  What is committed survives a power cut: every commit is synced."""
+    """Open the file, checked before anything is changed.  Every commit is synced, so that it survives a power cut."""
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     with sqlite_problems(path):
         _check_file(path)
@@ -134,7 +134,7 @@ def open_to_read(path: str) -> sqlite3.Connection:
         version = _version(db)
     if version != VERSION:
         db.close()
-        raise LedgerProblem(f"{path}: {_another(version)}")
+        raise LedgerProblem(f"{path}: {_version_mismatch(version)}")
     return db
 
 
@@ -143,7 +143,7 @@ def _read_only(path: str) -> str:
 
 
 def _check_file(path: str) -> None:
-    """Whose it is stands in its header; one of nobody's, made this moment by another process, is empty."""
+    """Check whose file it is by the header; one of nobody's, made this moment by another process, is empty."""
     if not os.path.exists(path) or not os.path.getsize(path):
         return
     with closing(sqlite3.connect(_read_only(path), uri=True, timeout=PATIENCE)) as db:
@@ -152,7 +152,7 @@ def _check_file(path: str) -> None:
         if application != APPLICATION and tables:
             raise LedgerProblem(f"{path}: a database of some other program, not a ledger; name another file")
         if (version := _version(db)) > VERSION:
-            raise LedgerProblem(f"{path}: {_another(version)}")
+            raise LedgerProblem(f"{path}: {_version_mismatch(version)}")
         (state,) = db.execute("PRAGMA quick_check(1)").fetchone()
         if state != "ok":
             raise LedgerProblem(f"{path}: {damage_message(state)}")
@@ -162,7 +162,7 @@ def _version(db: sqlite3.Connection) -> int:
     return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _another(version: int) -> str:
+def _version_mismatch(version: int) -> str:
     by = "a newer Coppice; use that one" if version > VERSION else "an older Coppice; a build brings it up to date"
     return f"the ledger of {by} (its version is {version}, here it is {VERSION})"
 

@@ -1,6 +1,6 @@
 """Comparison of the scenarios of a run: each alone, against the first, and along how much was blocked.
 
-Made of the records of searches alone, so that it comes out the same however often and in whatever order it is made.
+Made from the records of searches alone, so that it is the same however often and in which order it is made.
 Against the first: goal by goal and seed by seed. A robustness line holds scenarios that differ in nothing but the
 fraction of goals that is blocked."""
 
@@ -33,7 +33,7 @@ from pipeline.mcts.search.journal import DISTRIBUTED
 
 
 class SearchPair(NamedTuple):
-    """What two scenarios made of one goal with one seed."""
+    """Searches of one goal with one seed under two scenarios."""
 
     here: Record
     there: Record
@@ -47,7 +47,7 @@ class SearchPair(NamedTuple):
 
 
 def compare_pair(here: Sequence[Record], there: Sequence[Record]) -> dict[str, Any]:
-    """Above 0 and below 1 speak for what is here: more solved, with fewer calls for what both solved."""
+    """Compare two scenarios: a difference above 0 and a ratio of calls below 1 speak for `here`."""
     others = {pair_key(each): each for each in there}
     pairs = [SearchPair(each, others[pair_key(each)]) for each in here if pair_key(each) in others]
     both = [each for each in pairs if all(each.solved)]
@@ -85,14 +85,14 @@ _NUMBER_BEGUN = re.compile(r"[-_ ]*\d*\.?$")
 
 
 def robustness_lines(scenarios: Mapping[str, Settings]) -> dict[str, list[tuple[float, str]]]:
-    """Of each line the fractions and the scenarios that stand there; a line has two points or more."""
+    """Fractions and scenarios on each line; a line has two points or more."""
     groups: list[tuple[Settings, list[str]]] = []
     for name, settings in scenarios.items():
         if blocked_fraction(settings):
             _join_group(groups, _beside_fraction(settings), name)
     found = [(names, _unblocked_scenarios(scenarios, names[0]) + names) for _, names in groups]
     found = [(names, on_it) for names, on_it in found if len({blocked_fraction(scenarios[name]) for name in on_it}) > 1]
-    titles = _titles([names for names, _ in found])
+    titles = _line_titles([names for names, _ in found])
     placed = [sorted((blocked_fraction(scenarios[name]), name) for name in on_it) for _, on_it in found]
     return dict(zip(titles, placed, strict=True))
 
@@ -110,7 +110,7 @@ def _join_group(groups: list[tuple[Settings, list[str]]], rest: Settings, name: 
 
 
 def _with_defaults(settings: Settings) -> dict[str, Any]:
-    """With all that is left out; a delay that never comes is none."""
+    """Settings with all defaults filled in; a delay that never comes is none."""
     steering = Steering._field_defaults if settings["mode"] == DISTRIBUTED else {}
     block = {**Block()._asdict(), **OWN_SEED, **settings.get("block", {})}
     none = {**Delay()._asdict(), **OWN_SEED}
@@ -125,7 +125,7 @@ def _beside_fraction(settings: Settings) -> Settings:
 
 
 def _unblocked_scenarios(scenarios: Mapping[str, Settings], name: str) -> list[str]:
-    """Where nothing is blocked, how, and what is done about it, makes no difference."""
+    """Scenarios without blocks that differ in nothing else: how goals would be blocked makes no difference there."""
     return [
         other
         for other, settings in scenarios.items()
@@ -137,8 +137,8 @@ def _beside_blocks(settings: Settings) -> Settings:
     return {**_with_defaults(settings), "block": None, "reroute": None}
 
 
-def _titles(lines: Sequence[Sequence[str]]) -> list[str]:
-    """What the names of a line begin with; where that is nothing, or may be taken for another line, its first name."""
+def _line_titles(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Titles: the common start of a line's names, or the first name where that is empty or not unique."""
     begun = [_common_start(names) for names in lines]
     taken = {*filter(lambda title: begun.count(title) > 1, begun), *(names[0] for names in lines), ""}
     return [names[0] if title in taken else title for title, names in zip(begun, lines, strict=True)]
@@ -155,8 +155,9 @@ MOST_IN_HEADLINE = 10  # scenarios in a line
 
 
 class ComparedRun(NamedTuple):
-    """What its searches do not say themselves.  `shared`: by what all are made, as the spec calls it; `malformed`: rows
-    of the bank that are none, by line."""
+    """Facts of the run that its searches do not tell.
+
+    `shared`: settings of all, as the spec calls them; `malformed`: rows of the bank that are none, by line."""
 
     budget: Mapping[str, int | None]
     shared: Mapping[str, Any]
@@ -168,7 +169,7 @@ class ComparedRun(NamedTuple):
 def comparison_record(
     scenarios: Mapping[str, Settings], searches: Sequence[Record], run: ComparedRun
 ) -> dict[str, Any]:
-    """As it is documented.  There is a search for each goal, scenario and seed."""
+    """The record comparison.json.  There is a search for each goal, scenario and seed."""
     found: dict[str, list[Record]] = {name: [] for name in scenarios}
     for each in counted_searches(searches):
         found[each["scenario"]].append(each)
@@ -177,7 +178,7 @@ def comparison_record(
     return {
         "goals": sorted({each["goal"] for each in counted_searches(searches)}),
         "seeds": sorted({each["seed"] for each in counted_searches(searches)}),
-        "refused": [*_malformed(run), *_refused(searches)],
+        "refused": [*_malformed_rows(run), *_refused_rows(searches)],
         "lean": dict(run.lean),
         "bank": run.bank,
         "budget": dict(run.budget),
@@ -193,7 +194,7 @@ def comparison_record(
 
 
 def comparison_headline(comparison: Record) -> str:
-    """What a build ends with."""
+    """The line that a build ends with."""
     goals, seeds, scenarios = (comparison[what] for what in ("goals", "seeds", "scenarios"))
     means = [f"{name} {_mean_solved(each['solved'])}" for name, each in scenarios.items()]
     means[0] += " solved"
@@ -208,7 +209,7 @@ def _mean_solved(of: Mapping[str, int]) -> str:
 
 
 def _by_goal(found: Mapping[str, Sequence[Record]]) -> dict[str, dict[str, list[int]]]:
-    """With which seeds each was solved, under each scenario."""
+    """Seeds with which each goal was solved, under each scenario."""
     goals: dict[str, dict[str, list[int]]] = {}
     for scenario, searches in found.items():
         for each in searches:
@@ -217,11 +218,11 @@ def _by_goal(found: Mapping[str, Sequence[Record]]) -> dict[str, dict[str, list[
     return dict(sorted(goals.items()))
 
 
-def _malformed(run: ComparedRun) -> list[dict[str, str]]:
+def _malformed_rows(run: ComparedRun) -> list[dict[str, str]]:
     return [{"goal": each["id"] or f"line {each['line']}", "error": each["why"]} for each in run.malformed]
 
 
-def _refused(searches: Sequence[Record]) -> list[dict[str, str]]:
+def _refused_rows(searches: Sequence[Record]) -> list[dict[str, str]]:
     refused = {(each["goal"], each["error"]) for each in searches if each["status"] == REFUSED}
     return [{"goal": goal, "error": error} for goal, error in sorted(refused)]
 

@@ -20,11 +20,11 @@ from pipeline.trust.student import quantile
 
 RowRecord = Mapping[str, Any]
 
-REFUSED = "refused"  # in the file of a goal: why it is none; and the status of its searches
+REFUSED = "refused"  # key of the reason in the file of a row that is no goal; and the status of its searches
 
 
 def row_refusals(rows: RowRecord, goals: Mapping[str, RowRecord]) -> list[Refusal]:
-    """By line.  `rows` as in rows.json, `goals` as in goals/GOAL.json; of equal statements the first row counts."""
+    """Refused rows by line, from rows.json and each goals/GOAL.json; of equal statements the first row counts."""
     lines: Mapping[str, int] = rows["lines"]
     found, above = [Refusal(**row) for row in rows["refused"]], dict[str, str]()
     for name in sorted(goals, key=lines.__getitem__):
@@ -44,7 +44,7 @@ Estimate = Mapping[str, Any]
 
 
 def over_seeds(values: Mapping[int, float], bounds: tuple[float, float]) -> Estimate:
-    """From one value there is no interval, from none no mean either.  `same`: all seeds agree."""
+    """Mean and interval over seeds: one value has no interval, none has no mean either.  `same`: all seeds agree."""
     mean, low, high = _student_interval(list(values.values()))
     lowest, highest = bounds
     clipped = (mean, low if low is None else max(low, lowest), high if high is None else min(high, highest))
@@ -52,7 +52,7 @@ def over_seeds(values: Mapping[int, float], bounds: tuple[float, float]) -> Esti
 
 
 def ratio_over_seeds(values: Mapping[int, float]) -> Estimate:
-    """The same of ratios: their geometric mean, and the interval on the scale of logarithms."""
+    """Geometric mean of ratios over seeds, with the interval on the scale of logarithms."""
     return _estimate(values, _student_interval([log(value) for value in values.values()]), exp)
 
 
@@ -67,7 +67,7 @@ def median(values: Sequence[float]) -> float | None:
 
 
 def round_figure(number: float) -> float:
-    """Minus zero is zero."""
+    """Round to so many digits; minus zero is zero."""
     return round(number, FIGURE_DIGITS) + 0.0
 
 
@@ -103,12 +103,12 @@ COLUMNS = (
 
 
 def counted_searches(searches: Iterable[Record]) -> list[Record]:
-    """In order of goals and seeds, without those of rows that are no goals."""
+    """Searches in order of goals and seeds, without those of rows that are no goals."""
     return sorted((each for each in searches if each["status"] != REFUSED), key=pair_key)
 
 
 def pair_key(search: Record) -> tuple[str, int]:
-    """What makes searches of two scenarios one comparison."""
+    """Key of a pair: searches of two scenarios that have it are compared."""
     return search["goal"], search["seed"]
 
 
@@ -117,7 +117,7 @@ def is_solved(search: Record) -> bool:
 
 
 def search_outcome(search: Record) -> str:
-    """Its status; a proof that did not hold is none."""
+    """Status of a search, UNVERIFIED where its proof did not hold."""
     return UNVERIFIED if search["status"] == SOLVED and not search["verified"] else str(search["status"])
 
 
@@ -141,7 +141,7 @@ def searches_csv(searches: Sequence[Record]) -> str:
 
 
 class LineSink:
-    """Hands back what a writer of csv would have it keep."""
+    """A sink for csv that hands each line back."""
 
     def write(self, line: str) -> str:
         return line
@@ -156,7 +156,7 @@ def _csv_row(search: Record) -> dict[str, Any]:
 
 OUTCOMES = (SOLVED, OPEN, DEAD, UNVERIFIED)
 WASTED = (BLOCKED, DELAYED, IDLE)  # what an iteration is spent on to no effect
-NEAR = 1.3  # what is nearer to the most calls, as a ratio, says nothing new
+NEAR = 1.3  # a checkpoint nearer to the last, as a ratio, says nothing new
 COSTS = ("iterations", "calls")
 
 Searches = Sequence[Record]
@@ -168,10 +168,10 @@ def scenario_figures(found: Searches) -> dict[str, Any]:
         "outcomes": {what: sum(search_outcome(each) == what for each in found) for what in OUTCOMES},
         "solved": {str(seed): sum(map(is_solved, some)) for seed, some in by_seed(found).items()},
         "share": _figure_over_seeds(found, lambda some: mean([is_solved(each) for each in some]), SHARE_BOUNDS),
-        "to_proof": {what: _to_proof(found, what) for what in COSTS},
-        "spent": {what: _spent(found, what) for what in COSTS},
+        "to_proof": {what: _cost_of_proofs(found, what) for what in COSTS},
+        "spent": {what: _cost_per_goal(found, what) for what in COSTS},
         "calls_per_proof": _calls_per_proof(found),
-        "iterations": _iterations(found),
+        "iterations": _iteration_uses(found),
         "wrong": [_unverified_record(each) for each in found if search_outcome(each) == UNVERIFIED],
     }
 
@@ -183,7 +183,7 @@ def solved_within(found: Mapping[str, Searches]) -> dict[str, Any]:
     proofs = [each["to_proof"]["calls"] for some in found.values() for each in some if is_solved(each)]
     at = _checkpoints(min(proofs), max(each["calls"] for some in found.values() for each in some)) if proofs else []
     shares = {name: [_share_within(some, calls) for calls in at] for name, some in found.items()}
-    return {"at": at, "shares": shares, "steps": {name: _steps(some) for name, some in found.items()}}
+    return {"at": at, "shares": shares, "steps": {name: _solved_steps(some) for name, some in found.items()}}
 
 
 def _figure_over_seeds(
@@ -192,8 +192,8 @@ def _figure_over_seeds(
     return over_seeds({seed: figure(some) for seed, some in by_seed(found).items()}, bounds)
 
 
-def _to_proof(found: Searches, what: str) -> dict[str, Any]:
-    """Of what was solved alone, which flatters a scenario that solves only what is easy."""
+def _cost_of_proofs(found: Searches, what: str) -> dict[str, Any]:
+    """Cost of the proofs alone, which flatters a scenario that solves only easy goals."""
     proved = [each for each in found if is_solved(each)]
     middle = median([each["to_proof"][what] for each in proved])
     return {
@@ -202,20 +202,20 @@ def _to_proof(found: Searches, what: str) -> dict[str, Any]:
     }
 
 
-def _spent(found: Searches, what: str) -> Estimate:
-    """For a goal, solved or not."""
+def _cost_per_goal(found: Searches, what: str) -> Estimate:
+    """Cost of a goal, solved or not."""
     return _figure_over_seeds(found, lambda some: mean([each[what] for each in some]))
 
 
 def _calls_per_proof(found: Searches) -> Estimate:
-    """All calls of a seed for each of its proofs; none if a seed has no proof: leaving that seed out would flatter."""
+    """Calls of a seed for each of its proofs; none if a seed has no proof: leaving that seed out would flatter."""
     if not all(any(map(is_solved, some)) for some in by_seed(found).values()):
         return over_seeds({}, AMOUNT_BOUNDS)
     return _figure_over_seeds(found, lambda some: sum(each["calls"] for each in some) / sum(map(is_solved, some)))
 
 
-def _iterations(found: Searches) -> dict[str, Any]:
-    """What they were spent on, as shares of all."""
+def _iteration_uses(found: Searches) -> dict[str, Any]:
+    """Uses of iterations, as shares of all."""
     return {
         "all": sum(each["iterations"] for each in found),
         "nothing": _iteration_share(found, WASTED),
@@ -237,7 +237,7 @@ def _unverified_record(search: Record) -> dict[str, Any]:
 
 
 def _checkpoints(least: int, most: int) -> list[int]:
-    """`most`, and of 1, 3, 10, 30 and so on what is below it, from the last that is not above `least`."""
+    """Checkpoints: of 1, 3, 10, 30 and so on those between `least` and `most`, with the last one before; and `most`."""
     every = [first * 10**power for power in range(len(str(most))) for first in (1, 3)]
     below = [each for each in every if NEAR * each <= most]
     begun = max((each for each in below if each <= least), default=least)
@@ -252,7 +252,7 @@ def _share_within(found: Searches, calls: int) -> Estimate:
     )
 
 
-def _steps(found: Searches) -> list[list[float]]:
+def _solved_steps(found: Searches) -> list[list[float]]:
     times = sorted(Counter(each["to_proof"]["calls"] for each in found if is_solved(each)).items())
     totals = accumulate(number for _, number in times)
     return [[calls, round_figure(total / len(found))] for (calls, _), total in zip(times, totals, strict=True)]

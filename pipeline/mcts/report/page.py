@@ -59,7 +59,7 @@ def _effort_cells(comparison: Record, each: Record) -> Iterator[str]:
 
 
 def iterations_section(comparison: Record) -> Iterator[str]:
-    """Without columns in which there is nothing."""
+    """Section of iterations, without empty columns."""
     every = comparison["scenarios"]
     spent: dict[str, Mapping[str, Estimate]] = {
         title: {name: each["iterations"][what] for name, each in every.items()}
@@ -99,7 +99,7 @@ def outcomes_section(comparison: Record) -> Iterator[str]:
 
 
 def goals_section(comparison: Record) -> Iterator[str]:
-    """Those that nobody solved come first."""
+    """Section of goals; those that nobody solved come first."""
     by_goal, seeds = comparison["by_goal"], len(comparison["seeds"])
     never = sum(not any(each.values()) for each in by_goal.values())
     yield "<h2>Goals</h2>"
@@ -152,23 +152,12 @@ def differences_chart(comparison: Record) -> str:
 def within_chart(comparison: Record) -> str:
     within, seeds = comparison["within"], len(comparison["seeds"])
     at = within["at"]
-    lines = [
-        ChartLine(
-            name,
-            stairs(within["steps"][name], at[0], at[-1]),
-            [
-                ChartMark(
-                    calls,
-                    each["mean"],
-                    interval_ends(each),
-                    f"{name}, {calls} calls: {estimate_text(each, format_share, seeds)}",
-                )
-                for calls, each in zip(at, within["shares"][name], strict=True)
-                if each["mean"]
-            ],
-        )
-        for name in comparison["scenarios"]
-    ]
+    lines = []
+    for name in comparison["scenarios"]:
+        shares = [(calls, each) for calls, each in zip(at, within["shares"][name], strict=True) if each["mean"]]
+        words = (f"{name}, {calls} calls: {estimate_text(each, format_share, seeds)}" for calls, each in shares)
+        marks = [ChartMark(calls, each["mean"], interval_ends(each), next(words)) for calls, each in shares]
+        lines.append(ChartLine(name, stairs(within["steps"][name], at[0], at[-1]), marks))
     across = Scale("calls", at[0], max(at[-1], 10 * at[0]), at, logarithmic=True)
     return line_chart("share of goals solved within so many calls", across, share_scale("share solved"), lines)
 
@@ -204,7 +193,7 @@ def _estimate_row(name: str, look: int, each: Estimate, words: str) -> ChartRow:
 
 
 def _figure_range(estimates: Sequence[Estimate]) -> tuple[float, float]:
-    """Of all that is drawn of them."""
+    """Range of everything that is drawn of them."""
     every = [each[what] for each in estimates for what in ("mean", "low", "high") if each[what] is not None]
     every += [value for each in estimates for value in each["of"].values()]
     return min(every), max(every)
@@ -224,21 +213,13 @@ INTERVALS = (
 
 
 def comparison_page(run: str, comparison: Record) -> str:
-    parts = [*_about_section(comparison)]
-    if comparison["goals"]:
-        parts += [
-            *_solved_section(comparison),
-            *_paired_section(comparison),
-            *_within_section(comparison),
-            *effort_section(comparison),
-        ]
-        parts += [
-            *_robustness_section(comparison),
-            *iterations_section(comparison),
-            *outcomes_section(comparison),
-            *goals_section(comparison),
-        ]
-    parts += [*settings_section(comparison), *refused_section(comparison["refused"])]
+    about_goals = (
+        _solved_section, _paired_section, _within_section, effort_section,
+        _robustness_section, iterations_section, outcomes_section, goals_section,
+    )  # fmt: skip
+    sections = (_about_section, *(about_goals if comparison["goals"] else ()), settings_section)
+    parts = [part for section in sections for part in section(comparison)]
+    parts += refused_section(comparison["refused"])
     return html_page(f"{run}: {comparison_headline(comparison)}", parts, f"{PAGE_STYLE}\n{drawing.chart_style()}")
 
 
@@ -337,15 +318,12 @@ def _robustness_section(comparison: Record) -> Iterator[str]:
     caption = "Marks of several lines at the same fraction stand side by side."
     yield _captioned(robustness_chart(comparison), caption)
     yield _captioned(spent_chart(comparison), "All that was spent for a goal, solved or not.")
+    figures = (("share", format_share), ("calls", format_amount))
     rows = (
         [escape(line), f"{100 * one['fraction']:g} %", escape(one["scenario"])]
-        + [
-            estimate_cell(comparison, one[what], how)
-            for what, how in (("share", format_share), ("calls", format_amount))
-        ]
+        + [estimate_cell(comparison, one[what], how) for what, how in figures]
         for line, on_it in comparison["robustness"].items()
         for one in on_it
     )
-    yield html_table(
-        ("line", "blocked", "scenario", "share solved (interval)", "calls for a goal (interval)"), rows, (1,)
-    )
+    head = ("line", "blocked", "scenario", "share solved (interval)", "calls for a goal (interval)")
+    yield html_table(head, rows, (1,))

@@ -17,7 +17,7 @@ def format_share(number: float) -> str:
 
 
 def format_points(number: float) -> str:
-    """Percentage points."""
+    """Format percentage points."""
     return f"{100 * number:+.1f}"
 
 
@@ -60,12 +60,12 @@ _BLOCK_DEFAULTS = {field: value for field, value in Block()._asdict().items() if
 
 
 def settings_line(values: Settings) -> str:
-    """As it would stand in a spec, on one line."""
-    return ", ".join(f"{key}: {_word(value)}" for key, value in values.items())
+    """Settings in the words of a spec, on one line."""
+    return ", ".join(f"{key}: {_value_text(value)}" for key, value in values.items())
 
 
 def spec_settings(settings: Settings) -> dict[str, Any]:
-    """By key, as it may be given."""
+    """Settings by their keys in a spec."""
     return {
         "mode": settings["mode"],
         **_changed_settings(settings, STEERING_FIELDS, Steering._field_defaults),
@@ -90,7 +90,7 @@ def _changed_settings(settings: Settings, fields: Mapping[str, str], defaults: S
     return {key: settings[field] for key, field in told.items() if settings[field] != defaults.get(field)}
 
 
-def _word(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, Mapping):
         return f"{{{settings_line(value)}}}"
     return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,11 +1,11 @@
 """Monte-Carlo tree search over proofs: select, expand, evaluate, back up. Pure.
 
-It may import core, goals, tactics, errors, and the record modules of Lean and the ledger. The policies are asked for
-an `Expand` and told its outcome; they know nothing of Lean. Only guides and evaluator know tactics and Lean's
+It may import core, goals, tactics, errors, and the record modules of Lean and the ledger. The policies give an
+`Expand` and take its outcome; they know nothing of Lean. Only guides and evaluator know tactics and Lean's
 answers.
 
 records      questions, answers, rules
-nodes        goals and actions: their values, what is proved or dead, the script of a proof
+nodes        goals and actions: their values and states, the script of a proof
 tree         the AND/OR graph, selection and backup
 trace        a record for each iteration, and their sum
 centralized  policy: one controller
@@ -13,4 +13,4 @@ agents       how an agent of many goes down the tree; blocks and delays
 distributed  policy: many controllers over one tree, and the clocks that give them turns
 journal      each question with its answer, a line each, as JSON; replay and resuming
 guides       priors over tactics, and rewards of goals
-evaluator    an `Expand` carried out on a Lean session that it is handed"""
+evaluator    carries out an `Expand` on a Lean session"""

@@ -1,11 +1,10 @@
 """Agents over a shared tree: how one goes down it, and the blocks and delays in its way.
 
-An agent goes by what it last saw of the tree, and around what others are at. Reservations count as lost or unobserved
-visits. Blocks and delays touch what is scheduled, never the tree.
+An agent selects by its last view of the tree, and around goals that others work at. Reservations count as lost or
+unobserved visits. Blocks and delays change the schedule, never the tree.
 
-Chance is a function of what it is for: no draw moves another, in whatever order they are made. Draws are made for a
-goal by its key and names, so that a scenario hits the same goals in whatever order a search comes to them, and
-changing one chance changes no other draw.
+A draw is a function of its purpose: no draw moves another, in any order. Draws are made for a goal by its key and
+names, so that a scenario hits the same goals in whichever order a search reaches them.
 
 Also here: what the spec calls the fields of these rules."""
 
@@ -22,13 +21,13 @@ from pipeline.mcts.search.tree import SearchTree, Selection
 
 
 def draw(seed: int, *what: object) -> float:
-    """At least 0 and below 1."""
+    """Draw a number from 0 up to, not including, 1."""
     named = "\x1f".join(map(str, (seed, *what)))
     return int.from_bytes(blake2b(named.encode(), digest_size=8).digest()) / 2**64
 
 
 class Block(NamedTuple):
-    """A `fraction` of goals is blocked when first come to, for `duration` iterations, for good if that is below 0.
+    """A `fraction` of goals is blocked when first reached, for `duration` iterations, for good if that is below 0.
 
     Each hit on a blocked goal may thaw it for those that come later: the `unfreeze_after`th does (0: none), any with
     `unfreeze_prob`.  `immovable` is the fraction of blocked goals that no hit thaws."""
@@ -65,7 +64,7 @@ class FrozenGoal:
 
 
 class Gate:
-    """What stands in the way at a goal, as the trace tells it; None where there is nothing."""
+    """Obstacles at a goal, as records for the trace; None where there is none."""
 
     def __init__(self, rules: Interventions) -> None:
         self.rules = rules
@@ -76,7 +75,7 @@ class Gate:
         if not self.rules.block.fraction:
             return None
         if node.number not in self._frozen:
-            self._frozen[node.number] = self._decide(node, iteration)
+            self._frozen[node.number] = self._draw_block(node, iteration)
         frozen = self._frozen[node.number]
         if frozen is None or iteration > frozen.until:
             return None
@@ -88,7 +87,7 @@ class Gate:
         told = {"node": node.number, "until": until, "hits": frozen.hits}
         return told | {"immovable": frozen.immovable, "thawed": thawed}
 
-    def _decide(self, node: GoalNode, iteration: int) -> FrozenGoal | None:
+    def _draw_block(self, node: GoalNode, iteration: int) -> FrozenGoal | None:
         rule = self.rules.block
         if draw(rule.seed, "block", node.key, node.names) >= rule.fraction:
             return None
@@ -128,7 +127,7 @@ VIRTUAL_LOSS, UNOBSERVED = "virtual-loss", "unobserved"
 
 
 class Steering(NamedTuple):
-    """`inflight`: where so many moves of a goal are being tried, nobody else may reserve.  `refresh`: after how many
+    """`inflight`: moves of a goal that may be tried at once; more are not reserved.  `refresh`: after how many
     of its turns an agent looks again.
 
     A reservation counts as `virtual_loss` visits that were lost, or, `unobserved`, as a visit whose value is not known.
@@ -146,7 +145,7 @@ class Steering(NamedTuple):
 
 @dataclass(slots=True)
 class AgentView:
-    """The statistics as they were; what is newer is seen as it is."""
+    """Statistics as they were at the last look; newer nodes are seen as they are."""
 
     visits: list[int]
     values: list[float]
@@ -169,7 +168,7 @@ def refresh_view(tree: SearchTree, agent: Agent, refresh: int) -> None:
 
 
 def update_view(agent: Agent, path: list[Action], node: GoalNode) -> None:
-    """An agent knows at once what it found itself."""
+    """Enter a backup into the agent's view: it knows at once what it found itself."""
     view = agent.view
     if view is None:
         return
@@ -183,7 +182,7 @@ def update_view(agent: Agent, path: list[Action], node: GoalNode) -> None:
 
 
 class Descent(NamedTuple):
-    """All that decides where an agent goes, in one turn."""
+    """Everything that decides the way of an agent, in one turn."""
 
     tree: SearchTree
     rules: Steering
@@ -193,7 +192,7 @@ class Descent(NamedTuple):
 
 
 def select_for_agent(tree: SearchTree, rules: Steering, agent: Agent, banned: set[int]) -> Selection:
-    """As `Tree.select` does, but that reservations, biases and the view count."""
+    """Select as `SearchTree.select` does, with reservations, biases and the agent's view."""
     way = Descent(tree, rules, agent, banned, tree.stamp())
     path: list[Action] = []
     node = tree.root
@@ -202,7 +201,7 @@ def select_for_agent(tree: SearchTree, rules: Steering, agent: Agent, banned: se
         free = node.pending < rules.inflight and node.number not in banned
         if free and _visits(way, node) + node.flying > node.opens_at:
             return Selection(path, node, True)
-        action, child = _onward(way, node)
+        action, child = _best_step(way, node)
         if action is None or child is None:
             return Selection(path, node, free and bool(node.untried))
         path.append(action)
@@ -214,9 +213,9 @@ def _visits(way: Descent, node: GoalNode) -> int:
     return view.totals[node.number] if view and node.number < len(view.totals) else node.visits
 
 
-def _onward(way: Descent, node: GoalNode) -> tuple[Action | None, GoalNode | None]:
+def _best_step(way: Descent, node: GoalNode) -> tuple[Action | None, GoalNode | None]:
     top, best, to = 0.0, None, None
-    reach = _reach(way, node) if node.live else 0.0
+    reach = _exploration(way, node) if node.live else 0.0
     for action in node.live:
         child = _next_child(way, action)
         if child is None:
@@ -228,7 +227,7 @@ def _onward(way: Descent, node: GoalNode) -> tuple[Action | None, GoalNode | Non
 
 
 def _next_child(way: Descent, action: Action) -> GoalNode | None:
-    """As `weakest`, but that a goal which others are at comes after one that nobody is at."""
+    """The weakest child, as in `weakest_child`, but one that others work at comes after one that nobody does."""
     found: GoalNode | None = None
     for child in action.children:
         if child.status == SOLVED:
@@ -243,15 +242,15 @@ def _next_child(way: Descent, action: Action) -> GoalNode | None:
 
 
 def count_reservations(rules: Steering, visits: float, value: float, reserved: int) -> tuple[float, float]:
-    """Visits and value as if what is reserved had been lost, or had been visited and had come to the same."""
+    """Visits and value, with reservations counted as lost, or as visits that came to the same."""
     if rules.counting == UNOBSERVED:
         return visits + reserved, value
     loss = reserved * rules.virtual_loss
     return visits + loss, (visits * value - loss) / (visits + loss) if loss else value
 
 
-def _reach(way: Descent, node: GoalNode) -> float:
-    """What is the same for all actions of a goal in exploring."""
+def _exploration(way: Descent, node: GoalNode) -> float:
+    """The exploration factor that all actions of a goal share."""
     maths = way.tree.maths
     visits, _ = count_reservations(way.rules, max(_visits(way, node), 1), 0.0, node.flying)
     return maths.explore * (sqrt(visits) / node.mass if maths.selection == PUCT else sqrt(log(visits)))

@@ -1,14 +1,13 @@
 """Evaluator: carries out an `Expand` on a Lean session.
 
-It takes up a goal, tries tactics on it, and tells the goals that they left.
+It prepares a goal, tries tactics on it, and returns the goals that they left.
 
 Time is counted in heartbeats, the work that Lean does: so it runs out at the same point however busy the machine is.
-What does no work that counts, as with numbers of thousands of digits, is ended by the clock, many times later: more
-time would be of no use to it. What ran out of heartbeats has another go with more: a move of its own, whose text ends
-in a comment that says so and that Lean never sees.
+A tactic whose work does not count, as with numbers of thousands of digits, is ended by the clock, many times later:
+more time would not help it. A tactic that ran out of heartbeats has another try with more: a move of its own, whose
+text ends in a comment that says so and that Lean never sees.
 
-What a tactic left is told apart from goals that were open beside it. A tactic that leaves too many, changes others or
-leaves goals that share something unknown is refused, in a word that is the same in every Lean process."""
+A tactic that leaves too many goals, changes others or leaves goals that share an unknown is refused."""
 
 from __future__ import annotations
 
@@ -17,7 +16,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass
 from hashlib import sha256
 from math import exp
-from textwrap import indent
 from typing import NamedTuple
 
 from pipeline.lean.model import (
@@ -35,12 +33,21 @@ from pipeline.mcts.search.guides import Priors, Proposal, Rewards
 from pipeline.mcts.search.nodes import GoalNode
 from pipeline.mcts.search.records import Expand, ExpandOutcome, Subgoal, TacticAttempt, WeightedMove, order_moves
 from pipeline.mcts.search.tree import SearchTree
-from pipeline.tactics.text.goal import INACCESSIBLE, PrintedGoal, new_names, read_goal
+from pipeline.tactics.text.goal import INACCESSIBLE, PrintedGoal, read_goal
+from pipeline.tactics.text.state import (
+    RETRY_FACTOR,
+    RETRY_UNTIL,
+    TacticRefused,
+    focus_first,
+    front_tactics,
+    goals_left,
+    in_sequence,
+)
 
 
 @dataclass
 class LeanCalls:
-    """What Lean was asked.  Only `tactics` count for a budget: the rest is the same whatever the search decides."""
+    """Calls of Lean.  Only `tactics` count for a budget: the rest is the same whatever the search decides."""
 
     tactics: int = 0
     keys: int = 0
@@ -57,7 +64,7 @@ TryTactic = Callable[[Expand, str], TacticAttempt]
 
 
 def carry_out(expand: Expand, propose: Propose, attempt: TryTactic) -> ExpandOutcome:
-    """`propose` is asked for the moves of a goal once, `attempt` runs one tactic on it."""
+    """Ask `propose` once for the moves of the goal, and run tactics on it by `attempt`."""
     moves = () if expand.tactics else tuple(order_moves(propose(expand)))
     tactics = expand.tactics or [move.tactic for move in moves[: expand.limit]]
     attempts: list[TacticAttempt] = []
@@ -68,15 +75,13 @@ def carry_out(expand: Expand, propose: Propose, attempt: TryTactic) -> ExpandOut
     return ExpandOutcome(expand.iteration, tuple(attempts), moves)
 
 
-RETRY_FACTOR = 5  # so many times as long
-RETRY_UNTIL = 30.0  # seconds: what had so long has no other go
 RETRY_SHARE = exp(-1)  # of its prior
 CLOCK_PATIENCE = 10.0  # times as long by the clock
 _RETRY_MARK = re.compile(r" /- again (\d+) -/$")
 
 
 def split_retry(text: str) -> tuple[str, int]:
-    """The tactic, and how often it ran out of time before."""
+    """Split a move into its tactic and how often it ran out of time before."""
     mark = _RETRY_MARK.search(text)
     return (text[: mark.start()], int(mark[1])) if mark else (text, 0)
 
@@ -94,34 +99,16 @@ def clock_timeout(seconds: float) -> float:
 
 
 def retry_moves(text: str, prior: float, first: float) -> list[WeightedMove]:
-    """None for what had all the time that there is."""
+    """Moves that try again with more time; none after the longest."""
     tactic, times = split_retry(text)
     if retry_seconds(first, times) >= RETRY_UNTIL:
         return []
     return [WeightedMove(f"{tactic} /- again {times + 1} -/", prior * RETRY_SHARE ** (times + 1))]
 
 
-MOST_SUBGOALS = 12  # goals of one tactic
-_UNKNOWN = re.compile(r"(?<!\w)\?\w")
-
-
-class TacticRefused(Exception):
-    """Nothing came of the tactic; in a word that is the same in every Lean process."""
-
-
 def new_goals(before: TacticState, result: TacticResult, closing: bool) -> tuple[str, ...]:
-    """The goals as Lean prints them.  `before`: the goal came first.  `closing`: it was to prove it at once."""
-    goals, beside = _printed_goals(result), before.goals[1:]
-    new = goals[: len(goals) - len(beside)]
-    if goals[len(new) :] != beside:
-        raise TacticRefused("beside")  # it changed goals that are not its own
-    if new and closing:
-        raise TacticRefused("open")
-    if len(new) > MOST_SUBGOALS:
-        raise TacticRefused("goals")
-    if any(map(_UNKNOWN.search, new)):
-        raise TacticRefused("shared")  # what one of them finds out, another needs: they cannot be proved one by one
-    return new
+    """The goals that a tactic left of the first goal of `before`. `closing`: it was to prove it at once."""
+    return goals_left(_printed_goals(result), before.goals[1:], closing=closing)
 
 
 def _printed_goals(result: TacticResult) -> tuple[str, ...]:
@@ -136,19 +123,12 @@ def _printed_goals(result: TacticResult) -> tuple[str, ...]:
 
 
 def ran_out_of_heartbeats(result: TacticResult) -> bool:
-    """Of work that it may do; by the clock it would run out again."""
+    """True if more heartbeats may help; after a timeout by the clock they would not."""
     return isinstance(result, LeanError) and result.kind == "heartbeats"
 
 
-def focus_first(tactic: str, goals: int) -> str:
-    """So that `done` and the like speak of the first goal only."""
-    if goals == 1:
-        return tactic
-    return f"focus (\n{indent(tactic, '  ')}\n)" if "\n" in tactic else f"focus {tactic}"
-
-
 def names_key(goal: PrintedGoal) -> str:
-    """What its text calls things, in order, and what it says of them: goals alike in shape may use a name otherwise."""
+    """Names in the text, in order, and its digest: goals alike in shape may use a name otherwise."""
     digest = sha256(goal.text.encode()).hexdigest()[:12]
     return " ".join([*(each.name for each in goal.hypotheses), f"#{digest}"])
 
@@ -158,7 +138,7 @@ RERUN_SECONDS = 60.0  # seconds for a tactic that applied before
 
 
 class Guide(NamedTuple):
-    """What is tried, and what is hoped for."""
+    """Priors of tactics and rewards of goals."""
 
     priors: Priors
     rewards: Rewards
@@ -176,15 +156,15 @@ class PreparedGoal(NamedTuple):
 
 
 class Evaluator:
-    """For one theorem.  A state is made when it is needed, by going the way there again if the session is a new one.
+    """Evaluator of one theorem.  It makes a state when needed, by repeating the tactics to it in a session that is new.
 
     It may answer while the tree grows: of a goal it reads its origin, place and names, which stay as they are."""
 
     def __init__(self, session: Session, start: TacticState, guide: Guide) -> None:
         self.session, self.start, self.guide = session, start, guide
         self.calls = LeanCalls()
-        self._taken: dict[int, PreparedGoal] = {}
-        self._left: dict[tuple[int, str], TacticState] = {}  # by a tactic, as a search calls it, of a goal
+        self._prepared: dict[int, PreparedGoal] = {}
+        self._states: dict[tuple[int, str], TacticState] = {}  # by a tactic, as a search calls it, of a goal
 
     def root(self) -> Subgoal:
         return self._subgoals(self.start, 1)[0]
@@ -194,15 +174,15 @@ class Evaluator:
             taken = self.prepared_goal(tree.nodes[expand.node])
         except LeanCrash:
             return ExpandOutcome(expand.iteration, no_goal=True)
-        return self._answered(expand, taken)
+        return self._try_tactics(expand, taken)
 
-    def _answered(self, expand: Expand, taken: PreparedGoal) -> ExpandOutcome:
-        """Where a process is lost for good, what was tried before is told, and the rest is left for later."""
+    def _try_tactics(self, expand: Expand, taken: PreparedGoal) -> ExpandOutcome:
+        """Try the tactics. Where a process is lost for good, what was tried counts, and the rest is left for later."""
         tried: list[TacticAttempt] = []
         more: list[WeightedMove] = []
 
         def attempt(_: Expand, text: str) -> TacticAttempt:
-            tried.append(self._tried(expand.node, taken, text, more))
+            tried.append(self._try_tactic(expand.node, taken, text, more))
             return tried[-1]
 
         try:
@@ -212,8 +192,8 @@ class Evaluator:
             outcome = ExpandOutcome(expand.iteration, tuple(tried), tuple(moves), no_goal=not tried)
         return outcome._replace(moves=(*outcome.moves, *more), units=float(max(1, len(tried))))
 
-    def _tried(self, node: int, taken: PreparedGoal, text: str, more: list[WeightedMove]) -> TacticAttempt:
-        """`more`: moves that the goal has now besides."""
+    def _try_tactic(self, node: int, taken: PreparedGoal, text: str, more: list[WeightedMove]) -> TacticAttempt:
+        """Try one tactic. `more` collects moves that the goal gets besides."""
         tactic, times = split_retry(text)
         proposal = taken.proposals.get(tactic, Proposal(tactic))
         result = self._run(taken.state, tactic, retry_seconds(proposal.seconds, times))
@@ -229,15 +209,15 @@ class Evaluator:
             return TacticAttempt(text, error=str(why))
         except LeanCrash:
             return TacticAttempt(text, error="key")  # tried again, it would most likely end in the same way
-        self._left[node, text] = result
+        self._states[node, text] = result
         return TacticAttempt(text, goals)
 
     def _run(self, state: TacticState, tactic: str, seconds: float) -> TacticResult:
         tactic = focus_first(tactic, len(state.goals))
-        return self._asked(state, tactic, clock_timeout(seconds), as_heartbeats(seconds))
+        return self._run_tac(state, tactic, clock_timeout(seconds), as_heartbeats(seconds))
 
-    def _asked(self, state: TacticState, tactic: str, timeout: float, heartbeats: int = HEARTBEATS) -> TacticResult:
-        """Where it ended a process, once more in another one: that may have been killed."""
+    def _run_tac(self, state: TacticState, tactic: str, timeout: float, heartbeats: int = HEARTBEATS) -> TacticResult:
+        """Run a tactic; once more if it ended a process, which may have been killed."""
         result = self.session.run_tac(state, tactic, timeout, heartbeats)
         if isinstance(result, LeanError) and result.kind == "crash":
             result = self.session.run_tac(state, tactic, timeout, heartbeats)
@@ -252,38 +232,35 @@ class Evaluator:
         )
 
     def prepared_goal(self, node: GoalNode) -> PreparedGoal:
-        """The goal, taken up now if it was not; LeanCrash if it cannot be."""
-        for each in reversed(self._way(node)):
-            self._taken[each.number] = self._prepared(each)
-        return self._taken[node.number]
+        """Prepare the goal if that was not done; LeanCrash if it cannot be."""
+        for each in reversed(self._unprepared_path(node)):
+            self._prepared[each.number] = self._prepare(each)
+        return self._prepared[node.number]
 
     def again(self, node: GoalNode) -> int:
-        """How many tactics have to be run once more before anything can be tried on the goal."""
-        origins = [each.origin for each in self._way(node) if each.origin]
-        return sum((origin.owner.number, origin.tactic) not in self._left for origin in origins)
+        """Number of tactics to run once more before anything can be tried on the goal."""
+        origins = [each.origin for each in self._unprepared_path(node) if each.origin]
+        return sum((origin.owner.number, origin.tactic) not in self._states for origin in origins)
 
-    def _way(self, node: GoalNode) -> list[GoalNode]:
-        """Back to a goal that was taken up, which is not part of it."""
+    def _unprepared_path(self, node: GoalNode) -> list[GoalNode]:
+        """The nodes from this one back to a goal that is prepared, which is not part of it."""
         way: list[GoalNode] = []
         each: GoalNode | None = node
-        while each is not None and each.number not in self._taken:
+        while each is not None and each.number not in self._prepared:
             way.append(each)
             each = each.origin.owner if each.origin else None
         return way
 
     def prelude(self, node: GoalNode) -> tuple[str, ...]:
-        """What stands before the tactic of the goal in a script; nothing need be asked of Lean where all has a name."""
+        """Lines before the tactic of the goal in a script; Lean need not be asked where all has a name."""
         return self.prepared_goal(node).prelude if INACCESSIBLE in node.names else ()
 
-    def _prepared(self, node: GoalNode) -> PreparedGoal:
-        state, place = self._stood(node)
-        goal = read_goal(state.goals[place])
-        given = new_names(goal)
-        prelude = (f"rename_i {' '.join(given)}",) if given else ()
-        rotation = (f"rotate_left {place}",) if place else ()
-        found = self._brought(state, (*rotation, *prelude))
+    def _prepare(self, node: GoalNode) -> PreparedGoal:
+        state, place = self._first_state(node)
+        rotation, prelude = front_tactics(read_goal(state.goals[place]), place)
+        found = self._bring_to_front(state, (*rotation, *prelude))
         if isinstance(found, LeanError) and prelude and found.kind not in UNTOLD:
-            found, prelude = self._brought(state, rotation), ()
+            found, prelude = self._bring_to_front(state, rotation), ()
         if not isinstance(found, TacticState):
             raise LeanCrash(f"goal {node.number} does not come to the front: {found}")
         proposals: dict[str, Proposal] = {}
@@ -291,24 +268,24 @@ class Evaluator:
             proposals.setdefault(each.tactic, each)
         return PreparedGoal(found, prelude, proposals)
 
-    def _brought(self, state: TacticState, tactics: Sequence[str]) -> TacticResult:
+    def _bring_to_front(self, state: TacticState, tactics: Sequence[str]) -> TacticResult:
         if not tactics:
             return state
         self.calls.prepared += 1
-        return self._asked(state, f"({'; '.join(tactics)})", PREPARE_SECONDS)
+        return self._run_tac(state, in_sequence(tactics), PREPARE_SECONDS)
 
-    def _stood(self, node: GoalNode) -> tuple[TacticState, int]:
-        """Where it was first come to."""
+    def _first_state(self, node: GoalNode) -> tuple[TacticState, int]:
+        """The state in which the goal was first found, and its place there."""
         if node.origin is None:
             return self.start, 0
         owner, text = node.origin.owner, node.origin.tactic
-        if (owner.number, text) not in self._left:
+        if (owner.number, text) not in self._states:
             self.calls.again += 1
-            result = self._run(self._taken[owner.number].state, split_retry(text)[0], RERUN_SECONDS)
+            result = self._run(self._prepared[owner.number].state, split_retry(text)[0], RERUN_SECONDS)
             if not isinstance(result, TacticState):
                 raise LeanCrash(f"`{text}` does not lead where it did: {result}")
-            self._left[owner.number, text] = result
-        state = self._left[owner.number, text]
+            self._states[owner.number, text] = result
+        state = self._states[owner.number, text]
         if node.place >= len(state.goals) or names_key(read_goal(state.goals[node.place])) != node.names:
             raise LeanCrash(f"`{text}` does not leave goal {node.number} as it did")
         return state, node.place

@@ -4,8 +4,8 @@ All priors take their tactics from the same portfolio and differ in what they th
 tactics would be another function of the same type: it has to give the same for the same goal, since a search that goes
 on in another process asks it once more how long a tactic may run.
 
-A reward is how near an open goal looks to being proved, between 0 and 1. That a tactic applied is worth nothing. What
-counts is what it left: what kind of goal, how long it is, and how many there are beside it. A model of values would be
+A reward is how near an open goal looks to being proved, between 0 and 1. That a tactic applied is worth nothing. The
+goals that it left count: their kind, their length, and how many they are. A model of values would be
 another function of the same type."""
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from pipeline.errors import SpecError, did_you_mean
 from pipeline.ledger.model import Attempt
 from pipeline.mcts.search.agents import draw
 from pipeline.tactics import moves
-from pipeline.tactics.families import logic
 from pipeline.tactics.text.goal import PrintedGoal
 from pipeline.tactics.text.move import SHORT, TacticMove
 
 
 def check_guide_built(what: str, name: str, built: Mapping[str, object], seams: Mapping[str, str]) -> None:
-    """A SpecError where there is no such part; whoever reads the spec adds the line.  `seams`: what each would take."""
+    """Raise a SpecError where there is no such guide; the reader of the spec adds the line.  `seams`: unbuilt ones."""
     if name in seams:
         raise SpecError(f"{what} '{name}' is not built yet: it takes {seams[name]}; use {' or '.join(sorted(built))}")
     if name not in built:
@@ -34,7 +33,7 @@ def check_guide_built(what: str, name: str, built: Mapping[str, object], seams: 
 
 
 COST_TEMPERATURE = 0.7  # a tactic that costs so much more is e times less likely
-UNKNOWN_SHARE = 0.5  # of the goals: what is known of a family that nobody has tried
+UNKNOWN_SHARE = 0.5  # of the goals: the share of a family that was never tried
 
 
 class Proposal(NamedTuple):
@@ -51,8 +50,8 @@ Weigh = Callable[[TacticMove], float]
 
 
 def propose_tactics(goal: PrintedGoal, weigh: Weigh, seed: int) -> list[Proposal]:
-    """What may end it, then what leads on: of those that weigh the same, the cheap come first."""
-    portfolio = (*logic.finishing_moves(goal), *moves.propose_moves(goal))
+    """Proposals for a goal: finishing moves, then the others; of equal weights the cheap come first."""
+    portfolio = (*moves.finishing_moves(goal), *moves.propose_moves(goal))
     return [
         Proposal(move.tactic, weigh(move) * family_factor(move.family, seed), move.budget, move.closing)
         for move in portfolio
@@ -68,19 +67,19 @@ def cost_weight(move: TacticMove) -> float:
 
 
 def ledger_weight(move: TacticMove, shares: Mapping[str, float]) -> float:
-    """By cost, and by how often the family of the tactic had a part in a proof."""
+    """Weight by cost, and by how often the family of the tactic had a part in a proof."""
     return shares.get(move.family, UNKNOWN_SHARE) * cost_weight(move)
 
 
 def family_factor(family: str, seed: int) -> float:
-    """Seeds make families up to twice as likely or half: a search by a portfolio has no other chance in it.
+    """Factor of a family by the seed, from half to twice: nothing else in a search by a portfolio is random.
 
     With seed 0 all is as it is."""
     return 2.0 ** (2 * draw(seed, "prior", family) - 1) if seed else 1.0
 
 
 def family_shares(attempts: Iterable[Attempt]) -> dict[str, float]:
-    """Of each family of tactics: in how many of the attempts that used it, it had a part in a verified proof.
+    """Share of each family: in how many of the attempts that used it, it had a part in a verified proof.
 
     As if each had one success and one failure more.  An attempt that does not tell its families counts for nothing."""
     used, proved = Counter[str](), Counter[str]()
@@ -106,22 +105,12 @@ def choose_priors(name: str, known: Mapping[str, float] | None = None, seed: int
     return partial(propose_tactics, weigh=PRIORS[name](known or {}), seed=seed)
 
 
-# By the weakest sign of what is to be shown; an atom counts as the rest.
+# By the weakest sign of the target; an atom has OTHER_REWARD.
 KIND_REWARDS = {
-    "∀": 0.8,
-    "→": 0.8,
-    "∧": 0.7,
-    "↔": 0.6,
-    "∨": 0.5,
-    "∃": 0.4,
-    "¬": 0.6,
-    "≠": 0.6,
-    "=": 0.7,
-    "≤": 0.7,
-    "<": 0.7,
-}
+    "∀": 0.8, "→": 0.8, "∧": 0.7, "↔": 0.6, "∨": 0.5, "∃": 0.4, "¬": 0.6, "≠": 0.6, "=": 0.7, "≤": 0.7, "<": 0.7,
+}  # fmt: skip
 OTHER_REWARD = 0.6
-FALSE_REWARD = 0.5  # `False`, which has to come from what is assumed
+FALSE_REWARD = 0.5  # `False`, which has to follow from the hypotheses
 CLOSED_REWARD = 0.9  # nothing varies: to be computed
 HALVING_LENGTH = 400.0  # characters: a goal so long is worth half of what a short one is
 SIBLING_FACTOR = 0.95  # for each goal that is left beside it

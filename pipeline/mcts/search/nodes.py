@@ -1,8 +1,8 @@
-"""Goals and actions of the AND/OR graph: their values, what is proved or dead, and the script of a proof.
+"""Goals and actions of the AND/OR graph: their values and states, and the script of a proof.
 
-A goal has actions, of which one is enough; an action has goals, of which all are needed. A goal is open, solved or
-dead; so is an action. What is proved or hopeless is so at once for all that depends on it. The first proof of a goal
-stays its proof: it rests on goals that were proved before, so there is no circle.
+A goal has actions, of which one is enough; an action has goals, of which all are needed. Whatever
+depends on a goal that is solved or dead changes with it at once. The first proof of a goal stays its proof: it rests
+on goals that were proved before, so there is no circle.
 
 A goal may have one more tactic only after enough visits (progressive widening). A goal is worth what its most visited
 action is; an action is worth its worst goal, or the product of all.
@@ -12,28 +12,36 @@ Nodes are read millions of times: hence slots, and what a visit needs is compute
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import inf, prod, sqrt
 
 from pipeline.mcts.search.records import PRODUCT, PUCT, Maths
+from pipeline.tactics.text.state import script_lines
 
 OPEN, SOLVED, DEAD = 0, 1, 2
 STATUS_WORDS = ("open", "solved", "dead")
 CYCLE, CHILD, SAME = "cycle", "child", "same"  # why an action that applied is dead
 
+# A goal:     OPEN -> SOLVED  an action of it is solved
+#             OPEN -> DEAD    nothing is left to try and no action lives, or only proofs by way of itself are left
+# An action:  OPEN -> SOLVED  all of its goals are solved
+#             OPEN -> DEAD    a goal of it is dead (CHILD), or its goal is, as proofs would be circles (CYCLE)
+#             it begins DEAD  if it leads back to its own goal (CYCLE), or left the same goals as another (SAME)
+# SOLVED and DEAD are final.
+
 
 class GoalNode:
-    """A goal.  Millions of times read: hence slots, and what a visit needs is computed when it changes."""
+    """A goal in the tree."""
 
     __slots__ = (
         "best",  # the live action that was visited most
         "checked",
         "depth",
-        "estimate",  # the value it was told of with
+        "estimate",  # its value when it was new
         "flying",  # reservations that pass through it or end here
         "key",
         "live",
-        "lost",  # moves that came to nothing
+        "lost",  # moves without an action that lives
         "mark",
         "mass",  # the priors of live actions together
         "names",
@@ -71,7 +79,7 @@ class GoalNode:
 
     @property
     def exhausted(self) -> bool:
-        """Nothing is left to be tried here, nor being tried."""
+        """True if nothing is left to be tried here, nor being tried."""
         return self.tactics is not None and not self.untried and not self.pending
 
 
@@ -110,7 +118,7 @@ class Action:
 
 
 def action_value(maths: Maths, action: Action) -> float:
-    """All of its goals are needed: as good as the worst of them, or as all together."""
+    """Value of an action: that of its worst goal, or the product of all, since all are needed."""
     if action.one:
         return action.one.value
     values = [child.value for child in action.children]
@@ -118,26 +126,26 @@ def action_value(maths: Maths, action: Action) -> float:
 
 
 def exploration_weight(maths: Maths, action: Action) -> float:
-    """Its share in exploring; the other factor is the same for all actions of a goal."""
+    """Share of an action in exploring; the other factor is the same for all actions of a goal."""
     if maths.selection == PUCT:
         return action.prior / (1 + action.visits)
     return 1 / sqrt(action.visits)
 
 
 def hoped_value(node: GoalNode) -> float:
-    """Of a goal at which nothing leads on as yet: each move that came to nothing takes its share."""
+    """Value of a goal where nothing leads on as yet: each move that came to nothing takes its share."""
     return node.estimate * (1 - node.lost / len(node.tactics)) if node.tactics else node.estimate
 
 
 def is_better(action: Action, best: Action | None) -> bool:
-    """Whether more is known of it; ties go to the higher value, then to the earlier."""
+    """True if more is known of the action; ties go to the higher value, then to the earlier."""
     if best is None or action.visits != best.visits:
         return best is None or action.visits > best.visits
     return (action.value, -action.number) > (best.value, -best.number)
 
 
 def visits_for_next(maths: Maths, actions: int) -> float:
-    """How often a goal with so many live actions has to be visited, and once more, before it may have another."""
+    """Visits that a goal with so many live actions needs, and one more, before it may have another."""
     return float((actions / maths.widen) ** (1 / maths.alpha)) if actions else -1.0
 
 
@@ -148,7 +156,7 @@ def next_opening(maths: Maths, node: GoalNode) -> float:
 
 
 def recompute(maths: Maths, node: GoalNode) -> None:
-    """Anew, after its actions or moves have changed."""
+    """Compute anew what depends on its actions or moves."""
     node.mass = 0.0
     for action in node.live:  # not `sum`: it rounds otherwise since Python 3.12
         node.mass += action.prior
@@ -199,7 +207,7 @@ def mark_dead(node: GoalNode) -> None:
 
 
 def propagate(maths: Maths, settled: list[GoalNode]) -> None:
-    """Upwards from goals that have just been solved or buried, by every way that leads to them."""
+    """Mark upwards from goals just solved or dead, by every way that leads to them."""
     while settled:
         node = settled.pop()
         for action in node.uses:
@@ -273,23 +281,16 @@ def _grounded_goals(region: list[GoalNode]) -> set[int]:
     return grounded
 
 
-# What has to stand before the tactic of a goal, such as names for what has none.
+# Lines before the tactic of a goal, such as names for hypotheses that have none.
 Prelude = Callable[[GoalNode], Iterable[str]]
 
 
 def proof_script(root: GoalNode, prelude: Prelude = lambda node: ()) -> list[str]:
     """A line for each tactic, a block for each of several goals."""
-    written: list[str] = []
-    todo: list[tuple[GoalNode, str, bool]] = [(root, "", False)]
-    while todo:
-        node, indent, block = todo.pop()
+
+    def step(node: GoalNode) -> tuple[Iterable[str], Sequence[GoalNode]]:
         if node.proof is None:
             raise ValueError(f"goal {node.number} is not proved")
-        inner = indent + "  " if block else indent
-        own = [line for text in (*prelude(node), node.proof.tactic) for line in text.split("\n")]
-        written += [inner + line for line in own]
-        if block:
-            written[-len(own)] = f"{indent}· {own[0]}"
-        children = node.proof.children
-        todo += [(child, inner, len(children) > 1) for child in reversed(children)]
-    return written
+        return (*prelude(node), node.proof.tactic), node.proof.children
+
+    return script_lines(root, step)

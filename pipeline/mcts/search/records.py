@@ -32,7 +32,7 @@ class Subgoal(NamedTuple):
 
 
 class TacticAttempt(NamedTuple):
-    """What came of a tactic: the goals that are left, all of which are needed, or why it failed."""
+    """Result of a tactic: the goals that are left, all of which are needed, or why it failed."""
 
     tactic: str
     goals: tuple[Subgoal, ...] = ()
@@ -52,7 +52,7 @@ class ExpandOutcome(NamedTuple):
 
 
 class Expand(NamedTuple):
-    """Try tactics on a goal, at most `limit`; `path` is how it was come to, from the root to itself.
+    """Try tactics on a goal, at most `limit`; `path` is the way to it, from the root to itself.
 
     Without `tactics` its moves are to be found first, and the first of them in order of prior to be tried.  With
     `first_success` what comes after the first that applies is left for later."""
@@ -67,7 +67,7 @@ class Expand(NamedTuple):
 
 
 class Maths(NamedTuple):
-    """How the tree is gone down and values come up it.
+    """Rules of selection and backup.
 
     A goal may have one more tactic that leads on while those are fewer than `widen` * visits ** `alpha`; both are above
     0, so that in the end every tactic is tried."""
@@ -80,21 +80,21 @@ class Maths(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """Whichever is spent first.  A call is one tactic run by Lean."""
+    """Limits of a search; the first that is reached ends it.  A call is one tactic run by Lean."""
 
     iterations: int
     calls: int | None = None
 
 
 class Expansion(NamedTuple):
-    """How many tactics an iteration may try; `first-success` leaves the rest for later once one applies."""
+    """Number of tactics that an iteration may try; `first-success` leaves the rest for later once one applies."""
 
     policy: str = FIRST_SUCCESS
     attempts: int = 1
 
 
 class SearchRules(NamedTuple):
-    """What both runners go by."""
+    """Rules of a search, for both policies."""
 
     budget: Budget
     maths: Maths = Maths()
@@ -102,7 +102,7 @@ class SearchRules(NamedTuple):
 
 
 def order_moves(moves: Iterable[WeightedMove]) -> list[WeightedMove]:
-    """As they are tried: by prior, ties as they came; of a tactic that is there twice the likelier counts."""
+    """Moves in the order of trying: by prior, ties as they came; of equal tactics the likelier counts."""
     found: dict[str, WeightedMove] = {}
     for move in sorted(moves, key=lambda move: -move.prior):
         found.setdefault(move.tactic, move)

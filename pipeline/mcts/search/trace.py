@@ -1,6 +1,6 @@
 """Trace of a search: a record for each iteration, and their sum.
 
-A record says who, where, what was tried and what came of it.
+A record has the agent, the path, the tactics and their results.
 
 `trace.schema.json` beside this module says which fields there are."""
 
@@ -39,7 +39,7 @@ class Turn(NamedTuple):
 
 
 def trace_record(tree: SearchTree, turn: Turn, inflight: int = 0, aborted: int = 0) -> dict[str, Any]:
-    """As it is in the trace; the tree is as it was afterwards."""
+    """Record of a turn in the trace; the tree is as it was afterwards."""
     return {
         "event": "abort" if turn.reason == ABORT else "iteration",
         "iteration": turn.iteration,
@@ -87,7 +87,7 @@ def _attempt_record(attempt: TacticAttempt, action: Action | None) -> dict[str, 
 
 
 def reason_for(landed: Sequence[Action | None], no_goal: bool, settled: bool = False) -> str:
-    """Why an iteration that was answered ended as it did; `settled`: its goal was when the answer came."""
+    """Reason why an answered iteration ended as it did; `settled`: its goal was when the answer came."""
     if settled:
         return TERMINAL
     if no_goal:
@@ -106,7 +106,7 @@ def trace_line(told: Mapping[str, Any]) -> str:
 
 
 class TraceTally:
-    """`calls` are those that were answered; `idle`: iterations whose agent had nothing to do."""
+    """Sum of a trace.  `calls` are those that were answered; `idle`: iterations whose agent had nothing to do."""
 
     def __init__(self) -> None:
         self.reasons = Counter[str]()

@@ -61,7 +61,7 @@ class GoalGraph:
         return node
 
     def learn(self, node: GoalNode, moves: Iterable[WeightedMove]) -> None:
-        """More moves for a goal, or its first."""
+        """Add moves to a goal, or give it its first."""
         new = order_moves(moves)
         if new and not new[-1].prior > 0:
             raise ValueError(f"{new[-1].tactic!r} has the prior {new[-1].prior}; it has to be above 0")
@@ -78,12 +78,12 @@ class GoalGraph:
         node.opens_at = next_opening(self.maths, node)
 
     def _sort(self, node: GoalNode) -> None:
-        """Ties as they came; the last is the next."""
+        """Sort by prior, ties as they came; the last is the next."""
         node.untried.sort(reverse=True)
         node.untried.sort(key=node.priors.__getitem__)
 
     def take(self, node: GoalNode, limit: int) -> tuple[str, ...]:
-        """The moves that come next, from now on being tried; none if they are still to be found."""
+        """Take the moves that come next, from now on being tried; none if they are still to be found."""
         taken = node.untried[: -limit - 1 : -1]
         del node.untried[len(node.untried) - len(taken) :]
         node.pending += len(taken) or 1
@@ -92,18 +92,18 @@ class GoalGraph:
         return tuple([tactics[index] for index in taken])
 
     def land(self, node: GoalNode, taken: Sequence[str], outcome: ExpandOutcome) -> list[Action | None]:
-        """What became of moves that were taken: an action for each attempt that applied.  The rest is as untried."""
+        """Enter the outcome of moves taken: an action for each attempt that applied.  The rest is as untried."""
         node.pending -= len(taken) or 1
         if outcome.moves or (node.tactics is None and not outcome.no_goal):
             self.learn(node, outcome.moves)
-        landed = [self._attempted(node, attempt, taken) for attempt in outcome.attempts]
+        landed = [self._enter_attempt(node, attempt, taken) for attempt in outcome.attempts]
         if len(landed) < len(taken):
             self._give_back(node, set(taken).difference(attempt.tactic for attempt in outcome.attempts))
-        self._close(node)
+        self._settle(node)
         return landed
 
     def release(self, node: GoalNode, taken: Sequence[str]) -> None:
-        """As if the moves had not been taken."""
+        """Give the moves back as if they had not been taken."""
         node.pending -= len(taken) or 1
         self._give_back(node, set(taken))
         node.opens_at = next_opening(self.maths, node)
@@ -112,7 +112,7 @@ class GoalGraph:
         node.untried += [index for index, tactic in enumerate(node.tactics or ()) if tactic in tactics]
         self._sort(node)
 
-    def _attempted(self, node: GoalNode, attempt: TacticAttempt, taken: Sequence[str]) -> Action | None:
+    def _enter_attempt(self, node: GoalNode, attempt: TacticAttempt, taken: Sequence[str]) -> Action | None:
         tactic = attempt.tactic
         index = node.tactics.index(tactic) if node.tactics and tactic in node.tactics else -1
         if tactic not in taken:
@@ -130,17 +130,17 @@ class GoalGraph:
         self.actions.append(action)
         action.visits = 1
         action.weight = exploration_weight(self.maths, action)
-        action.why = self._bear(action, goals)
+        action.why = self._add_children(action, goals)
         if action.why:
             action.status = DEAD
             node.lost += 1
         else:
             action.value = action_value(self.maths, action)
-            self._live(node, action)
+            self._add_live(node, action)
         return action
 
-    def _bear(self, action: Action, goals: Sequence[Subgoal]) -> str:
-        """Its children; or why it is dead at once."""
+    def _add_children(self, action: Action, goals: Sequence[Subgoal]) -> str:
+        """Give the action its children; the reason why it is dead at once, if so."""
         node, why, before = action.owner, "", len(self.nodes)
         children: list[GoalNode] = []
         for goal in goals:
@@ -157,7 +157,7 @@ class GoalGraph:
                     return why or SAME
         return why
 
-    def _live(self, node: GoalNode, action: Action) -> None:
+    def _add_live(self, node: GoalNode, action: Action) -> None:
         for child in action.children:
             if child.status == OPEN:
                 child.uses.append(action)
@@ -171,7 +171,7 @@ class GoalGraph:
         elif not action.left:
             action.status = SOLVED
 
-    def _close(self, node: GoalNode) -> None:
+    def _settle(self, node: GoalNode) -> None:
         node.opens_at = next_opening(self.maths, node)
         if node.best is None and node.status == OPEN:
             node.value = hoped_value(node)
@@ -204,7 +204,7 @@ class SearchTree(GoalGraph):
         return self._stamp
 
     def select(self) -> Selection:
-        """From the root to where a move may be tried, at each goal by the action that scores highest."""
+        """Go down from the root to where a move may be tried, at each goal by the action that scores highest."""
         mark = self.stamp()
         puct, explore = self.maths.selection == PUCT, self.maths.explore
         path: list[Action] = []
@@ -235,7 +235,7 @@ class SearchTree(GoalGraph):
         return max(ways, key=lambda action: action.value + reach * action.weight, default=None)
 
     def backup(self, path: Sequence[Action], node: GoalNode) -> None:
-        """A visit more for all on the way; a goal is worth what the action visited most is, an action what is below."""
+        """Count a visit on the way up. A goal is worth what its most visited action is, an action what is below."""
         puct = self.maths.selection == PUCT
         node.visits += 1
         for action in reversed(path):
@@ -252,7 +252,7 @@ class SearchTree(GoalGraph):
                 node.best, node.value = action, value
 
     def is_dead_end(self, node: GoalNode) -> bool:
-        """Where there is no way on, whether there never will be one.  Looked at once until more runs dry."""
+        """True if a goal without a way on will never have one.  Looked at once until more runs dry."""
         if node.checked == self.shrunk:
             return False
         node.checked = self.shrunk

@@ -50,7 +50,7 @@ async def run_in_thread(work: Callable[[], Value], stop: Callable[[], object]) -
     except asyncio.CancelledError:
         stop()
         await asyncio.wait({inside})
-        inside.exception()  # of work that was stopped; asked for, so that nobody reports it as forgotten
+        inside.exception()  # looked at, so that asyncio does not report it as forgotten
         raise
 
 
@@ -63,7 +63,7 @@ T = TypeVar("T")
 
 
 class Checked(NamedTuple):
-    """Why a proof does not hold, or nothing; and what the check of it took, once a Lean stood ready."""
+    """Result of a check: why the proof does not hold, or nothing; and its seconds, once a Lean stood ready."""
 
     why: str = ""
     seconds: float = 0.0
@@ -73,7 +73,7 @@ class Patience(NamedTuple):
     """Seconds that a worker may overrun its budget before it is cancelled, and that it then has to end.
 
     A worker's clock runs when its goal stands in a Lean, whose process may have to start first; were it cancelled
-    sooner, that would be kept as a failure at a goal that nobody looked at."""
+    sooner, a failure would be recorded at a goal that no Lean has seen."""
 
     slack: float = 660.0
     grace: float = 10.0
@@ -83,10 +83,10 @@ PATIENCE = Patience()
 
 
 class Attempts(Protocol):
-    """Where finished attempts are kept."""
+    """Store of finished attempts."""
 
     def recall(self, goal: Goal, trial: Trial) -> WorkerResult | None:
-        """Of the same attempt made before.  A success among them was verified."""
+        """Recall the same attempt made before.  A success among them was verified."""
 
     async def record(self, goal: Goal, trial: Trial, result: WorkerResult) -> None:
         """Returns once it is safe.  Success means verified."""
@@ -96,6 +96,12 @@ class WorkerStuck(Exception):
     """A worker goes on after it was cancelled."""
 
 
+# An attempt:  asked -> answered   by its worker; what that raised is a failed answer, too
+#              asked -> raised     one of FAULTS: nothing is recorded
+#              asked -> cancelled  it ends within Patience.grace, or WorkerStuck is raised
+#              answered -> failed  without a proof, or with one that came too late
+#              answered -> checked -> proved | failed
+#              proved | failed -> recorded, even if it is cancelled just then
 async def make_attempt(
     goal: Goal, trial: Trial, worker: Worker, check: Check, attempts: Attempts, patience: Patience
 ) -> TrialOutcome:
@@ -107,7 +113,7 @@ async def make_attempt(
 
 
 def in_time(result: WorkerResult, budget: float) -> WorkerResult:
-    """A proof that was found when its budget was over is none, whoever found it: by the worker's own clock."""
+    """Refuse a proof found after its budget, by the worker's own clock."""
     if not result.success or result.time_seconds <= budget:
         return result
     why = f"timeout: found after {result.time_seconds:.3g} s, of {budget:g}"
@@ -115,7 +121,7 @@ def in_time(result: WorkerResult, budget: float) -> WorkerResult:
 
 
 async def _verify(goal: Goal, trial: Trial, found: WorkerResult, check: Check, patience: Patience) -> WorkerResult:
-    """A proof that does not hold is none.  To check it again is all that one from the cache costs."""
+    """Check a proof; one that does not hold is a failure. A proof from the cache costs no more than its check."""
     checked = await _await_end(check(goal, found), trial, patience.grace)
     if trial.strategy == CACHE:
         found = replace(found, time_seconds=found.time_seconds + checked.seconds)
@@ -127,7 +133,7 @@ def trial_outcome(trial: Trial, result: WorkerResult) -> TrialOutcome:
 
 
 async def ask_worker(goal: Goal, trial: Trial, worker: Worker, patience: Patience) -> WorkerResult:
-    """Whatever the worker does, the attempt has a result; FAULTS and a worker that cannot be ended are raised."""
+    """Ask the worker: there is a result in any case, but FAULTS and a worker that cannot be ended are raised."""
     begun = monotonic()
     limit = asyncio.timeout(trial.budget + patience.slack)  # not wait_for: that of Python 3.11 loses Stuck
     try:
@@ -135,7 +141,7 @@ async def ask_worker(goal: Goal, trial: Trial, worker: Worker, patience: Patienc
             return await _await_end(worker(goal, trial.budget), trial, patience.grace)
     except WorkerStuck:
         raise
-    except Exception as error:  # a worker may be anybody's: what it raises is what came of the attempt
+    except Exception as error:  # of any worker: its exception is the result of the attempt
         if is_fault(error):
             raise
         if limit.expired() and isinstance(error, TimeoutError):  # ours, not one that the worker raised
@@ -147,12 +153,12 @@ async def ask_worker(goal: Goal, trial: Trial, worker: Worker, patience: Patienc
 
 
 def is_fault(error: BaseException) -> bool:
-    """A statement that does not elaborate is one goal's trouble, though no Lean starts on it."""
+    """True for FAULTS, except for a statement that does not elaborate: that is the fault of one goal."""
     return isinstance(error, FAULTS) and not isinstance(error, NotElaborated)
 
 
 async def _await_end(work: Coroutine[Any, Any, T], trial: Trial, grace: float) -> T:
-    """The work; cancelled, it has to end in time."""
+    """Await the work; once cancelled, it has to end in time."""
     task, us = asyncio.ensure_future(work), asyncio.current_task()
     try:
         return await asyncio.shield(task)
@@ -169,7 +175,7 @@ async def _await_end(work: Coroutine[Any, Any, T], trial: Trial, grace: float) -
 
 
 async def _finish_even_if_cancelled(work: Coroutine[Any, Any, None]) -> None:
-    """An attempt that has ended is kept, even if it is cancelled just then."""
+    """Finish the work even if the attempt is cancelled just then."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.shield(task)
@@ -231,10 +237,10 @@ class AttemptStore:
         if self._processes.stopping and not result.success:
             raise BuildStopping  # its Lean may have been ended under it: nothing is known of the goal
         if RAISED not in result.metadata:
-            await asyncio.wrap_future(self._saved(goal, trial, result))
+            await asyncio.wrap_future(self._save(goal, trial, result))
         self._note(FinishedAttempt(trial, result, recalled=False))
 
-    def _saved(self, goal: Goal, trial: Trial, result: WorkerResult) -> Future[None]:
+    def _save(self, goal: Goal, trial: Trial, result: WorkerResult) -> Future[None]:
         if trial.strategy == CACHE:
             return self._ledger.used_cached_tactics(goal.key, result.success, result.time_seconds)
         return self._ledger.record(self._attempt(goal, trial, result))

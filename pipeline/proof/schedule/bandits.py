@@ -11,7 +11,7 @@ that differ by a tenth are taken nearly by turns; the others learn sooner.
 `ucb1` is UCB1 (Auer, Cesa-Bianchi, Fischer 2002): the mean of all trials, and the bonus that theory asks for.
 
 `discounted` counts successes per second, by class of goal, old attempts counting less (Garivier and Moulines 2011).
-Whoever may try all arms on a goal until one succeeds solves it soonest by trying them in the order of chance divided
+If all arms may be tried on a goal until one succeeds, it is solved soonest in the order of chance divided
 by cost. Old attempts fade, since a bank gets harder as it is worked through: the easy goals go first. What a class
 has not shown itself is filled in from all classes.
 
@@ -34,7 +34,7 @@ FAILED_TRAIT = "failed "  # begins the trait of a goal that withstood an arm
 
 
 class GoalShape(NamedTuple):
-    """What is known of a goal before it is tried: the class it belongs to, and traits, in an order that stays."""
+    """Shape of a goal before it is tried: its class, and traits, in an order that stays."""
 
     kind: str
     traits: tuple[str, ...] = ()
@@ -47,26 +47,26 @@ class GoalShape(NamedTuple):
         return trait
 
     def after_failure(self, arm: str, level: int) -> GoalShape:
-        """Of the goal, once `arm` has failed on it."""
+        """The shape of the goal once `arm` has failed on it."""
         return self._replace(traits=(*self.traits, f"{FAILED_TRAIT}{arm} {level}"))
 
 
 class Bandit(Protocol):
-    """Draws no random numbers: told the same, it chooses the same.  Ties go to the arm that is listed first.
+    """Rule of choice without random numbers: the same attempts give the same choices.  Ties go to the first arm.
 
     It learns from attempts that ended by themselves; one that was cancelled says nothing about its arm."""
 
     def choose(self, arms: Sequence[str], shape: GoalShape, n: int) -> list[str]:
-        """At most `n` of the arms, the best first."""
+        """Choose at most `n` of the arms, the best first."""
 
     def learn(self, arm: str, shape: GoalShape, success: bool, seconds: float) -> None:
-        """How an attempt ended.  `shape` is what the goal was when the arm was chosen."""
+        """Learn how an attempt ended.  `shape` is what the goal was when the arm was chosen."""
 
     def as_json(self) -> Mapping[str, Any]:
-        """All that it knows, as JSON can keep it."""
+        """Everything it has learned, for JSON."""
 
     def restore(self, learned: Mapping[str, Any]) -> None:
-        """Know just that."""
+        """Replace everything it has learned."""
 
 
 def best_arms(arms: Iterable[str], score: Callable[[str], float], n: int) -> list[str]:
@@ -155,7 +155,7 @@ EVERY = ""  # stands for the class of all goals, and for all arms
 
 
 class ArmTally(NamedTuple):
-    """Of attempts that ended, faded: how many, successful ones, seconds; and when that was worked out."""
+    """Faded tally of attempts that ended: how many, successful ones, seconds; and when it was worked out."""
 
     trials: float = 0.0
     successes: float = 0.0
@@ -234,7 +234,7 @@ class ContextualBandit:
         self.attempts = 0
 
     def choose(self, arms: Sequence[str], shape: GoalShape, n: int) -> list[str]:
-        hoped, seconds = self._hoped(arms, shape), [self._seconds(arm) for arm in arms]
+        hoped, seconds = self._plausible_logits(arms, shape), [self._failure_seconds(arm) for arm in arms]
         alone = [self._others_alone(n, arms, hoped, shape) for n in range(len(arms))]
         regret = {}
         for one, arm in enumerate(arms):
@@ -243,24 +243,24 @@ class ContextualBandit:
             regret[arm] = max(lost, default=0.0)
         return best_arms(arms, lambda arm: -regret[arm], n)
 
-    def _hoped(self, arms: Sequence[str], shape: GoalShape) -> list[float]:
+    def _plausible_logits(self, arms: Sequence[str], shape: GoalShape) -> list[float]:
         """The largest logits that are plausible."""
         hope = OPTIMISM * sqrt(log(1 + self.attempts))
-        mean, variance = self._sum(SHARED_ARM, shape)
-        own = (self._sum(arm, shape) for arm in arms)
+        mean, variance = self._logit(SHARED_ARM, shape)
+        own = (self._logit(arm, shape) for arm in arms)
         return [mean + one + hope * sqrt(variance + uncertain) for one, uncertain in own]
 
     def _others_alone(self, fails: int, arms: Sequence[str], hoped: Sequence[float], shape: GoalShape) -> list[float]:
-        """Of each arm, the chance that it proves the goal where that one fails."""
+        """Chances of each arm to prove the goal where that one fails."""
         likely, trait = 1 - logistic(hoped[fails]), shape.failure_trait(arms[fails])
-        shared = self._mean(SHARED_ARM, trait)
-        return [likely * logistic(hoped[n] + shared + self._mean(arm, trait)) for n, arm in enumerate(arms)]
+        shared = self._weight_mean(SHARED_ARM, trait)
+        return [likely * logistic(hoped[n] + shared + self._weight_mean(arm, trait)) for n, arm in enumerate(arms)]
 
-    def _mean(self, arm: str, trait: str) -> float:
+    def _weight_mean(self, arm: str, trait: str) -> float:
         known = self.weights.get((arm, trait))
         return known[0] if known else 0.0
 
-    def _sum(self, arm: str, shape: GoalShape) -> Weight:
+    def _logit(self, arm: str, shape: GoalShape) -> Weight:
         mean = variance = 0.0
         for place, prior in _weight_keys(arm, shape):
             known = self.weights.get(place)
@@ -268,8 +268,8 @@ class ContextualBandit:
             variance += known[1] if known else prior
         return mean, variance
 
-    def _seconds(self, arm: str) -> float:
-        """Of a failure; what all arms took counts as one of its own."""
+    def _failure_seconds(self, arm: str) -> float:
+        """Seconds of a failure; the average of all arms counts as one of its own."""
         all_seconds, all_count = self.failures.get(SHARED_ARM, (FIRST_FAILURE_SECONDS, 1))
         seconds, count = self.failures.get(arm, (0.0, 0))
         return (seconds + all_seconds / all_count) / (count + 1)
@@ -301,7 +301,7 @@ class ContextualBandit:
 
 
 def _weight_keys(arm: str, shape: GoalShape) -> Iterator[tuple[WeightKey, float]]:
-    """Where the weights are that bear on the arm, each with its variance at first.
+    """Keys of the weights that bear on the arm, each with its first variance.
 
     How often goals are proved at all, each arm learns by itself: what one proves is not to the others' credit."""
     if arm != SHARED_ARM:

@@ -1,4 +1,4 @@
-"""Effort on one goal: its features, what was tried, what runs, what is left, and its place among waiting goals.
+"""Effort on one goal: its features, strategies tried, running and left, and its place among waiting goals.
 
 Features are read off the text of the goal: a class by which attempts are counted, and traits that a bandit learns by.
 There is one queue for each room, ordered by urgency, then difficulty, then the order of the bank.
@@ -33,30 +33,9 @@ from pipeline.proof.schedule.records import (
 TYPES = ("List", "Option", "Fin", "Bool", "Int", "Nat", "Prop")
 # Signs and words whose being there is a trait.
 SIGNS = (
-    "∃",
-    "∧",
-    "∨",
-    "¬",
-    "↔",
-    "≠",
-    "≤",
-    "<",
-    "∣",
-    "%",
-    "/",
-    "^",
-    "*",
-    "-",
-    "+",
-    "∈",
-    "::",
-    "++",
-    "fun",
-    "if",
-    "!",
-    "&&",
+    "∃", "∧", "∨", "¬", "↔", "≠", "≤", "<", "∣", "%", "/", "^", "*", "-", "+", "∈", "::", "++", "fun", "if", "!", "&&",
     "||",
-)
+)  # fmt: skip
 RELATIONS = ("↔", "∨", "∧", "≠", "=", "≤", "<", "≥", ">", "∣", "¬")
 _BINDER = re.compile(r"[({∀∃]")
 _NUMBER = re.compile(r"(?<![\w.])\d+")
@@ -81,7 +60,7 @@ def _main_type(text: str) -> str:
 
 
 def _conclusion(text: str) -> str:
-    """What is to be shown under all hypotheses: what follows the last comma or arrow outside of brackets."""
+    """The statement under all hypotheses: the text after the last comma or arrow outside of brackets."""
     depth, start = 0, 0
     for place, sign in enumerate(text):
         depth += (sign in "([{⟨") - (sign in ")]}⟩")
@@ -104,7 +83,7 @@ def _traits(text: str, conclusion: str) -> Iterator[str]:
 
 
 def _steps_reached(value: int, steps: tuple[int, ...]) -> int:
-    """How many of the steps it reaches."""
+    """Number of the steps that a value reaches."""
     return sum(value >= step for step in steps)
 
 
@@ -142,7 +121,7 @@ class GoalQueues:
         return len(self._waiting)
 
 
-# Each level that a goal has survived takes away so much of what is left to the greatest difficulty.
+# Each level that a goal has survived halves its distance to the greatest difficulty.
 LEFT_AT_NEXT_LEVEL = 0.5
 
 
@@ -174,7 +153,7 @@ class Effort:
 
     @property
     def difficulty(self) -> float:
-        """As it is estimated: a goal that withstood all strategies is harder than its bank says."""
+        """Estimated difficulty: a goal that withstood all strategies is harder than its bank says."""
         return 1 - (1 - self.goal.difficulty) * LEFT_AT_NEXT_LEVEL**self.level
 
     @property
@@ -188,7 +167,7 @@ class Effort:
 
     @property
     def is_waiting(self) -> bool:
-        """Could a trial start on it now?"""
+        """True if a trial could start on it now."""
         return bool(self.by is None and self.arms and len(self.flying) < self.width)
 
     @property
@@ -197,7 +176,7 @@ class Effort:
 
     @property
     def names(self) -> list[str]:
-        """What may be chosen now.  What is recalled comes first, and as it came then: so it adds up to the same."""
+        """Arms that may be chosen now.  Recalled attempts come first, in their old order: so counts add up the same."""
         left = [strategy.name for strategy in self.arms]
         return [name for name, level in self.known if level == self.level and name in left][:1] or left
 
@@ -211,7 +190,7 @@ class Effort:
         return trial
 
     def give_back(self, trial: Trial) -> None:
-        """It was cancelled: nothing is known that was not known before.  The order of arms stays that of the rules."""
+        """Put back the arm of a cancelled trial, which says nothing.  The order of arms stays that of the rules."""
         if trial.level == self.level and trial.strategy != CACHE:
             left = {trial.strategy, *(each.name for each in self.arms)}
             self.arms = [each for each in self.rules.strategies if each.name in left]

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from pipeline.goals.bank import Goal
 
-STRATEGIES = ("micro", "copilot", "reprover", "sketch")
 TIMEOUTS = {"micro": 8.0, "copilot": 20.0, "reprover": 60.0, "sketch": 6.0}
 # In the metadata of what a worker raised.  That is a mistake in the worker and says nothing of the goal: once it is
 # mended, nobody wants it recalled.
@@ -38,6 +37,12 @@ class WorkerResult:
 LIGHT, HEAVY = "light", "heavy"
 PROVED, FAILED, CANCELLED = "proved", "failed", "cancelled"
 SOLVED, EXHAUSTED, FRONTIER = "solved", "exhausted", "frontier"
+# A trial:  running -> PROVED | FAILED, by its worker and the check
+#           running -> CANCELLED   another trial proved the goal, or the search was stopped: its strategy is left again
+# A goal:   FRONTIER -> SOLVED     a trial PROVED it
+#           FRONTIER -> FRONTIER   all strategies FAILED at this level: once more at the next, with a larger budget
+#           FRONTIER -> EXHAUSTED  they FAILED at the last level
+# SOLVED and EXHAUSTED are final.
 CACHE = "cache"  # the strategy that does again what proved the same goal before
 
 
@@ -50,7 +55,7 @@ class Strategy(NamedTuple):
 
 @dataclass(frozen=True)
 class ScheduleRules:
-    """All that decides which trial comes next, beside the goals and how trials end.
+    """Rules that decide which trial comes next, beside the goals and how trials end.
 
     speculate: so many strategies are tried on one goal at once
     levels, factor: a goal on which all strategies failed is tried again, with `factor` times the budget
@@ -104,7 +109,7 @@ class TrialOutcome(NamedTuple):
 
 
 class GoalStanding(NamedTuple):
-    """Of one goal.  `attempts` were not cancelled; `by` is the trial that proved it."""
+    """Standing of one goal.  `attempts` were not cancelled; `by` is the trial that proved it."""
 
     goal: Goal
     status: str

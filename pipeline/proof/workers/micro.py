@@ -22,11 +22,11 @@ from pipeline.lean.model import (
     Theorem,
 )
 from pipeline.proof.schedule.records import WorkerResult
-from pipeline.proof.workers import best_first
 from pipeline.proof.workers.best_first import BestFirstSearch, SearchOptions, TacticAnswer
+from pipeline.tactics.text.state import as_block
 
 NAME = "micro"
-CODE = "micro 3"  # raised when the same goal may end otherwise
+CODE = "micro 4"  # raised when the same goal may end otherwise
 LEAST_SECONDS = 0.02  # seconds: with less left nothing is asked
 RERUN_SECONDS = 30.0  # seconds for the whole proof once more, outside of the budget
 
@@ -35,7 +35,7 @@ Clock = Callable[[], float]
 
 @dataclass
 class AttemptCost:
-    """What an attempt cost: in seconds, the search and the whole proof once more; and by family of moves."""
+    """Cost of an attempt: seconds of the search and of the second run of the whole proof; and by family of moves."""
 
     search: float = 0.0
     replay: float = 0.0
@@ -51,7 +51,7 @@ def prove_goal(
     stop: threading.Event | None = None,
     clock: Clock = time.monotonic,
 ) -> WorkerResult:
-    """One attempt in the calling thread; Interrupted soon after `stop` is set, in the middle of a tactic if need be.
+    """Make one attempt in the calling thread; raise Interrupted soon after `stop` is set, even within a tactic.
 
     The clock starts when the goal stands in a Lean, and ends when the search does: a proof that it found later than
     `timeout` is none.  What it takes to do the whole proof once more is told apart.  What Lean does not take for a goal
@@ -81,7 +81,7 @@ def prove_goal(
 def run_search(
     search: BestFirstSearch, session: Session, deadline: float, stop: threading.Event, clock: Clock, spent: AttemptCost
 ) -> str:
-    """Ask until the search is over; why it was not, else."""
+    """Ask until the search is over; the reason if it was ended before."""
     while (ask := search.next()) is not None:
         left = deadline - clock()
         if stop.is_set() or left < LEAST_SECONDS:
@@ -108,8 +108,8 @@ def as_answer(result: TacticResult) -> TacticAnswer:
 
 
 def rerun_whole(script: tuple[str, ...], session: Session, state: TacticState) -> str:
-    """Why the whole script is no proof: goals that print alike need not be the same."""
-    result = session.run_tac(state, best_first.as_one_tactic(script), RERUN_SECONDS)
+    """Run the whole script; why it is no proof, if so: goals that print alike need not be the same."""
+    result = session.run_tac(state, as_block(script), RERUN_SECONDS)
     if isinstance(result, ProofFinished):
         return ""
     return f"the script does not hold as a whole: {result.error if isinstance(result, LeanError) else result}"
@@ -130,7 +130,7 @@ def worker_result(
 
 
 def worker_on(lean: Lean, options: SearchOptions | None = None) -> Callable[[Goal, float], Awaitable[WorkerResult]]:
-    """`run_micro(goal, timeout)` on this Lean."""
+    """Make the worker of a Lean: `run_micro(goal, timeout)`."""
 
     async def run(goal: Goal, timeout: float) -> WorkerResult:
         return await run_micro(goal, timeout, lean, options)
@@ -141,10 +141,10 @@ def worker_on(lean: Lean, options: SearchOptions | None = None) -> Callable[[Goa
 async def run_micro(
     goal: Goal, timeout: float, lean: Lean | None = None, options: SearchOptions | None = None
 ) -> WorkerResult:
-    """One attempt at a goal.  Without a Lean one that knows the core library is started, and ended with the attempt;
+    """Make one attempt at a goal.  Without a Lean, one with the core library is started, and ended with the attempt;
     `pipeline.banks.lean.core` has one for many.
 
-    Raised is only what says nothing of the goal: that there is no Lean, or that somebody ends it."""
+    It raises only faults that say nothing of the goal: there is no Lean, or it is killed."""
     from pipeline.banks.lean import core
     from pipeline.proof.run.attempt import run_in_thread
 

@@ -18,7 +18,7 @@ MOST_CASES = 40
 
 
 class Range(NamedTuple):
-    """What the facts say of a variable outright; both ends belong to it."""
+    """Bounds that the facts state for a variable outright; both ends belong to it."""
 
     low: int | None
     high: int | None
@@ -94,7 +94,7 @@ def decide_points(goal: PrintedGoal, naturals: Sequence[str], ranges: dict[str, 
         proof = f"List.all_eq_true.mp ({proof}) {name} (List.mem_range.mpr (by omega))"
     closing = f"exact of_decide_eq_true ({proof}) {' '.join(fact.name for fact in facts)}"
     whole = chain([f"have {key} : ({inner}) = true := by decide +kernel", closing])
-    yield TacticMove(0.05, "bounds", whole, MIDDLE + 0.001 * points, closing=True)
+    yield TacticMove(0.05, whole, MIDDLE + 0.001 * points, closing=True)
 
 
 def with_types(said: str) -> str:
@@ -103,7 +103,7 @@ def with_types(said: str) -> str:
 
 
 def is_small_enough(goal: PrintedGoal) -> bool:
-    """Nothing in it that the kernel would not get through."""
+    """True if the kernel can get through it."""
     return max(goal.numerals, default=0) < 10**12 and not any(word in goal.propositions for word in ("∀", "∃", "fun "))
 
 
@@ -118,7 +118,7 @@ def shift_to_naturals(goal: PrintedGoal, integers: Sequence[str], ranges: dict[s
             f"obtain ⟨{k}, rfl⟩ : ∃ {k} : Nat, {name} = {low} + ({k} : Int) := ⟨({name} - ({low})).toNat, by omega⟩"
         )
         lines.append(f"have {hk} : {k} ≤ {max(size - 1, 0)} := by omega")
-    yield TacticMove(0.05, "bounds", chain(lines), MIDDLE)
+    yield TacticMove(0.05, chain(lines), MIDDLE)
 
 
 def enumerate_values(goal: PrintedGoal, name: str, within_it: Range, cost: float) -> TacticMove:
@@ -126,15 +126,13 @@ def enumerate_values(goal: PrintedGoal, name: str, within_it: Range, cost: float
     he = goal.fresh("he")[0]
     split = case_split(he, len(values)).replace(f" {he}", " rfl").replace("rcases rfl", f"rcases {he}", 1)
     apart = f"({split}) <;> ({CLOSERS})" if len(values) > 1 else f"first | omega | (subst {he}; {CLOSERS})"
-    return TacticMove(
-        cost, "bounds", chain([one_of_values(he, values, name), apart]), MIDDLE + 0.15 * len(values), closing=True
-    )
+    return TacticMove(cost, chain([one_of_values(he, values, name), apart]), MIDDLE + 0.15 * len(values), closing=True)
 
 
 def bound_by_products(
     goal: PrintedGoal, naturals: Sequence[str], integers: Sequence[str], ranges: dict[str, Range]
 ) -> Iterator[TacticMove]:
-    """Bounds that the equations have, to be shown by multiplying."""
+    """Bounds that follow from the equations by multiplying."""
     if not arithmetic.is_nonlinear(goal) or not arithmetic.equations(goal) or goal.connective == "∃":
         return
     free = [name for name in naturals if ranges[name].high is None]
@@ -143,10 +141,10 @@ def bound_by_products(
         lines = [
             f"have {h} : {name} ≤ {limit} := by {natural_bound(goal)}" for h, name in zip(names, free, strict=True)
         ]
-        yield TacticMove(0.4 + 0.08 * place, "bounds", chain(lines), LONG)
+        yield TacticMove(0.4 + 0.08 * place, chain(lines), LONG)
     open_ended = [name for name in integers if ranges[name].size > 10**6]
     for place, limit in enumerate(guessed_limits(goal) if open_ended else []):
-        yield TacticMove(0.5 + 0.08 * place, "bounds", chain(integer_bounds(open_ended, limit, goal)), LONG)
+        yield TacticMove(0.5 + 0.08 * place, chain(integer_bounds(open_ended, limit, goal)), LONG)
 
 
 def guessed_limits(goal: PrintedGoal) -> list[int]:
@@ -191,7 +189,7 @@ def integer_bounds(names: Sequence[str], limit: int, goal: PrintedGoal) -> Itera
 
 
 def one_sided_bound(side: str, limit: int) -> str:
-    """That it is not above the limit: else its square and its cube are too large."""
+    """Proof that the side is not above the limit: else its square and its cube are too large."""
     squares = "(have hsq := Int.mul_le_mul hl hl (by omega) (by omega))"
     cubes = f"(have hcb := Int.mul_le_mul_of_nonneg_right hsq (show 0 ≤ {side} by omega))"
     above = f"(have hl : {limit} ≤ {side} := by omega)"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import gcd
 
-from pipeline.tactics.families.witnesses import polynomial_text
+from pipeline.tactics.families.witnesses import monomial_text, polynomial_text
 from pipeline.tactics.text import arithmetic, numbers, syntax, terms
 from pipeline.tactics.text.arithmetic import StatedRelation
 from pipeline.tactics.text.goal import PrintedGoal
@@ -26,10 +26,10 @@ def propose_factors(goal: PrintedGoal) -> Iterator[TacticMove]:
         integral = arithmetic.is_integral_relation(one.relation, goal)
         for fact in (one, swap_sides(one)):
             for cost, tactic in product_moves(fact, goal, integral=integral):
-                yield TacticMove(cost + 0.05 * place, "factors", tactic, LONG)
+                yield TacticMove(cost + 0.05 * place, tactic, LONG)
         for made in complete_product(one, integral=integral):
             for cost, tactic in product_moves(made, goal, integral=integral):
-                yield TacticMove(cost + 0.05 * place, "factors", tactic, LONG)
+                yield TacticMove(cost + 0.05 * place, tactic, LONG)
     yield from division_facts(goal)
     yield from divide_all(goal)
 
@@ -52,7 +52,7 @@ def product_moves(one: StatedRelation, goal: PrintedGoal, *, integral: bool) -> 
 
 
 def has_open_power(term: Term) -> bool:
-    """Whether an exponent in it is open: of all divisors few are such powers."""
+    """True if an exponent in it is open: of all divisors few are such powers."""
     powers = (one for one in subterms(term) if isinstance(one, Operation) and one.sign == "^")
     return any(not isinstance(one.arguments[1], Number) for one in powers)
 
@@ -77,7 +77,7 @@ def split_factor(name: str, factor: Term, number: int, goal: PrintedGoal, *, fir
 
 
 def factor_cases(factor: Term, values: list[int], found: str, key: str, goal: PrintedGoal) -> list[str]:
-    """From `found`a, that the factor is one of the values, to a case for each that its variable can have."""
+    """A case for each value of the factor's variable, from `found`a, that the factor is one of the values."""
     what, possible = solve_factor(factor, values)
     if not possible:
         return ["exfalso", "omega"]
@@ -101,17 +101,12 @@ def solve_factor(factor: Term, values: list[int]) -> tuple[str, list[int]]:
     scale = form[monomial]
     exact = [(value - constant) // scale for value in values if (value - constant) % scale == 0]
     natural = all(value > 0 for value in values)
-    return power_text(monomial), sorted(value for value in exact if value >= 0 or not natural)
+    return monomial_text(1, monomial), sorted(value for value in exact if value >= 0 or not natural)
 
 
 def has_cut_off(factor: Term) -> bool:
-    """Whether it subtracts: of naturals that is not what polynomials do."""
+    """True if it subtracts: of naturals that is not what polynomials do."""
     return isinstance(factor, Operation) and factor.sign == "-"
-
-
-def power_text(monomial: Monomial) -> str:
-    tight = [(f"({name})" if " " in name else name, times) for name, times in monomial]
-    return " * ".join(name if times == 1 else f"{name} ^ {times}" for name, times in tight)
 
 
 def complete_product(one: StatedRelation, *, integral: bool) -> Iterator[StatedRelation]:
@@ -132,8 +127,8 @@ def as_product(
     number = a * d + b * c
     if number and (integral or min(b, c) >= 0):
         flip = -1 if number < 0 else 1
-        left = f"({a} * {power_text(monomials[1])} + {numeral_text(c)})"
-        right = f"({numeral_text(flip * a)} * {power_text(monomials[2])} + {numeral_text(flip * b)})"
+        left = f"({a} * {monomial_text(1, monomials[1])} + {term_text(Number(c))})"
+        right = f"({term_text(Number(flip * a))} * {monomial_text(1, monomials[2])} + {term_text(Number(flip * b))})"
         terms = [read_term(text) for text in (left, right)]
         if terms[0] and terms[1]:
             relation = Relation("=", Operation("*", (terms[0], terms[1])), Number(abs(number)))
@@ -141,27 +136,21 @@ def as_product(
             yield StatedRelation(f"(show {said} by grind -verbose)", relation)
 
 
-def numeral_text(value: int) -> str:
-    return str(value) if value >= 0 else f"({value})"
-
-
 def division_facts(goal: PrintedGoal) -> Iterator[TacticMove]:
     for place, one in enumerate(arithmetic.fact_relations(goal)):
         if one.relation.sign == "∣" and one.relation.holds:
-            yield TacticMove(1.0 + 0.05 * place, "factors", obtain_quotient(one, goal), SHORT)
-            yield TacticMove(
-                1.1 + 0.05 * place, "factors", f"have {goal.fresh('hd')[0]} := {divisor_bound(one, goal)}", SHORT
-            )
+            yield TacticMove(1.0 + 0.05 * place, obtain_quotient(one, goal), SHORT)
+            yield TacticMove(1.1 + 0.05 * place, f"have {goal.fresh('hd')[0]} := {divisor_bound(one, goal)}", SHORT)
 
 
 def divide_all(goal: PrintedGoal) -> Iterator[TacticMove]:
-    """Everything that is divided by a variable as a multiple of it."""
+    """Write everything that is divided by a variable as a multiple of it."""
     facts = [one for one in arithmetic.fact_relations(goal) if one.relation.sign == "∣" and one.relation.holds]
     open_ones = [one for one in facts if leaves(one.relation.left)]
     names = zip(goal.fresh("k", len(open_ones)), goal.fresh("hk", len(open_ones)), strict=True)
     lines = [f"obtain ⟨{k}, {hk}⟩ := {one.name}; try subst {hk}" for one, (k, hk) in zip(open_ones, names, strict=True)]
     if lines:
-        yield TacticMove(0.6, "factors", chain(lines), SHORT)
+        yield TacticMove(0.6, chain(lines), SHORT)
 
 
 def obtain_quotient(one: StatedRelation, goal: PrintedGoal) -> str:
@@ -189,10 +178,10 @@ def gcd_moves(left: Term, right: Term, goal: PrintedGoal) -> Iterator[TacticMove
     one, other = goal.fresh("hg", 2)
     if "∣" not in goal.propositions:
         facts = [f"have {one} := Nat.gcd_dvd_left {a} {b}", f"have {other} := Nat.gcd_dvd_right {a} {b}"]
-        yield TacticMove(0.9, "divisibility", chain([*facts, "simp_all"]), SHORT)
-        yield TacticMove(1.0, "divisibility", chain(facts), SHORT)
+        yield TacticMove(0.9, chain([*facts, "simp_all"]), SHORT)
+        yield TacticMove(1.0, chain(facts), SHORT)
     if combined := constant_combination(left, right):
-        yield TacticMove(0.1, "divisibility", eliminate_variable(a, b, combined, goal), LONG, closing=True)
+        yield TacticMove(0.1, eliminate_variable(a, b, combined, goal), LONG, closing=True)
 
 
 def constant_combination(left: Term, right: Term) -> tuple[int, int, int] | None:
@@ -226,7 +215,7 @@ def eliminate_variable(a: str, b: str, combined: tuple[int, int, int], goal: Pri
 
 
 def split_small(g: str, size: int) -> str:
-    """Every number up to a small one."""
+    """Cases for every number up to a small one."""
     if size > 60:
         return "fail"
     values = " ∨ ".join(f"{g} = {value}" for value in range(size + 1))
@@ -245,14 +234,14 @@ def lcm_moves(left: Term, right: Term, goal: PrintedGoal) -> Iterator[TacticMove
     if "gcd" in goal.propositions or "lcm" in goal.target:
         equal = [fact.name for fact in arithmetic.equations(goal) if isinstance(fact.relation.left, Operation)]
         put_in = [f"try rw [{fact}] at {at}" for fact in equal for at in names]
-        yield TacticMove(0.3, "divisibility", chain([*facts, *put_in]), SHORT)
-    yield TacticMove(0.9, "divisibility", chain(facts[:3]), SHORT)
+        yield TacticMove(0.3, chain([*facts, *put_in]), SHORT)
+    yield TacticMove(0.9, chain(facts[:3]), SHORT)
     if goal.connective == "≤" and "lcm" in goal.target:
-        yield TacticMove(0.4, "divisibility", below_multiple(a, b, goal), MIDDLE)
+        yield TacticMove(0.4, below_multiple(a, b, goal), MIDDLE)
 
 
 def below_multiple(a: str, b: str, goal: PrintedGoal) -> str:
-    """Were the multiple small, so were the numbers."""
+    """Bounds of two numbers by a bound of their multiple."""
     hlt, one, other = goal.fresh("hlt")[0], *goal.fresh("hb", 2)
     limit = goal.target.split(" ≤ ")[0]
     positive = "(Nat.lcm_pos (by omega) (by omega))"
@@ -266,9 +255,9 @@ def below_multiple(a: str, b: str, goal: PrintedGoal) -> str:
 def divisibility_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
     for owner in ("Nat", "Int"):
         if goal.of_type(owner):
-            yield TacticMove(1.2, "divisibility", f"apply {owner}.dvd_add", SHORT)
-            yield TacticMove(1.3, "divisibility", f"apply {owner}.dvd_sub", SHORT)
-            yield TacticMove(1.3, "divisibility", f"apply {owner}.dvd_trans", MIDDLE)
+            yield TacticMove(1.2, f"apply {owner}.dvd_add", SHORT)
+            yield TacticMove(1.3, f"apply {owner}.dvd_sub", SHORT)
+            yield TacticMove(1.3, f"apply {owner}.dvd_trans", MIDDLE)
 
 
 MOST_STEPS = 60  # steps of a division
@@ -283,13 +272,11 @@ def propose_quotients(goal: PrintedGoal) -> Iterator[TacticMove]:
         by, whole = (numbers.polynomial(side, naturals=naturals) for side in sides if side)
         found = polynomial_quotient(whole, by)
         if found is not None and (not naturals or min(found.values(), default=0) >= 0):
-            yield TacticMove(
-                0.1, "quotients", f"exact ⟨{polynomial_text(found)}, by grind -verbose⟩", MIDDLE, closing=True
-            )
+            yield TacticMove(0.1, f"exact ⟨{polynomial_text(found)}, by grind -verbose⟩", MIDDLE, closing=True)
 
 
 def polynomial_quotient(whole: Polynomial, by: Polynomial) -> Polynomial | None:
-    """None where something would be left."""
+    """Quotient of polynomials, None where something would be left."""
     found: Polynomial = {}
     for _ in range(MOST_STEPS):
         if not whole:
@@ -305,7 +292,7 @@ def polynomial_quotient(whole: Polynomial, by: Polynomial) -> Polynomial | None:
 
 
 def leading_monomial(form: Polynomial) -> Monomial:
-    """In the order of the dictionary, which products keep."""
+    """The first monomial in the order of the dictionary, which products keep."""
     names = numbers.leaf_names(form)
     return max(form, key=lambda one: tuple(dict(one).get(name, 0) for name in names))
 

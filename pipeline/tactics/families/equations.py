@@ -23,7 +23,7 @@ def propose_linear(goal: PrintedGoal) -> Iterator[TacticMove]:
     known = solve_system(goal)
     if known and (len(known) > 1 or arithmetic.is_nonlinear(goal)):
         put_in = [f"obtain rfl : {name} = {value} := by omega" for name, value in known.items()]
-        yield TacticMove(0.05, "linear", chain([*put_in, "try first | omega | (simp_all; done)"]), LONG)
+        yield TacticMove(0.05, chain([*put_in, "try first | omega | (simp_all; done)"]), LONG)
 
 
 def solve_system(goal: PrintedGoal) -> dict[str, int]:
@@ -56,7 +56,7 @@ def determined_unknowns(rows: list[LinearRow]) -> dict[str, int]:
 
 
 def reduce_rows(rows: list[LinearRow]) -> list[LinearRow]:
-    """Each leading unknown in one row only."""
+    """Reduce the rows until each leading unknown is in one row only."""
     done: list[LinearRow] = []
     for one in rows:
         row = one
@@ -78,7 +78,7 @@ def eliminate_lead(row: LinearRow, other: LinearRow) -> LinearRow:
 
 
 def leading_unknown(row: LinearRow) -> Monomial:
-    """The unknown of highest degree: what is left at the end then has variables by themselves."""
+    """The unknown of highest degree, so that variables by themselves are left at the end."""
     return max((monomial for monomial in row if monomial), key=lambda one: (sum(times for _, times in one), one))
 
 
@@ -102,9 +102,7 @@ def propose_polynomials(goal: PrintedGoal) -> Iterator[TacticMove]:
         name, coefficients = univariate(form)
         if len(coefficients) > 2 and (integral or goal.types.get(name) == "Nat"):
             at = name if integral else f"({name} : Int)"
-            yield TacticMove(
-                0.15 + 0.05 * place, "polynomials", split_at_roots(one, at, coefficients, goal, integral=integral), LONG
-            )
+            yield TacticMove(0.15 + 0.05 * place, split_at_roots(one, at, coefficients, goal, integral=integral), LONG)
 
 
 def univariate(form: Polynomial) -> tuple[str, Coefficients]:
@@ -161,7 +159,7 @@ def no_root_proof(rest: Coefficients, at: str) -> str:
 
 
 def divide_by_roots(coefficients: Coefficients) -> tuple[list[int], Coefficients]:
-    """The whole roots, each as often as it is one, and what is left."""
+    """The whole roots, each as often as it is one, and the rest."""
     roots: list[int] = []
     for root in sorted(range(-ROOT_REACH, ROOT_REACH + 1), key=abs):
         while len(coefficients) > 1 and horner_value(coefficients, root) == 0:
@@ -178,7 +176,7 @@ def horner_value(coefficients: Coefficients, at: int) -> int:
 
 
 def divide_by_root(coefficients: Coefficients, root: int) -> Coefficients:
-    """By x - root, which divides it."""
+    """Divide by x - root, without remainder."""
     found = [coefficients[-1]]
     for factor in coefficients[-2:0:-1]:
         found.append(factor + root * found[-1])

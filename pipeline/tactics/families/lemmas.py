@@ -1,8 +1,8 @@
 """Equations and laws applied: rewriting, statements for all at things of the goal, laws applied backwards.
 
 Rewriting: with the goal's own equations, by simp, by the laws of arithmetic, through both sides of an equation.
-Specialising: what is said of all things, said of those in the goal; and a recurrence followed from number to number.
-Laws of order and divisibility: what is claimed of a whole follows from the same of its parts."""
+Specialising: statements for all things, at the things of the goal; and a recurrence followed from number to number.
+Laws of order and divisibility: a claim about a whole follows from the same claim about its parts."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ REORDERED = "{0}.mul_comm, {0}.mul_left_comm, {0}.mul_assoc, {0}.add_comm, {0}.a
 def propose_rewriting(goal: PrintedGoal) -> Iterator[TacticMove]:
     for place, fact in enumerate(goal.facts):
         for cost, tactic in fact_rewrites(fact, goal):
-            yield TacticMove(cost + 0.05 * place, "rewriting", tactic, SHORT)
-    yield TacticMove(0.5, "rewriting", "simp_all", SHORT)
+            yield TacticMove(cost + 0.05 * place, tactic, SHORT)
+    yield TacticMove(0.5, "simp_all", SHORT)
     yield from arithmetic_rewrites(goal)
     yield from side_moves(goal)
 
@@ -45,28 +45,26 @@ def arithmetic_rewrites(goal: PrintedGoal) -> Iterator[TacticMove]:
     for kind in ("Nat", "Int"):
         if goal.of_type(kind):
             out, order = DISTRIBUTED.format(kind), REORDERED.format(kind)
-            yield TacticMove(1.0, "rewriting", f"(simp_all [{out}, {order}]; done)", MIDDLE, closing=True)
-            yield TacticMove(1.1, "rewriting", f"(simp [{out}] at *; omega)", MIDDLE, closing=True)
-            yield TacticMove(1.3, "rewriting", f"simp [{out}] at *", MIDDLE)
+            yield TacticMove(1.0, f"(simp_all [{out}, {order}]; done)", MIDDLE, closing=True)
+            yield TacticMove(1.1, f"(simp [{out}] at *; omega)", MIDDLE, closing=True)
+            yield TacticMove(1.3, f"simp [{out}] at *", MIDDLE)
             if "^" in goal.propositions:
-                yield TacticMove(
-                    0.7, "rewriting", f"simp only [{kind}.pow_succ, {kind}.pow_zero, {kind}.one_mul] at *", SHORT
-                )
+                yield TacticMove(0.7, f"simp only [{kind}.pow_succ, {kind}.pow_zero, {kind}.one_mul] at *", SHORT)
 
 
 def side_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
     if goal.connective != "=":
         return
     if "→" in goal.text or "fun" in goal.target:
-        yield TacticMove(0.6, "rewriting", f"funext {goal.fresh('x')[0]}", QUICK)
+        yield TacticMove(0.6, f"funext {goal.fresh('x')[0]}", QUICK)
     if any(kind in goal.text for kind in ("List", "Array", "×", "Option")):
-        yield TacticMove(1.0, "rewriting", "ext", QUICK)
-    yield TacticMove(2.0, "rewriting", "congr 1", QUICK)
+        yield TacticMove(1.0, "ext", QUICK)
+    yield TacticMove(2.0, "congr 1", QUICK)
     if goal.of_type("Nat"):
-        yield TacticMove(2.2, "rewriting", "apply Nat.le_antisymm", QUICK)
-        yield TacticMove(2.4, "rewriting", "apply Nat.dvd_antisymm", QUICK)
+        yield TacticMove(2.2, "apply Nat.le_antisymm", QUICK)
+        yield TacticMove(2.4, "apply Nat.dvd_antisymm", QUICK)
     elif goal.of_type("Int"):
-        yield TacticMove(2.2, "rewriting", "apply Int.le_antisymm", QUICK)
+        yield TacticMove(2.2, "apply Int.le_antisymm", QUICK)
 
 
 LONGEST_RECURRENCE = 120  # steps of a recurrence
@@ -86,7 +84,7 @@ def instance_moves(fact: Hypothesis, goal: PrintedGoal, cost: float) -> Iterator
     choices = product(list(one_each)[: 9 if count == 1 else 4], repeat=min(count, 2))
     for place, choice in enumerate(choices):
         said = " ".join(choice)
-        yield TacticMove(cost + 0.06 * place, "specialising", f"have {name} := {fact.name} {said}", SHORT)
+        yield TacticMove(cost + 0.06 * place, f"have {name} := {fact.name} {said}", SHORT)
 
 
 def instance_values(goal: PrintedGoal) -> Iterator[str]:
@@ -110,80 +108,45 @@ def follow_recurrence(fact: Hypothesis, goal: PrintedGoal) -> Iterator[TacticMov
             name = goal.fresh("hs")[0]
             given = f"(try simp at {name})"
             known = [f"(have {name} := {fact.name} {at}); {given}" for at in steps]
-            yield TacticMove(0.4, "specialising", chain([*known, "omega"]), 3 * LONG, closing=True)
+            yield TacticMove(0.4, chain([*known, "omega"]), 3 * LONG, closing=True)
             valued = [f"(have {name} := {fact.name} {at}); (try simp [*] at {name})" for at in steps]
-            yield TacticMove(
-                0.7, "specialising", chain([*valued, "first | omega | simp_all | grind"]), 3 * LONG, closing=True
-            )
+            yield TacticMove(0.7, chain([*valued, "first | omega | simp_all | grind"]), 3 * LONG, closing=True)
 
 
 # By relation of the target; {0} is Nat or Int.
 LAWS_BY_SIGN: Mapping[str, tuple[str, ...]] = {
     "≤": (
-        "{0}.mul_le_mul_left _",
-        "{0}.mul_le_mul_right _",
-        "{0}.mul_le_mul",
-        "{0}.add_le_add",
-        "{0}.pow_le_pow_left",
-        "{0}.pow_le_pow_right",
-        "{0}.le_trans (by assumption)",
-        "{0}.le_of_dvd",
-        "{0}.le_of_lt",
+        "{0}.mul_le_mul_left _", "{0}.mul_le_mul_right _", "{0}.mul_le_mul", "{0}.add_le_add", "{0}.pow_le_pow_left",
+        "{0}.pow_le_pow_right", "{0}.le_trans (by assumption)", "{0}.le_of_dvd", "{0}.le_of_lt",
     ),
     "<": (
-        "{0}.mul_lt_mul_of_pos_left",
-        "{0}.mul_lt_mul_of_lt_of_le",
-        "{0}.add_lt_add",
-        "{0}.pow_lt_pow_left",
-        "{0}.pow_lt_pow_right",
-        "{0}.lt_of_lt_of_le (by assumption)",
-        "{0}.lt_of_le_of_lt (by assumption)",
+        "{0}.mul_lt_mul_of_pos_left", "{0}.mul_lt_mul_of_lt_of_le", "{0}.add_lt_add", "{0}.pow_lt_pow_left",
+        "{0}.pow_lt_pow_right", "{0}.lt_of_lt_of_le (by assumption)", "{0}.lt_of_le_of_lt (by assumption)",
     ),
     "∣": (
-        "{0}.dvd_add",
-        "{0}.dvd_sub",
-        "{0}.dvd_mul_left_of_dvd",
-        "{0}.dvd_mul_right_of_dvd",
-        "{0}.mul_dvd_mul",
-        "{0}.pow_dvd_pow _",
-        "{0}.dvd_gcd",
-        "{0}.lcm_dvd",
-        "{0}.dvd_trans (by assumption)",
+        "{0}.dvd_add", "{0}.dvd_sub", "{0}.dvd_mul_left_of_dvd", "{0}.dvd_mul_right_of_dvd", "{0}.mul_dvd_mul",
+        "{0}.pow_dvd_pow _", "{0}.dvd_gcd", "{0}.lcm_dvd", "{0}.dvd_trans (by assumption)",
     ),
     "=": ("{0}.dvd_antisymm", "{0}.le_antisymm", "{0}.eq_of_mul_eq_mul_left", "{0}.eq_of_mul_eq_mul_right"),
-}
+}  # fmt: skip
 LAW_OPERATIONS = "+*^∣"
 LAW_STEPS = (
-    "{0}.mul_le_mul",
-    "{0}.pow_le_pow_left",
-    "{0}.pow_le_pow_right",
-    "{0}.add_le_add",
-    "{0}.le_of_lt",
-    "{0}.dvd_add",
-    "{0}.dvd_sub",
-    "{0}.dvd_mul_left_of_dvd",
-    "{0}.dvd_mul_right_of_dvd",
-    "{0}.mul_dvd_mul",
-    "{0}.dvd_gcd",
-)
+    "{0}.mul_le_mul", "{0}.pow_le_pow_left", "{0}.pow_le_pow_right", "{0}.add_le_add", "{0}.le_of_lt", "{0}.dvd_add",
+    "{0}.dvd_sub", "{0}.dvd_mul_left_of_dvd", "{0}.dvd_mul_right_of_dvd", "{0}.mul_dvd_mul", "{0}.dvd_gcd",
+)  # fmt: skip
 
 
 def propose_laws(goal: PrintedGoal) -> Iterator[TacticMove]:
     sign = {"≥": "≤", ">": "<"}.get(goal.connective, goal.connective)
     if sign not in LAWS_BY_SIGN or not any(one in goal.propositions for one in (*LAW_OPERATIONS, "gcd", "lcm")):
         return
-    owner = (
-        "Int"
-        if any(arithmetic.is_integral_relation(one.relation, goal) for one in arithmetic.stated_relations(goal)[-1:])
-        else "Nat"
-    )
+    last = arithmetic.stated_relations(goal)[-1:]
+    owner = "Int" if any(arithmetic.is_integral_relation(one.relation, goal) for one in last) else "Nat"
     if sign != "=":
         steps = ", ".join(law.format(owner) for law in LAW_STEPS if not is_missing(law, owner))
-        yield TacticMove(
-            0.8, "laws", f"(apply_rules [{steps}] <;> first | omega | (simp_all; done))", SHORT, closing=True
-        )
+        yield TacticMove(0.8, f"(apply_rules [{steps}] <;> first | omega | (simp_all; done))", SHORT, closing=True)
     for place, law in enumerate(LAWS_BY_SIGN[sign]):
-        yield TacticMove(1.2 + 0.05 * place, "laws", f"apply {law.format(owner)}", SHORT)
+        yield TacticMove(1.2 + 0.05 * place, f"apply {law.format(owner)}", SHORT)
 
 
 def is_missing(law: str, owner: str) -> bool:

@@ -18,21 +18,21 @@ HUGE = re.compile(r"\^ (\d{5,}|\([^()]*\^)")
 
 
 def finishing_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
-    """Before any other move."""
+    """Moves that are tried before all others."""
     if HUGE.search(goal.propositions):
         return  # to compute it would take all there is
     general = goal.connective in ("∀", "→")  # the others are tried when all is introduced
     closed = not goal.variables and not goal.facts
     if closed:
-        yield TacticMove(0.0, "finishers", "decide", 0.4, closing=True)
-        yield TacticMove(0.0, "finishers", "decide +kernel", MIDDLE, closing=True)
+        yield TacticMove(0.0, "decide", 0.4, closing=True)
+        yield TacticMove(0.0, "decide +kernel", MIDDLE, closing=True)
     for tactic, budget in () if general else FIRST_TACTICS:
         if is_useful(tactic, goal):
-            yield TacticMove(0.0, "finishers", with_brackets(tactic), budget, closing=True)
+            yield TacticMove(0.0, with_brackets(tactic), budget, closing=True)
 
 
 def is_useful(tactic: str, goal: PrintedGoal) -> bool:
-    """Whether it is about such goals at all."""
+    """True if the tactic is about such goals at all."""
     if tactic == "rfl":
         return goal.connective in ("=", "↔", "≤", "")
     return tactic != "omega" or "Nat" in goal.text or "Int" in goal.text or bool(goal.numerals)
@@ -43,18 +43,16 @@ def with_brackets(tactic: str) -> str:
 
 
 def propose_finishers(goal: PrintedGoal) -> Iterator[TacticMove]:
-    """The same at length, where the first ones did not do."""
-    yield TacticMove(0.9, "finishers", "(simp_all +arith; done)", MIDDLE, closing=True)
-    yield TacticMove(1.5, "finishers", "grind -verbose +suggestions", MIDDLE, closing=True)
-    yield TacticMove(1.2, "finishers", "grind -verbose (splits := 20) (ematch := 10) (gen := 12)", 4.0, closing=True)
-    yield TacticMove(2.0, "finishers", "grind -verbose +splitIndPred", MIDDLE, closing=True)
-    yield TacticMove(
-        2.6, "finishers", "grind -verbose (splits := 40) (ematch := 20) (gen := 20)", 2 * LONG, closing=True
-    )
+    """Propose the finishing moves at length, where the first ones did not do."""
+    yield TacticMove(0.9, "(simp_all +arith; done)", MIDDLE, closing=True)
+    yield TacticMove(1.5, "grind -verbose +suggestions", MIDDLE, closing=True)
+    yield TacticMove(1.2, "grind -verbose (splits := 20) (ematch := 10) (gen := 12)", 4.0, closing=True)
+    yield TacticMove(2.0, "grind -verbose +splitIndPred", MIDDLE, closing=True)
+    yield TacticMove(2.6, "grind -verbose (splits := 40) (ematch := 20) (gen := 20)", 2 * LONG, closing=True)
     if goal.target == "False":
-        yield TacticMove(0.3, "finishers", "contradiction", QUICK, closing=True)
+        yield TacticMove(0.3, "contradiction", QUICK, closing=True)
     if goal.variables and not goal.facts and all(is_finite(one.type) for one in goal.variables):
-        yield TacticMove(0.2, "finishers", "decide +revert", MIDDLE, closing=True)
+        yield TacticMove(0.2, "decide +revert", MIDDLE, closing=True)
 
 
 def is_finite(kind: str) -> bool:
@@ -69,17 +67,17 @@ NEGATIONS = (
 def forced_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
     """Moves after which the goal is neither harder nor easier to prove; nothing else is tried beside them."""
     if goal.connective in ("∀", "→"):
-        yield TacticMove(0.0, "logic", "intros", QUICK)
+        yield TacticMove(0.0, "intros", QUICK)
     elif torn := [fact for fact in goal.facts if syntax.connective(fact.type) in ("∧", "∃")]:
-        yield TacticMove(0.0, "logic", take_apart(torn, goal), SHORT)
+        yield TacticMove(0.0, take_apart(torn, goal), SHORT)
     elif goal.connective in ("∧", "↔"):
-        yield TacticMove(0.0, "logic", "constructor", QUICK)
+        yield TacticMove(0.0, "constructor", QUICK)
     elif goal.connective in ("¬", "≠"):
-        yield TacticMove(0.0, "logic", f"intro {goal.fresh('hn')[0]}", QUICK)
+        yield TacticMove(0.0, f"intro {goal.fresh('hn')[0]}", QUICK)
 
 
 def take_apart(facts: list[Hypothesis], goal: PrintedGoal) -> str:
-    """`∧` and `∃` to the bottom, all facts at once."""
+    """Take `∧` and `∃` apart to the bottom, all facts at once."""
     names = iter(goal.fresh("hc", 64))
     return chain(f"obtain {pattern(fact.type, goal, names)} := {fact.name}" for fact in facts[:8])
 
@@ -99,24 +97,24 @@ def propose_logic(goal: PrintedGoal) -> Iterator[TacticMove]:
     yield from about_target(goal)
     for place, fact in enumerate(goal.facts):
         for cost, tactic in about_fact(fact, goal):
-            yield TacticMove(cost + 0.05 * place, "logic", tactic, SHORT)
+            yield TacticMove(cost + 0.05 * place, tactic, SHORT)
     yield from excluded_middle(goal)
     if "¬" in goal.propositions:
-        yield TacticMove(0.7, "logic", f"simp only [{NEGATIONS}] at *", SHORT)
+        yield TacticMove(0.7, f"simp only [{NEGATIONS}] at *", SHORT)
 
 
 def about_target(goal: PrintedGoal) -> Iterator[TacticMove]:
     if goal.connective == "∨":
         cost = 0.4 if "∃" in goal.target else 0.8  # other sides grind would have chosen
-        yield TacticMove(cost, "logic", "left", QUICK)
-        yield TacticMove(cost, "logic", "right", QUICK)
+        yield TacticMove(cost, "left", QUICK)
+        yield TacticMove(cost, "right", QUICK)
     if goal.target != "False":
         absurd = goal.fresh("hn")[0]
-        yield TacticMove(1.2, "logic", f"(apply Classical.byContradiction; intro {absurd})", QUICK)
+        yield TacticMove(1.2, f"(apply Classical.byContradiction; intro {absurd})", QUICK)
     if goal.target != "False" and goal.facts:
-        yield TacticMove(2.2, "logic", "exfalso", QUICK)
+        yield TacticMove(2.2, "exfalso", QUICK)
     if goal.connective == "=" and any(one.type == "Prop" for one in goal.variables):
-        yield TacticMove(1.0, "logic", "apply propext", QUICK)
+        yield TacticMove(1.0, "apply propext", QUICK)
 
 
 def about_fact(fact: Hypothesis, goal: PrintedGoal) -> Iterator[tuple[float, str]]:
@@ -140,7 +138,7 @@ def excluded_middle(goal: PrintedGoal) -> Iterator[TacticMove]:
     have = {fact.type for fact in goal.facts}
     choices = [one for one in subpropositions(goal) if one not in have and len(one) <= 120 and "✝" not in one]
     for place, choice in enumerate(dict.fromkeys(choices[:6])):
-        yield TacticMove(0.6 + 0.15 * place, "logic", f"by_cases {name} : {choice}", SHORT)
+        yield TacticMove(0.6 + 0.15 * place, f"by_cases {name} : {choice}", SHORT)
 
 
 def subpropositions(goal: PrintedGoal) -> Iterator[str]:

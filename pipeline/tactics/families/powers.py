@@ -40,12 +40,12 @@ def propose_powers(goal: PrintedGoal) -> Iterator[TacticMove]:
         yield from repeat_modulo(powers[:3], modulus)
     for place, power in enumerate(unsettled_powers(goal)[:3]):
         yield TacticMove(
-            (0.8 if " - " in goal.propositions else 1.3) + 0.1 * place, "powers", positivity_fact(power, goal), SHORT
+            (0.8 if " - " in goal.propositions else 1.3) + 0.1 * place, positivity_fact(power, goal), SHORT
         )
     for place, one in enumerate(powers[:2]):
         if one.base > 1 and one.kind == "Nat":
             grows = f"have {goal.fresh('hp')[0]} : {term_text(one.exponent)} < {one.text} := Nat.lt_pow_self (by omega)"
-            yield TacticMove((0.6 if " - " in goal.propositions else 1.3) + 0.1 * place, "powers", grows, SHORT)
+            yield TacticMove((0.6 if " - " in goal.propositions else 1.3) + 0.1 * place, grows, SHORT)
 
 
 def reduce_large_powers(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -56,7 +56,7 @@ def reduce_large_powers(goal: PrintedGoal) -> Iterator[TacticMove]:
         lines = [line for one, name in zip(large, names, strict=True) for line in at_exponent(one, modulus, name)]
         unknown = goal.fresh("t", len(large))
         general = [f"generalize {term_text(one)} = {name} at *" for one, name in zip(large, unknown, strict=True)]
-        yield TacticMove(0.05, "powers", chain([*lines, *general, "omega"]), LONG, closing=True)
+        yield TacticMove(0.05, chain([*lines, *general, "omega"]), LONG, closing=True)
 
 
 def too_large(term: Term) -> bool:
@@ -91,23 +91,21 @@ def open_powers(goal: PrintedGoal) -> list[Power]:
 
 
 def base_type(goal: PrintedGoal) -> str:
-    """Of the numbers that are raised: exponents are naturals always."""
+    """Type of the numbers that are raised: exponents are naturals always."""
     integral = any(arithmetic.is_integral_relation(one.relation, goal) for one in arithmetic.stated_relations(goal))
     return "Int" if integral or (not arithmetic.stated_relations(goal) and goal.of_type("Int")) else "Nat"
 
 
 def repeat_modulo(powers: list[Power], modulus: int) -> Iterator[TacticMove]:
-    """By cases on the exponent modulo the period, with what every power is then."""
+    """Split by cases on the exponent modulo the period, with what every power is then."""
     told = [said for place, power in enumerate(powers) if (said := residue_table(power, modulus, f"ht{place}"))]
     many = math.prod(sum(power_cycle(power.base, modulus)) for power in powers)
     if not told or many > MOST_CASES:
         return
     lines = [line for one in told for line in one]
     names = [line.split()[1] for one in told for line in one[-1:]]
-    yield TacticMove(
-        0.1 if many <= FEW_CASES else 0.8, "powers", chain([*lines, *final_cases(names)]), LONG, closing=True
-    )
-    yield TacticMove(0.7, "powers", chain(lines), LONG)
+    yield TacticMove(0.1 if many <= FEW_CASES else 0.8, chain([*lines, *final_cases(names)]), LONG, closing=True)
+    yield TacticMove(0.7, chain(lines), LONG)
 
 
 def final_cases(names: list[str]) -> list[str]:
@@ -136,7 +134,7 @@ def residue_table(power: Power, modulus: int, name: str) -> list[str]:
 
 
 def period_proof(power: Power, start: int, period: int) -> str:
-    """That the period is one, by induction."""
+    """Proof by induction that the period is one."""
     of = f"({power.base} : {power.kind})"
     at, name = f"{period} * q + {start}", power.kind
     next_one = f"rw [show {period} * (q + 1) + {start} = ({at}) + {period} by omega, {name}.pow_add]"
@@ -159,13 +157,13 @@ def exponent_cases(power: Power, start: int, period: int, modulus: int, name: st
 
 
 def or_alternative(place: int, count: int, proof: str) -> str:
-    """Of so many joined by ∨."""
+    """Proof of one of so many alternatives joined by ∨."""
     last = f"(Or.inl {proof})" if place < count - 1 else proof
     return "(Or.inr " * place + last + ")" * place
 
 
 def power_cycle(base: int, modulus: int) -> tuple[int, int]:
-    """After how many powers they repeat, and how many then do."""
+    """Number of powers before they repeat, and the length of the period."""
     seen: dict[int, int] = {}
     residue, exponent = 1 % modulus, 0
     while residue not in seen:
@@ -175,7 +173,7 @@ def power_cycle(base: int, modulus: int) -> tuple[int, int]:
 
 
 def unsettled_powers(goal: PrintedGoal) -> list[Operation]:
-    """Powers that may not be known to be positive: what is raised is a variable, or the exponent is."""
+    """Powers with a variable that are not stated to be positive."""
     powers = [one for one in arithmetic.goal_subterms(goal) if isinstance(one, Operation) and one.sign == "^"]
     return [one for one in powers if f"0 < {term_text(one)}" not in goal.propositions and leaves(one)]
 
@@ -196,7 +194,7 @@ def propose_roots(goal: PrintedGoal) -> Iterator[TacticMove]:
                 case ((base, exponent), int(number)) if number > 0 and (exponent == 2 or not integral):
                     write = integer_root if integral else natural_root
                     tactic = write(one.name, base, exponent, number, goal)
-                    yield TacticMove(0.2 + 0.05 * place, "roots", tactic, MIDDLE)
+                    yield TacticMove(0.2 + 0.05 * place, tactic, MIDDLE)
             yield from exponent_bounds(one, goal)
 
 
@@ -223,7 +221,7 @@ def natural_root(name: str, base: Term, exponent: int, number: int, goal: Printe
 
 
 def integer_root(name: str, base: Term, _: int, number: int, goal: PrintedGoal) -> str:
-    """Squares only, by absolute values."""
+    """Root of a square, by absolute values."""
     value, found, text = floor_root(number, 2), goal.fresh("hf")[0], f"({term_text(base)})"
     size = f"{text}.natAbs"
     square = f"have {found}m : {text} * {text} = {number} := by (have he := {name}; grind -verbose)"
@@ -255,7 +253,7 @@ def exponent_bounds(one: StatedRelation, goal: PrintedGoal) -> Iterator[TacticMo
                 why = exponent_bound(one.name, term_text(power), base, other.value)
                 lines.append(f"have {name} : {exponent} ≤ {largest} := by {why}")
     if lines:
-        yield TacticMove(0.1, "roots", chain(lines), SHORT)
+        yield TacticMove(0.1, chain(lines), SHORT)
 
 
 def exponent_bound(name: str, power: str, base: int, number: int) -> str:

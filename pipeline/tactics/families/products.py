@@ -1,6 +1,6 @@
 """Facts multiplied, and facts gathered at once for omega or grind: no search could put them together.
 
-Inequalities are multiplied with each other and with what is positive; squares are not negative."""
+Inequalities are multiplied with each other and with positive terms; squares are not negative."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pipeline.tactics.text.move import LONG, MIDDLE, SHORT, TacticMove, chain
 from pipeline.tactics.text.terms import Leaf, Number, Operation, Relation, Term, term_text
 
 CLOSE = "first | omega | grind -verbose"
+NONNEGATIVE_CASES = "(exact Int.mul_nonneg hs hs); (exact Int.mul_nonneg_of_nonpos_of_nonpos hs hs)"
 
 
 def propose_products(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -31,15 +32,15 @@ def propose_products(goal: PrintedGoal) -> Iterator[TacticMove]:
 
 
 def monotone_products(goal: PrintedGoal, naturals: list[str], integers: list[str]) -> Iterator[TacticMove]:
-    """x ≤ x * y where y is positive."""
+    """Bounds such as x ≤ x * y where y is positive."""
     name = goal.fresh("hq")[0]
     positive = "by first | omega | (apply Nat.pos_of_ne_zero; intro hz; subst hz; simp_all)"
     for one, other in [*permutations(naturals, 2)][:6]:
         told = f"have {name} : {one} * 1 ≤ {one} * {other} := Nat.mul_le_mul_left {one} ({positive})"
-        yield TacticMove(0.9, "products", told, SHORT)
+        yield TacticMove(0.9, told, SHORT)
     for one, other in [*permutations(integers, 2)][:6]:
         told = f"have {name} : {one} * 1 ≤ {one} * {other} := Int.mul_le_mul_of_nonneg_left (by omega) (by omega)"
-        yield TacticMove(1.2, "products", told, SHORT)
+        yield TacticMove(1.2, told, SHORT)
 
 
 def square_moves(goal: PrintedGoal, integers: list[str]) -> Iterator[TacticMove]:
@@ -53,12 +54,12 @@ def square_moves(goal: PrintedGoal, integers: list[str]) -> Iterator[TacticMove]
             f"have {name} : 0 ≤ {term} * {term} := by {square_proof(term)}"
             for name, term in zip(names, terms, strict=True)
         ]
-        yield TacticMove(0.8, "products", chain([*lines, CLOSE]), LONG, closing=True)
+        yield TacticMove(0.8, chain([*lines, CLOSE]), LONG, closing=True)
 
 
 def square_proof(term: str) -> str:
     signs = f"rcases Int.le_total 0 ({term}) with hs | hs"
-    return f"({signs}; (exact Int.mul_nonneg hs hs); (exact Int.mul_nonneg_of_nonpos_of_nonpos hs hs))"
+    return f"({signs}; {NONNEGATIVE_CASES})"
 
 
 def multiply_pairs(goal: PrintedGoal, naturals: bool, integers: bool) -> Iterator[TacticMove]:
@@ -70,24 +71,22 @@ def multiply_pairs(goal: PrintedGoal, naturals: bool, integers: bool) -> Iterato
     name = goal.fresh("hq")[0]
     for one, other in [*combinations_with_replacement(orders, 2)][:6]:
         for cost, fact in multiply_pair(one, other, naturals=naturals, integers=integers):
-            yield TacticMove(cost, "products", chain([f"have {name} := {fact}", CLOSE]), MIDDLE, closing=True)
+            yield TacticMove(cost, chain([f"have {name} := {fact}", CLOSE]), MIDDLE, closing=True)
     for one in orders[:3]:
         for variable in goal.of_type("Nat")[:3]:
-            yield TacticMove(1.5, "products", f"have {name} := Nat.mul_le_mul_left {variable} {one.name}", SHORT)
+            yield TacticMove(1.5, f"have {name} := Nat.mul_le_mul_left {variable} {one.name}", SHORT)
             strictly = f"have {name} := Nat.mul_lt_mul_of_pos_left {one.name} (show 0 < {variable} by omega)"
             if one.relation.sign in "<>":
-                yield TacticMove(1.0, "products", strictly, SHORT)
+                yield TacticMove(1.0, strictly, SHORT)
 
 
 def multiply_pair(
     one: StatedRelation, other: StatedRelation, *, naturals: bool, integers: bool
 ) -> Iterator[tuple[float, str]]:
     if naturals:
-        yield 1.7, f"Nat.mul_le_mul {one.name} {other.name}"
+        yield from ((1.7, fact) for fact in product_terms(one.name, other.name, integral=False))
     if integers:
-        differences = f"(Int.sub_nonneg_of_le {one.name}) (Int.sub_nonneg_of_le {other.name})"
-        yield 1.7, f"Int.mul_nonneg {differences}"
-        yield 1.8, f"Int.mul_pos (Int.sub_pos_of_lt {one.name}) (Int.sub_pos_of_lt {other.name})"
+        yield from zip((1.7, 1.8), product_terms(one.name, other.name, integral=True), strict=True)
 
 
 def cancel_common_variable(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -105,7 +104,7 @@ def cancel_common_variable(goal: PrintedGoal) -> Iterator[TacticMove]:
             zero = "by first | omega | (intro hz; subst hz; simp_all; done)" if integral else "by first | omega | grind"
             same = f"show {name} * ({left}) = {name} * ({right}) by grind -verbose"
             fact = f"{owner}.eq_of_mul_eq_mul_left ({zero}) ({same})"
-            yield TacticMove(0.4, "products", f"have {goal.fresh('hq')[0]} : {left} = {right} := {fact}", MIDDLE)
+            yield TacticMove(0.4, f"have {goal.fresh('hq')[0]} : {left} = {right} := {fact}", MIDDLE)
 
 
 def compare_powers(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -115,7 +114,7 @@ def compare_powers(goal: PrintedGoal) -> Iterator[TacticMove]:
         match (one.relation.left, one.relation.right):
             case (Operation("^", (a, m)), Operation("^", (b, n))) if (a == b) != (m == n):
                 law = "Nat.pow_left_inj" if m == n else "Nat.pow_right_inj"
-                yield TacticMove(0.4, "products", f"have {name} := ({law} (by omega)).mp {one.name}", SHORT)
+                yield TacticMove(0.4, f"have {name} := ({law} (by omega)).mp {one.name}", SHORT)
 
 
 def without_variable(name: str, monomial: numbers.Monomial) -> numbers.Monomial:
@@ -124,7 +123,7 @@ def without_variable(name: str, monomial: numbers.Monomial) -> numbers.Monomial:
 
 
 def cancel_factors(goal: PrintedGoal) -> Iterator[TacticMove]:
-    """An equation of products, divided by what is not zero."""
+    """Divide an equation of products by a factor that is not zero."""
     name = goal.fresh("hq")[0]
     positive = "(by first | omega | (apply Nat.pos_of_ne_zero; simp_all; done))"
     for one in arithmetic.equations(goal):
@@ -133,40 +132,36 @@ def cancel_factors(goal: PrintedGoal) -> Iterator[TacticMove]:
             padded = f"Nat.eq_of_mul_eq_mul_left {positive} (Eq.trans {one.name} (Nat.mul_one _).symm)"
             right = f"Nat.eq_of_mul_eq_mul_right {positive} {one.name}"
             for fact in (left, right, padded):
-                yield TacticMove(0.8, "products", f"have {name} := {fact}", SHORT)
+                yield TacticMove(0.8, f"have {name} := {fact}", SHORT)
         elif arithmetic.is_integral_relation(one.relation, goal):
             yield TacticMove(
-                1.0,
-                "products",
-                f"have {name} := Int.eq_of_mul_eq_mul_left (by first | omega | assumption) {one.name}",
-                SHORT,
+                1.0, f"have {name} := Int.eq_of_mul_eq_mul_left (by first | omega | assumption) {one.name}", SHORT
             )
 
 
 MOST_FACTS = 12
-CLOSERS_OF_FACTS = "first | omega | grind -verbose"
 
 
 def propose_gathering(goal: PrintedGoal) -> Iterator[TacticMove]:
     facts = [*instance_facts(goal), *power_multiples(goal), *power_facts(goal)]
     products = [*multiplied_facts(goal)]
     if facts:
-        yield TacticMove(0.5, "gathering", gather_facts(facts, goal), LONG, closing=True)
+        yield TacticMove(0.5, gather_facts(facts, goal), LONG, closing=True)
         spread = "simp only [Nat.pow_succ, Nat.mul_add, Nat.add_mul, ← Nat.add_assoc] at *"
-        yield TacticMove(0.9, "gathering", gather_facts([*facts], goal, spread), LONG, closing=True)
+        yield TacticMove(0.9, gather_facts([*facts], goal, spread), LONG, closing=True)
     if products:
-        yield TacticMove(1.0, "gathering", gather_facts([*facts, *products], goal), 2 * LONG, closing=True)
+        yield TacticMove(1.0, gather_facts([*facts, *products], goal), 2 * LONG, closing=True)
     yield from split_order(goal)
 
 
 def gather_facts(facts: list[str], goal: PrintedGoal, last: str = "skip") -> str:
     names = goal.fresh("hall", len(facts))
     lines = [f"try have {name} := {fact}" for name, fact in zip(names, facts, strict=True)]
-    return chain([*lines[:MOST_FACTS], f"try {last}", CLOSERS_OF_FACTS])
+    return chain([*lines[:MOST_FACTS], f"try {last}", CLOSE])
 
 
 def instance_facts(goal: PrintedGoal) -> Iterator[str]:
-    """What holds for all, at the places where the goal names the function: there and one before."""
+    """Facts that hold for all, at the places where the goal names the function: there and one before."""
     for fact in goal.facts:
         if syntax.connective(fact.type) == "∀" and len(syntax.bound_variables(fact.type)[0]) == 1:
             for function in dict.fromkeys(re.findall(r"(?<![\w.])([^\W\d]\w*) \(?\w", fact.type)):
@@ -187,7 +182,7 @@ def arguments_of(function: str, goal: PrintedGoal) -> Iterator[str]:
 
 
 def power_facts(goal: PrintedGoal) -> Iterator[str]:
-    """That they are positive, larger than their exponents, and what the next one is."""
+    """Facts about powers: they are positive, larger than their exponents, and what the next one is."""
     for term in [one for one in arithmetic.goal_subterms(goal) if isinstance(one, Operation) and one.sign == "^"][:4]:
         base, exponent = term.arguments
         owner = "Int" if arithmetic.is_integral(base, goal) else "Nat"
@@ -232,18 +227,14 @@ def multiplied_facts(goal: PrintedGoal) -> Iterator[str]:
     integers = goal.of_type("Int")
     differences = [f"({a} - {b})" for a, b in combinations(integers[:3], 2)]
     for term in [*crossed_products(integers), *differences, *integers[:3]]:
-        yield f"(show 0 ≤ {term} * {term} by (rcases Int.le_total 0 {term} with hs | hs; {nonnegative_cases()}))"
+        yield f"(show 0 ≤ {term} * {term} by (rcases Int.le_total 0 {term} with hs | hs; {NONNEGATIVE_CASES}))"
 
 
 def crossed_products(integers: list[str]) -> Iterator[str]:
-    """Of four, the differences of products of two and two."""
+    """Differences of products of two and two, of four variables."""
     if len(integers) == 4:
         a, b, c, d = integers
         yield from (f"({a} * {d} - {b} * {c})", f"({a} * {c} - {b} * {d})", f"({a} * {b} - {c} * {d})")
-
-
-def nonnegative_cases() -> str:
-    return "(exact Int.mul_nonneg hs hs); (exact Int.mul_nonneg_of_nonpos_of_nonpos hs hs)"
 
 
 def product_terms(one: str, other: str, *, integral: bool) -> Iterator[str]:
@@ -255,14 +246,12 @@ def product_terms(one: str, other: str, *, integral: bool) -> Iterator[str]:
 
 
 def split_order(goal: PrintedGoal) -> Iterator[TacticMove]:
-    """Of two naturals the larger is the smaller and something."""
+    """Split by which of two naturals is the larger: it is the smaller and something."""
     if not arithmetic.is_nonlinear(goal) or goal.connective not in ("≤", "<", "≥", ">", "="):
         return
     for place, (a, b) in enumerate([*combinations(goal.of_type("Nat"), 2)][:3]):
         h, d = goal.fresh("hle")[0], goal.fresh("d")[0]
         either = f"rcases Nat.le_total {a} {b} with {h} | {h}"
         substituted = f"(obtain ⟨{d}, rfl⟩ := Nat.exists_eq_add_of_le {h}; clear {h})"
-        yield TacticMove(
-            1.1 + 0.1 * place, "gathering", f"({either} <;> {substituted} <;> ({CLOSERS_OF_FACTS}))", LONG, closing=True
-        )
-        yield TacticMove(1.6 + 0.1 * place, "gathering", f"({either} <;> {substituted})", MIDDLE)
+        yield TacticMove(1.1 + 0.1 * place, f"({either} <;> {substituted} <;> ({CLOSE}))", LONG, closing=True)
+        yield TacticMove(1.6 + 0.1 * place, f"({either} <;> {substituted})", MIDDLE)

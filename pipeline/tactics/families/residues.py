@@ -26,7 +26,7 @@ class ResidueSide(NamedTuple):
 
 
 class ResidueNames(NamedTuple):
-    """For each leaf its residue and what is known of it; `law` begins the names of the laws, `side` of the terms."""
+    """Names of the residue of each leaf and of the fact about it; `law` begins the names of laws, `side` of terms."""
 
     leaves: dict[str, tuple[str, str]]
     law: str
@@ -150,11 +150,11 @@ def propose_residues(goal: PrintedGoal) -> Iterator[TacticMove]:
     for modulus in [one for one in arithmetic.moduli(goal) if one <= 30][:3]:
         yield from single_variable_cases(goal, modulus)
     if arithmetic.moduli(goal):
-        yield TacticMove(0.8, "residues", f"(simp [*, {MODULO_LAWS}]; done)", MIDDLE, closing=True)
-        yield TacticMove(0.9, "residues", "(simp [Nat.pow_succ, Int.pow_succ] at *; omega)", MIDDLE, closing=True)
+        yield TacticMove(0.8, f"(simp [*, {MODULO_LAWS}]; done)", MIDDLE, closing=True)
+        yield TacticMove(0.9, "(simp [Nat.pow_succ, Int.pow_succ] at *; omega)", MIDDLE, closing=True)
     if goal.connective == "∣":
-        yield TacticMove(1.2, "residues", "apply Nat.dvd_of_mod_eq_zero", SHORT)
-        yield TacticMove(1.2, "residues", "apply Int.dvd_of_emod_eq_zero", SHORT)
+        yield TacticMove(1.2, "apply Nat.dvd_of_mod_eq_zero", SHORT)
+        yield TacticMove(1.2, "apply Int.dvd_of_emod_eq_zero", SHORT)
 
 
 def deciding_moduli(goal: PrintedGoal) -> list[int]:
@@ -187,7 +187,7 @@ def names_in(congruences: Iterable[Congruence]) -> list[str]:
 
 
 def target_congruences(goal: PrintedGoal, modulus: int) -> list[Congruence] | None:
-    """What the target says modulo the number, its alternatives; None where it says more than that."""
+    """Congruences of the target modulo the number, its alternatives; None where it says more than that."""
     alternatives = [terms.read_relation(part) for part in syntax.split_at(goal.target, "∨")]
     found = [
         congruence_of(without_subtraction(one), modulus, goal, exact=True) if one else None for one in alternatives
@@ -208,7 +208,7 @@ def without_subtraction(relation: Relation) -> Relation:
 
 
 def congruence_of(relation: Relation, modulus: int, goal: PrintedGoal, *, exact: bool = False) -> Congruence | None:
-    """What follows from a relation modulo the number; `exact`: only what is the same as it."""
+    """Congruence that follows from a relation modulo the number; `exact`: only one that is the same as it."""
     naturals = not arithmetic.is_integral_relation(relation, goal)
     match relation:
         case Relation("∣", Number(number), right, holds) if number > 1 and modulus % number == 0:
@@ -244,7 +244,7 @@ def is_met(one: Congruence, point: dict[str, int]) -> bool:
 
 
 def compute_residues(goal: PrintedGoal, modulus: int, cost: float) -> TacticMove:
-    """What the relations say modulo the number, computed for all residues of their leaves."""
+    """Compute what the relations say modulo the number, for all residues of their leaves."""
     facts = [fact.relation for fact in arithmetic.fact_relations(goal) if congruence_of(fact.relation, modulus, goal)]
     targets = [
         without_subtraction(one) for part in syntax.split_at(goal.target, "∨") if (one := terms.read_relation(part))
@@ -259,7 +259,7 @@ def compute_residues(goal: PrintedGoal, modulus: int, cost: float) -> TacticMove
     aim = disjunction(relation_text(one, modulus, goal, names) for one in targets)
     claim = f"{given} → ({aim})" if given and aim else aim or f"¬({given})"
     tactic = prove_by_computation(sides, claim, modulus, known, names)
-    return TacticMove(cost, "residues", tactic, LONG + 0.001 * modulus ** len(leaves), closing=True)
+    return TacticMove(cost, tactic, LONG + 0.001 * modulus ** len(leaves), closing=True)
 
 
 def residue_names(goal: PrintedGoal, leaves: list[str]) -> ResidueNames:
@@ -281,7 +281,7 @@ def inside_modulus(side: Term) -> Term:
 
 
 def opaque_leaves(term: Term, kind: str) -> Iterator[str]:
-    """What is not looked into: variables, applications, naturals subtracted."""
+    """Leaves that are not looked into: variables, applications, naturals subtracted."""
     match term:
         case Number():
             return
@@ -295,7 +295,7 @@ def opaque_leaves(term: Term, kind: str) -> Iterator[str]:
 
 
 def relation_text(relation: Relation, modulus: int, goal: PrintedGoal, names: ResidueNames) -> str:
-    """The relation, of residues."""
+    """Text of the relation between residues."""
     kind = "Int" if arithmetic.is_integral_relation(relation, goal) else "Nat"
     left, right = (
         residual_text(ResidueSide(inside_modulus(side), kind), names) for side in (relation.left, relation.right)
@@ -313,8 +313,6 @@ def single_variable_cases(goal: PrintedGoal, modulus: int) -> Iterator[TacticMov
     tail = f"(first | omega | (simp [{name}, {MODULO_LAWS}]; done) | (simp_all [{MODULO_LAWS}]; done) | grind -verbose)"
     for place, variable in enumerate(goal.of_type("Nat", "Int")[:3]):
         split = [one_of_values(name, range(modulus), f"{variable} % {modulus}"), case_split(name, modulus)]
-        yield TacticMove(
-            1.0 + 0.02 * modulus + 0.3 * place, "residues", f"{chain(split)} <;> {tail}", LONG, closing=True
-        )
+        yield TacticMove(1.0 + 0.02 * modulus + 0.3 * place, f"{chain(split)} <;> {tail}", LONG, closing=True)
         if modulus <= 5:
-            yield TacticMove(2.0 + 0.3 * place, "residues", chain(split), SHORT)
+            yield TacticMove(2.0 + 0.3 * place, chain(split), SHORT)

@@ -35,7 +35,7 @@ class Recurrence(NamedTuple):
 
 
 class RecurrenceProof(NamedTuple):
-    """Writes the proof down; `key` is the name of what holds for all periods."""
+    """Text of the proof; `key` is the name of what holds for all periods."""
 
     rule: Recurrence
     values: dict[int, int]
@@ -55,7 +55,7 @@ class RecurrenceProof(NamedTuple):
         return f"{self.term(at)} = {self.value(place)}"
 
     def claim_for_all(self) -> str:
-        """For all periods: the values of one from those of the one before."""
+        """Claim for all periods, proved by induction: the values of one from those of the one before."""
         rule, period, places = self.rule, self.period, range(self.begin, self.begin + self.period)
         known = [f"have {self.key}s{at} : {self.value_claim(str(at), at)} := by omega" for at in self.start_places()]
         first = [self.step("", at, f"{self.key}s") for at in range(rule.first + rule.order, self.begin + period)]
@@ -122,7 +122,7 @@ def propose_sequences(goal: PrintedGoal) -> Iterator[TacticMove]:
         if syntax.connective(fact.type) == "∀" and (rule := read_recurrence(fact, goal)):
             for modulus in [0, *arithmetic.moduli(goal)]:
                 if tactic := repetition_proof(rule, modulus, goal):
-                    yield TacticMove(0.1, "sequences", tactic, 3 * LONG, closing=True)
+                    yield TacticMove(0.1, tactic, 3 * LONG, closing=True)
                     break
 
 
@@ -173,7 +173,7 @@ def repetition_proof(rule: Recurrence, modulus: int, goal: PrintedGoal) -> str:
 
 
 def start_values(rule: Recurrence, goal: PrintedGoal) -> dict[int, int]:
-    """Enough values to go on from; none otherwise."""
+    """Values to begin with; none if there are too few."""
     found: dict[int, int] = {}
     for fact in arithmetic.equations(goal):
         match fact.relation:
@@ -185,7 +185,7 @@ def start_values(rule: Recurrence, goal: PrintedGoal) -> dict[int, int]:
 
 
 def value_cycle(rule: Recurrence, values: dict[int, int], modulus: int) -> tuple[int, int]:
-    """From which place on, and with which period, values repeat; 0 where none was seen.  `values` grows."""
+    """Place from which values repeat, and their period; 0 where none was seen.  `values` grows."""
     seen: dict[tuple[int, ...], int] = {}
     for at in range(rule.first, rule.first + LATEST_START + LONGEST_CYCLE):
         extend_values(rule, values, at + rule.order)
@@ -205,7 +205,7 @@ def extend_values(rule: Recurrence, values: dict[int, int], until: int) -> None:
 
 
 def place_in_period(asked: str, begin: int, period: int, goal: PrintedGoal) -> int | None:
-    """Which of the period's places it is at."""
+    """Place within the period."""
     if asked.isdigit():
         return (int(asked) - begin) % period if period and int(asked) >= begin else None
     for fact in arithmetic.equations(goal):

@@ -1,4 +1,4 @@
-"""Cases, induction, and what the goal's own file defines.
+"""Cases, induction, and definitions of the goal's own file.
 
 Cases on variables, on `if` and `match`, and on which of two numbers is the larger.  Induction: plain, with the other
 variables free, and strong.  Definitions: unfolded; their inductive types and predicates taken apart and built."""
@@ -27,34 +27,34 @@ def propose_cases(goal: PrintedGoal) -> Iterator[TacticMove]:
             and syntax.mentions(one.name, goal.propositions)
             and (kind in CASE_COSTS or "×" in one.type)
         ):
-            yield TacticMove(CASE_COSTS.get(kind, 0.4) + 0.1 * place, "cases", f"cases {one.name}", SHORT)
+            yield TacticMove(CASE_COSTS.get(kind, 0.4) + 0.1 * place, f"cases {one.name}", SHORT)
     if any(word in goal.target for word in ("if ", "match ")):
-        yield TacticMove(0.3, "cases", "split", SHORT)
+        yield TacticMove(0.3, "split", SHORT)
     for fact in goal.facts:
         if any(word in fact.type for word in ("if ", "match ")):
-            yield TacticMove(0.4, "cases", f"split at {fact.name}", SHORT)
+            yield TacticMove(0.4, f"split at {fact.name}", SHORT)
     yield from order_cases(goal)
     yield from remainder_cases(goal)
     yield from boolean_cases(goal)
 
 
 def remainder_cases(goal: PrintedGoal) -> Iterator[TacticMove]:
-    """Of a number by one that the goal multiplies with."""
+    """Cases on the remainder of a variable by a number that the goal multiplies with."""
     if "∃" in goal.target:
         for place, number in enumerate(dict.fromkeys(int(one) for one in re.findall(r"\b([2-5]) \*", goal.target))):
             for name in goal.of_type("Nat", "Int")[:2]:
                 found = goal.fresh("hr")[0]
                 split = chain([one_of_values(found, range(number), f"{name} % {number}"), apart(found, number)])
-                yield TacticMove(0.8 + 0.1 * place, "cases", split, SHORT)
+                yield TacticMove(0.8 + 0.1 * place, split, SHORT)
 
 
 def boolean_cases(goal: PrintedGoal) -> Iterator[TacticMove]:
-    """Of a function that is true or false, at what the goal names it at."""
+    """Cases on the value of a function to Bool, where the goal names it."""
     for one in goal.variables:
         if result_type(one.type) == "Bool" and "→" in one.type:
             places = dict.fromkeys(re.findall(rf"(?<![\w.]){re.escape(one.name)} [\w.]+", goal.propositions))
             for place, value in enumerate(list(places)[:3]):
-                yield TacticMove(0.5 + 0.1 * place, "cases", f"cases {goal.fresh('hb')[0]} : {value}", SHORT)
+                yield TacticMove(0.5 + 0.1 * place, f"cases {goal.fresh('hb')[0]} : {value}", SHORT)
 
 
 def order_cases(goal: PrintedGoal) -> Iterator[TacticMove]:
@@ -64,12 +64,12 @@ def order_cases(goal: PrintedGoal) -> Iterator[TacticMove]:
         for place, (one, other) in enumerate([*pairs][:3]):
             name = goal.fresh("hlt")[0]
             which = f"rcases {kind}.lt_trichotomy {one} {other} with {name} | {name} | {name}"
-            yield TacticMove(cost + 0.2 * place, "cases", which, QUICK)
+            yield TacticMove(cost + 0.2 * place, which, QUICK)
     match arithmetic.stated_relations(goal)[-1:]:
         case ((arithmetic.TARGET, Relation("=", Leaf(one), Number() as number)),) if goal.types.get(one) == "Int":
             name = goal.fresh("hlt")[0]
             which = f"rcases Int.lt_trichotomy {one} {term_text(number, tight=True)} with {name} | {name} | {name}"
-            yield TacticMove(0.7, "cases", which, QUICK)
+            yield TacticMove(0.7, which, QUICK)
 
 
 RECURSIVE_TYPES = ("Nat", "List", "Option")
@@ -96,16 +96,16 @@ def induction_from_bound(one: Hypothesis, goal: PrintedGoal) -> Iterator[TacticM
     for fact, low in below[:1]:
         k = goal.fresh("k")[0]
         shifted = f"obtain ⟨{k}, rfl⟩ : ∃ {k}, {one.name} = {k} + {low} := ⟨{one.name} - {low}, by omega⟩"
-        yield TacticMove(0.55, "induction", chain([shifted, f"clear {fact.name}", f"induction {k}"]), SHORT)
+        yield TacticMove(0.55, chain([shifted, f"clear {fact.name}", f"induction {k}"]), SHORT)
 
 
 def induction_in_pairs(one: Hypothesis, goal: PrintedGoal) -> Iterator[TacticMove]:
-    """What is given by the two before: the claim for n and n + 1 at once."""
+    """Induction on the claim for n and n + 1 at once, where each value is given by the two before."""
     if "+ 2)" in goal.propositions and not any(syntax.mentions(one.name, fact.type) for fact in goal.facts):
         following = re.sub(rf"(?<![\w.']){re.escape(one.name)}(?![\w'])", f"({one.name} + 1)", goal.target)
         name = goal.fresh("hpair")[0]
         both = f"suffices {name} : ({goal.target}) ∧ ({following}) from {name}.1"
-        yield TacticMove(0.65, "induction", chain([both, f"induction {one.name}"]), SHORT)
+        yield TacticMove(0.65, chain([both, f"induction {one.name}"]), SHORT)
 
 
 def is_recursive(one: Hypothesis) -> bool:
@@ -113,21 +113,21 @@ def is_recursive(one: Hypothesis) -> bool:
 
 
 def generalized_names(one: Hypothesis, goal: PrintedGoal) -> list[str]:
-    """What the claim may speak of anew at each step."""
+    """Variables that the claim may speak of anew at each step."""
     plain = [other for other in goal.variables if "→" not in other.type]
     changing = [other.name for other in plain if other.type.split(" ")[0] in (*RECURSIVE_TYPES, "Int")]
     return [name for name in changing if name != one.name and syntax.mentions(name, goal.propositions)]
 
 
 def induction_moves(one: Hypothesis, free: list[str], cost: float) -> Iterator[TacticMove]:
-    yield TacticMove(0.6 + cost, "induction", f"induction {one.name}", SHORT)
+    yield TacticMove(0.6 + cost, f"induction {one.name}", SHORT)
     if free:
-        yield TacticMove(1.0 + cost, "induction", f"induction {one.name} generalizing {joined_names(free)}", SHORT)
+        yield TacticMove(1.0 + cost, f"induction {one.name} generalizing {joined_names(free)}", SHORT)
     if one.type == "Nat":
-        yield TacticMove(1.3 + cost, "induction", f"induction {one.name} using Nat.strongRecOn", SHORT)
+        yield TacticMove(1.3 + cost, f"induction {one.name} using Nat.strongRecOn", SHORT)
         if free:
             strong = f"induction {one.name} using Nat.strongRecOn generalizing {joined_names(free)}"
-            yield TacticMove(1.6 + cost, "induction", strong, SHORT)
+            yield TacticMove(1.6 + cost, strong, SHORT)
 
 
 WORD = re.compile(r"(?<![\w.✝?])[^\W\d][\w.']*")
@@ -141,18 +141,16 @@ def propose_definitions(goal: PrintedGoal) -> Iterator[TacticMove]:
     own = [word for word in own_constants(goal) if word[:1].islower()]
     if own:
         names = ", ".join(own[:4])
-        yield TacticMove(0.2, "definitions", f"(simp_all [{names}]; done)", MIDDLE, closing=True)
-        yield TacticMove(0.25, "definitions", f"grind -verbose [{names}]", MIDDLE, closing=True)
-        yield TacticMove(0.5, "definitions", f"simp [{names}] at *", SHORT)
-        yield from (TacticMove(0.6, "definitions", f"unfold {name} at *", SHORT) for name in own[:3])
-        yield from (
-            TacticMove(0.9, "definitions", f"fun_induction {name}", SHORT) for name in applied_functions(own, goal)
-        )
+        yield TacticMove(0.2, f"(simp_all [{names}]; done)", MIDDLE, closing=True)
+        yield TacticMove(0.25, f"grind -verbose [{names}]", MIDDLE, closing=True)
+        yield TacticMove(0.5, f"simp [{names}] at *", SHORT)
+        yield from (TacticMove(0.6, f"unfold {name} at *", SHORT) for name in own[:3])
+        yield from (TacticMove(0.9, f"fun_induction {name}", SHORT) for name in applied_functions(own, goal))
     yield from inductive_moves(goal)
 
 
 def own_constants(goal: PrintedGoal) -> list[str]:
-    """Constants that are none of Lean's own: neither variables here, nor bound in a proposition."""
+    """Constants that are not Lean's own: neither variables here, nor bound in a proposition."""
     bound = {
         name for group in re.findall(r"(?:∀|∃|fun|λ) \(?([\w ₀-₉✝']+)", goal.propositions) for name in group.split()
     }
@@ -177,12 +175,12 @@ def inductive_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
     for place, one in enumerate(goal.variables):
         head = one.type.split(" ")[0]
         if head[:1].isupper() and head not in KNOWN_WORDS and head not in goal.types and "→" not in one.type:
-            yield TacticMove(0.4 + 0.1 * place, "definitions", f"cases {one.name}", SHORT)
-            yield TacticMove(0.5 + 0.1 * place, "definitions", f"induction {one.name}", SHORT)
+            yield TacticMove(0.4 + 0.1 * place, f"cases {one.name}", SHORT)
+            yield TacticMove(0.5 + 0.1 * place, f"induction {one.name}", SHORT)
     for place, fact in enumerate(goal.facts):
         head = fact.type.split(" ")[0]
         if not syntax.connective(fact.type) and head[:1].isupper() and head not in goal.types and not is_universe(head):
-            yield TacticMove(0.5 + 0.1 * place, "definitions", f"induction {fact.name}", SHORT)
-            yield TacticMove(0.6 + 0.1 * place, "definitions", f"cases {fact.name}", SHORT)
+            yield TacticMove(0.5 + 0.1 * place, f"induction {fact.name}", SHORT)
+            yield TacticMove(0.6 + 0.1 * place, f"cases {fact.name}", SHORT)
     if goal.connective == "" and goal.target[:1].isupper() and goal.target.split(" ")[0] not in goal.types:
-        yield TacticMove(0.5, "definitions", "constructor", SHORT)
+        yield TacticMove(0.5, "constructor", SHORT)

@@ -1,4 +1,4 @@
-"""Values for `∃`: what stands in the goal, small numbers, numbers found by trying, and what an equation asks for."""
+"""Values for `∃`: terms of the goal, small numbers, numbers found by trying, and solutions of equations."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def propose_witnesses(goal: PrintedGoal) -> Iterator[TacticMove]:
         return
     bound, body = syntax.bound_variables(goal.target)
     for found in islice(solutions(bound, body), 2):
-        yield TacticMove(0.05, "witnesses", f"exact ⟨{', '.join(map(str, found))}, by decide⟩", SHORT, closing=True)
+        yield TacticMove(0.05, f"exact ⟨{', '.join(map(str, found))}, by decide⟩", SHORT, closing=True)
     for place, one in enumerate(dict.fromkeys(equation_witnesses(goal, bound, body))):
         closing = f"exact ⟨{one}, by first | omega | grind -verbose⟩"
-        yield TacticMove(0.15 + 0.05 * place, "witnesses", closing, SHORT, closing=True)
+        yield TacticMove(0.15 + 0.05 * place, closing, SHORT, closing=True)
     for place, one in enumerate(dict.fromkeys(candidates(goal, bound, body))):
-        yield TacticMove(0.6 + 0.07 * place, "witnesses", f"refine ⟨{one}, ?_⟩", SHORT)
+        yield TacticMove(0.6 + 0.07 * place, f"refine ⟨{one}, ?_⟩", SHORT)
     yield from division_moves(goal, bound, body)
     if "∀" in body and "∃" not in body:
-        yield TacticMove(0.7, "witnesses", "apply Classical.axiomOfChoice", SHORT)
+        yield TacticMove(0.7, "apply Classical.axiomOfChoice", SHORT)
 
 
 def solutions(bound: list[str], body: str) -> Iterator[tuple[int, ...]]:
@@ -101,7 +101,7 @@ def quotient_text(form: numbers.Polynomial, by: int) -> str:
 
 
 def polynomial_text(form: numbers.Polynomial) -> str:
-    """What is subtracted stands at the end, so that a natural would be cut off as late as may be."""
+    """Text of a polynomial. Subtracted terms stand at the end, so that a natural is cut off as late as may be."""
     ordered = sorted(form.items(), key=lambda item: item[1] < 0)
     parts = [f"{'-' if factor < 0 else '+'} {monomial_text(abs(factor), mono)}" for mono, factor in ordered]
     return " ".join(parts).removeprefix("+ ") or "0"
@@ -124,7 +124,7 @@ def division_moves(goal: PrintedGoal, bound: list[str], body: str) -> Iterator[T
             whole = terms.term_text(side, tight=True)
             claim = f"have {goal.fresh('hm')[0]} : {whole} % {of} = {linear[1]}"
             given = f"suffices {claim.removeprefix('have ')} from ⟨{whole} / {of}, by omega⟩"
-            yield TacticMove(0.3, "witnesses", chain([given]), SHORT)
+            yield TacticMove(0.3, chain([given]), SHORT)
 
 
 def applications(goal: PrintedGoal) -> Iterator[str]:
@@ -137,7 +137,7 @@ def applications(goal: PrintedGoal) -> Iterator[str]:
 
 
 def diagonals(goal: PrintedGoal) -> Iterator[str]:
-    """What differs from `f x` at x, for every x."""
+    """Functions that differ from `f x` at x, for every x."""
     for one in goal.variables:
         match [re.sub(r"[()]", "", part) for part in syntax.split_at(one.type, "→")]:
             case [first, second, "Prop"] if first == second:

@@ -3,8 +3,9 @@
 Pure; imports nothing of ours outside.
 
 syntax      a proposition cut at its outermost connective
-goal        a printed goal: hypotheses, variables, what is to be shown
+goal        a printed goal: hypotheses, variables, target
 terms       arithmetic read into terms
 arithmetic  what a goal says about numbers
 numbers     terms computed: values and polynomials
+state       tactics in a state of several goals; the script of a proof
 move        a tactic with what it costs, and pieces of tactic text"""

@@ -1,4 +1,4 @@
-"""What a goal says about numbers: its relations, read, and over what they speak."""
+"""Statements of a goal about numbers: its relations as terms, and the types they are over."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StatedRelation(NamedTuple):
 
 @lru_cache(maxsize=512)
 def stated_relations(goal: PrintedGoal) -> tuple[StatedRelation, ...]:
-    """All relations between terms among the facts and in the target."""
+    """Relations between terms, among the facts and in the target."""
     found = [StatedRelation(fact.name, one) for fact in goal.facts if (one := terms.read_relation(fact.type))]
     target = terms.read_relation(goal.target)
     return (*found, *([StatedRelation(TARGET, target)] if target else []))
@@ -46,7 +46,7 @@ def all_sides(goal: PrintedGoal) -> Iterator[Term]:
 
 @lru_cache(maxsize=512)
 def goal_subterms(goal: PrintedGoal) -> tuple[Term, ...]:
-    """All terms within the relations, each once."""
+    """Terms within the relations, each once."""
     return tuple(dict.fromkeys(inner for side in all_sides(goal) for inner in terms.subterms(side)))
 
 
@@ -58,7 +58,7 @@ def number_type(name: str, goal: PrintedGoal) -> str:
 
 
 def is_integral(term: Term, goal: PrintedGoal) -> bool:
-    """Whether the term is an Int: as soon as one thing in it is."""
+    """True if the term is an Int: as soon as one thing in it is."""
     if isinstance(term, Number):
         return term.value < 0
     if isinstance(term, Leaf):
@@ -80,7 +80,7 @@ def moduli(goal: PrintedGoal) -> list[int]:
 
 
 def moduli_in_text(said: str) -> set[int]:
-    """The same where a proposition is more than one relation."""
+    """Moduli in a proposition that is more than one relation."""
     words = syntax.without_brackets(said).replace("(", " ").replace(")", " ").split()
     pairs = list(pairwise(words))
     divisors = {int(after) for sign, after in pairs if sign == "%" and after.isdigit()}

@@ -1,4 +1,4 @@
-"""A goal as Lean prints it, taken apart: its hypotheses, its variables and what is to be shown.
+"""A goal as Lean prints it, taken apart: its hypotheses, its variables and its target.
 
 Hypotheses without a name that a tactic could use get one."""
 
@@ -27,7 +27,7 @@ class Hypothesis:
 
     @property
     def is_accessible(self) -> bool:
-        """Whether a tactic can speak of it."""
+        """True if a tactic can speak of it."""
         return INACCESSIBLE not in self.name and "[" not in self.name
 
 
@@ -50,7 +50,7 @@ class PrintedGoal:
 
     @cached_property
     def variables(self) -> tuple[Hypothesis, ...]:
-        """The things that is spoken of, by a name that can be used; their types are not among them."""
+        """Variables by a name that can be used; their types are not among them."""
         return tuple(
             one
             for one in self.hypotheses
@@ -65,7 +65,7 @@ class PrintedGoal:
 
     @cached_property
     def propositions(self) -> str:
-        """All propositions in one text."""
+        """Facts and target in one text."""
         return "\n".join([*(one.type for one in self.facts), self.target])
 
     @cached_property
@@ -143,7 +143,7 @@ def is_universe(kind: str) -> bool:
 
 
 def is_proposition(kind: str, types: dict[str, str]) -> bool:
-    """Whether a hypothesis of this type is a fact, as far as its looks tell."""
+    """True if a hypothesis of this type is a fact, as far as its looks tell."""
     kind = syntax.without_brackets(kind)
     sign = syntax.connective(kind)
     if sign == "→":
@@ -165,12 +165,12 @@ def atom_is_proposition(kind: str, types: dict[str, str]) -> bool:
 
 
 def result_type(kind: str) -> str:
-    """What a function of this type gives."""
+    """Result type of a function type."""
     return syntax.split_at(kind, "→")[-1]
 
 
 def new_names(goal: PrintedGoal) -> list[str]:
-    """For each hypothesis that has none, in order, as `rename_i` wants them; induction hypotheses keep theirs."""
+    """New names, one for each hypothesis without a name, as `rename_i` wants them; induction hypotheses keep theirs."""
     found: list[str] = []
     for hidden in goal.inaccessible:
         stem = _name_stem(hidden)

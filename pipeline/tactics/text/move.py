@@ -10,22 +10,23 @@ QUICK, SHORT, MIDDLE, LONG = 0.5, 1.0, 2.5, 6.0
 
 
 class TacticMove(NamedTuple):
-    """`cost`: how far from the way it leads, 0 for what cannot be wrong; `family`: the module that proposed it.
+    """`cost`: how far it may lead from the way, 0 for a move that cannot be wrong; `budget`: in seconds.
 
-    `closing`: it proves the goal or is of no use; what it leaves open is not looked at."""
+    `closing`: it proves the goal or is of no use, so that goals it leaves do not count. `family`: the row of
+    `moves.FAMILIES` that proposed it, set there."""
 
     cost: float
-    family: str
     tactic: str
     budget: float = SHORT
     closing: bool = False
+    family: str = ""
 
 
 CLOSERS = "first | omega | (simp_all; done) | grind -verbose"
 
 
 def chain(tactics: Iterable[str]) -> str:
-    """One after another, as one tactic."""
+    """Tactics one after another, as one tactic."""
     return "(" + "; ".join(f"({one})" for one in tactics) + ")"
 
 
@@ -34,7 +35,7 @@ def disjunction(propositions: Iterable[str]) -> str:
 
 
 def case_split(name: str, count: int) -> str:
-    """Takes a disjunction apart; what comes out has the same name everywhere."""
+    """Take a disjunction apart; each case has the same name for what comes out."""
     return f"rcases {name} with {' | '.join([name] * count)}" if count > 1 else "skip"
 
 

@@ -17,7 +17,7 @@ class NoValue(Exception):
 
 
 def evaluate(term: Term, known: Mapping[str, int], *, naturals: bool = True) -> int:
-    """As Lean computes it: subtraction of naturals ends at 0, division by 0 is 0."""
+    """Evaluate as Lean does: subtraction of naturals ends at 0, division by 0 is 0."""
     if isinstance(term, Number):
         return term.value
     if isinstance(term, Leaf):
@@ -74,7 +74,7 @@ def is_true(relation: Relation, known: Mapping[str, int], *, naturals: bool = Tr
 
 
 def polynomial(term: Term, *, naturals: bool = True) -> Polynomial:
-    """Sums and products multiplied out; whatever else is a leaf by the name it is shown by."""
+    """The polynomial of a term, multiplied out; any other term than a sum or product is a leaf by its text."""
     match term:
         case Number(number):
             return {(): number} if number else {}

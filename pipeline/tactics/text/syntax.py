@@ -29,7 +29,7 @@ def is_binder(text: str, place: int) -> bool:
 
 
 def without_brackets(text: str) -> str:
-    """Without the brackets around the whole."""
+    """Text without the brackets around the whole."""
     text = text.strip()
     while text.startswith("(") and closing_place(text) == len(text) - 1:
         text = text[1:-1].strip()
@@ -37,7 +37,7 @@ def without_brackets(text: str) -> str:
 
 
 def closing_place(text: str) -> int:
-    """Where the bracket that opens `text` is closed, -1 if nowhere."""
+    """Place where the bracket that opens `text` is closed, -1 if nowhere."""
     depth = 0
     for place, char in enumerate(text):
         depth += (char in OPENING) - (char in CLOSING)
@@ -67,13 +67,13 @@ def split_at(text: str, sign: str) -> list[str]:
 
 
 def negated_part(text: str) -> str:
-    """What a `¬` stands before, "" where there is none."""
+    """Proposition after a `¬`, "" where there is none."""
     text = without_brackets(text)
     return without_brackets(text[1:]) if connective(text) == "¬" else ""
 
 
 def mentions(name: str, text: str) -> bool:
-    """Whether `name` stands in `text` as a whole word."""
+    """True if `name` stands in `text` as a whole word."""
     return re.search(rf"(?<![\w✝.']){re.escape(name)}(?![\w✝'!?])", text) is not None
 
 
@@ -83,7 +83,7 @@ def numerals(text: str) -> list[int]:
 
 
 def bound_variables(text: str) -> tuple[list[str], str]:
-    """`∃ x y, p`: its variables and what is said of them; without types, even where those are printed."""
+    """`∃ x y, p`: its variables and its body; without types, even where those are printed."""
     body = without_brackets(text)[1:].strip()
     depth = 0
     for place, char in enumerate(body):

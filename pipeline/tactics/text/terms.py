@@ -1,6 +1,6 @@
 """Arithmetic as Lean prints it, read into terms that can be computed with.
 
-What is not arithmetic (an application, a coercion, a field) is a leaf with the name it is printed by."""
+A term that is not arithmetic (an application, a coercion, a field) is a leaf with its printed text as its name."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def read_relation(text: str) -> Relation | None:
 
 
 def term_text(term: Term, *, tight: bool = False) -> str:
-    """As Lean reads it again; `tight`: as an argument."""
+    """Text of a term as Lean reads it again; `tight`: as an argument."""
     match term:
         case Number(value):
             return str(value) if value >= 0 else f"({value})"
@@ -178,7 +178,7 @@ def operand_text(term: Term) -> str:
 
 
 def leaves(term: Term) -> list[str]:
-    """Each once, in the order of first sight."""
+    """Names of the leaves, each once, in the order of first sight."""
     if isinstance(term, Leaf):
         return [term.name]
     if isinstance(term, Number):
