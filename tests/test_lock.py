@@ -395,3 +395,21 @@ def test_a_build_that_waits_for_a_lock_says_so_and_goes_on_once_it_is_free(searc
     out, err = build.communicate(timeout=60)
     assert build.returncode == 0, err
     assert json.loads(out)["current_depth"] == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("lock", ["runs/x/.coppice/guard", "runs/.store/lock", "runs/x/repo.git/coppice.lock"])
+def test_a_build_that_is_stopped_waits_for_no_lock_any_more(search: Project, lock: str, number: int) -> None:
+    (search.root / "wait").unlink()
+    with held_by_somebody(search.root / lock):
+        build = search.popen("advance", "x")
+        assert build.stderr is not None
+        assert any("waiting" in line for line in build.stderr)
+        build.send_signal(number)
+        try:
+            _, err = build.communicate(timeout=20)
+        finally:
+            build.kill()
+    before_the_build = lock.endswith("guard")  # nothing runs yet that would have to be ended
+    assert build.returncode == (-number if before_the_build and number == signal.SIGTERM else 128 + number), err
+    assert "Traceback" not in err

@@ -21,6 +21,7 @@ from threading import Event, Lock, Timer
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from pipeline.errors import writing
+from pipeline.store.flock import LockWaits
 
 if TYPE_CHECKING:
     from pipeline.machine.confine import Confinement
@@ -169,7 +170,7 @@ class Processes:
         self._lock = Lock()
         self._guard: subprocess.Popen[bytes] | None = None
         self._wakes: list[Callable[[], object]] = []
-        self.stopping = False
+        self.stopping = LockWaits.stopping = False
         # Whoever started us may have had it ignored: then the system forgets how children ended, and all seems well.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
@@ -274,7 +275,7 @@ class Processes:
 
     def stop(self) -> None:
         """Interrupt everything: TERM to all, a moment for them, then KILL."""
-        self.stopping = True
+        self.stopping = LockWaits.stopping = True
         for wake in [*self._wakes]:
             wake()
         self._signal_all(signal.SIGTERM)
@@ -306,6 +307,7 @@ class Processes:
         if guard is not None and guard.stdin is not None:
             guard.stdin.close()
             guard.wait()
+        LockWaits.stopping = False
 
     def _tell_guard(self, line: bytes) -> None:
         if self._guard is not None and self._guard.stdin is not None:
