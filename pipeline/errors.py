@@ -19,6 +19,14 @@ class RunLocked(Exception):
     """Another process builds the run; the message says which."""
 
 
+class BuildInterrupted(Exception):
+    """A signal stopped the build; `number` says which."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"interrupted by signal {number}")
+        self.number = number
+
+
 @contextmanager
 def writing(path: str) -> Iterator[None]:
     """A write that fails does not say which file it was for, and a copy names the file it has read."""

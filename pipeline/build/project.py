@@ -77,7 +77,7 @@ def _project_hint() -> str:
 
 def check_run_name(run: str, spec: str) -> None:
     if run in RESERVED:
-        raise SpecError(f"{spec}:1: '{run}' is the name of a command; rename the file, the run is called after it")
+        raise SpecError(f"{spec}:1: '{run}' {RESERVED[run]}; rename the file, the run is called after it")
     if not RUN_NAME.fullmatch(run):
         raise SpecError(f"{spec}:1: '{run}' is not a name for a run; use letters, digits, _ . and - in the file's name")
 

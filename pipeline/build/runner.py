@@ -24,6 +24,7 @@ from pipeline.build.session import BuildSession
 from pipeline.core.graph import Target
 from pipeline.core.outcome import FAILED, FRESH, IGNORED
 from pipeline.core.text import join_names, target_count
+from pipeline.errors import BuildInterrupted
 from pipeline.machine.process import BuildStopping
 from pipeline.store.receipts import FORGOTTEN, receipt_entry
 from pipeline.store.receipts import IGNORED as IGNORED_LINE
@@ -118,14 +119,6 @@ class ReceiptDatabase:
 SYNC_SECONDS = 0.05
 # A signal that another thread took is handled when the main thread next wakes.
 WAKE_SECONDS = 1.0
-
-
-class BuildInterrupted(Exception):
-    """A signal asked the build to stop; `number` says which."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(f"interrupted by signal {number}")
-        self.number = number
 
 
 class TaskSelection(NamedTuple):

@@ -5,13 +5,15 @@ Below it doit's own command line, with our commands in place of its own: they ar
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from getopt import GetoptError, gnu_getopt
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from doit.cmd_base import DoitCmdBase, TaskLoader2
 from doit.cmd_run import Run as StockRun
@@ -22,20 +24,17 @@ from doit.plugin import PluginDict, PluginEntry
 from doit.version import VERSION as DOIT
 
 from pipeline import __version__
-from pipeline.build.names import COMMANDS
+from pipeline.build.names import COMMANDS, NEW_COMMANDS
 from pipeline.commands.exits import BAD_INPUT, discard_output, exit_code_of, refuse
 from pipeline.dodo import DOIT_CONFIG, foreign_tasks
-from pipeline.errors import SpecError
+from pipeline.errors import BuildInterrupted, SpecError
 
 if TYPE_CHECKING:
     from pipeline.build.project import RunPlan
+    from pipeline.core.graph import Target
 
 
 OTHER_FILE = "with Coppice in it, `doit` builds specs/ alone; put tasks in another file, for `doit -f FILE`"
-NEW_NAMES = {
-    "why", "plan", "graph", "advance", "tree", "calibrate", "holdout", "explain", "replay", "bank", "bg", "stats",
-    "mcts", "init", "gc",
-}  # fmt: skip
 # Options of doit's that have no meaning here: an error, rather than accepted and without effect.
 MEANINGLESS_OPTIONS = {
     "par_type", "pdb", "single", "auto_delayed_regex", "failure_verbosity", "verbosity", "private",
@@ -49,6 +48,7 @@ MISTAKES = [
 # How a command is told what it is about.
 NAME = "RUN | RUN:STEP | RUN:TARGET | PATTERN | FILE"
 NAMES = f"[{NAME}]..."
+opt_json = {"name": "json", "long": "json", "type": bool, "default": False, "help": "print JSON, for tools"}
 opt_jobs = {
     "name": "num_process", "short": "n", "long": "process", "type": int, "default": 0,
     "help": "how many targets at once; 0 stands for as many as there are CPUs [default: 0]",
@@ -91,12 +91,25 @@ def _wants_value(letters: str, short: str) -> bool:
     return False
 
 
+class WordCount(NamedTuple):
+    """How many words a command takes; `what` begins the message about any other number."""
+
+    least: int
+    most: int
+    what: str
+
+
+ONE_RUN = WordCount(1, 1, "name one run")
+
+
 class SpecCommand(DoitCmdBase):  # type: ignore[misc]
     """Loads specs instead of dodo.py, keeps receipts instead of a database, and speaks of mistakes in one line.
 
     In a project that is not made of specs (its dodo.py does not say so) doit does what it always did."""
 
     preferred: ClassVar[Mapping[str, str]] = {}  # defaults of options, where doit's do not suit
+    takes: ClassVar[WordCount | None] = None
+    kept = "what was finished is kept"  # the rest of the message when a signal stopped a build
 
     def parse_execute(self, in_args: list[str]) -> int:
         self.words = in_args
@@ -116,7 +129,7 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
         config = self.loader.load_doit_config()
         if not config.get("coppice"):
             # doit lets no task have the name of a command, and we brought some that doit has not
-            self.loader.cmd_names = [name for name in self.loader.cmd_names if name not in NEW_NAMES]
+            self.loader.cmd_names = [name for name in self.loader.cmd_names if name not in NEW_COMMANDS]
             return self.run_stock(params, args)
         if others := foreign_tasks(getattr(self.loader, "namespace", {})):
             sys.stderr.write(f"coppice: dodo.py: {', '.join(others)} not seen; {OTHER_FILE}\n")
@@ -128,7 +141,12 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
         def answer() -> int:
             params, args = self.parse_words()
             params.update_defaults(config)
-            return self.on_specs(params, args)
+            if self.takes and not self.takes.least <= len(args) <= self.takes.most:
+                raise InvalidCommand(f"{self.name}: {self.takes.what}, not {len(args)}")
+            try:
+                return self.on_specs(params, args)
+            except BuildInterrupted as error:
+                return refuse(f"{error}; {self.kept}", 128 + error.number)
 
         return exit_code_of(answer, (SpecError, InvalidCommand))
 
@@ -189,6 +207,34 @@ class NewCommand(SpecCommand):
         """In a project of somebody else's its word may be the name of a task."""
         run = StockRun(task_loader=self.loader, config=self.config, bin_name=self.bin_name, opt_vals=self.opt_vals)
         return int(run.parse_execute([self.name, *self.words]) or 0)
+
+
+@contextmanager
+def reporting(report: Callable[[], None]) -> Iterator[None]:
+    """Call `report` after the block, also when a signal stopped the build in it."""
+    try:
+        yield
+    except BuildInterrupted:
+        report()
+        raise
+    report()
+
+
+def print_result(record: Mapping[str, Any], lines: Sequence[str], as_json: bool) -> None:
+    print(json.dumps(record, indent=1) if as_json else "\n".join(lines))
+
+
+# The options of a build that `coppice run` would do without any.
+PLAIN_OPTIONS = {"always": False, "continue": False, "reporter": "console", "outfile": None, "junit": ""}
+
+
+def build_plainly(
+    plans: Mapping[str, RunPlan], locks: Sequence[int], words: Iterable[str], jobs: int, aside: Sequence[Target] = ()
+) -> int:
+    """Build as `coppice run -n JOBS` does; the caller has the locks.  Most commands build nothing: imported only now."""
+    from pipeline.commands.build import build_locked
+
+    return build_locked(plans, locks, words, {**PLAIN_OPTIONS, "num_process": jobs}, {}, aside)
 
 
 def job_count(asked: int, plans: Mapping[str, RunPlan]) -> int:

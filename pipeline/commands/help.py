@@ -9,7 +9,7 @@ from typing import Any
 from doit.cmdparse import CmdOption
 from doit.exceptions import InvalidCommand
 
-from pipeline.commands.command import NAME, NAMES, NewCommand
+from pipeline.commands.command import NAME, NAMES, NewCommand, WordCount
 from pipeline.errors import did_you_mean
 
 # doit's own commands and options, in words that fit targets rather than tasks.
@@ -54,14 +54,13 @@ class HelpCommand(NewCommand):
     name = "help"
     doc_usage = "[COMMAND]"
     doc_purpose = "say what commands there are, or all that one can do"
+    takes = WordCount(0, 1, "one command at a time")
 
     def __init__(self, cmds: Any, **kwargs: Any) -> None:
         super().__init__(cmds=cmds, **kwargs)
         self.cmds, self.kwargs = cmds, kwargs
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        if len(args) > 1:
-            raise InvalidCommand(f"help: one command at a time, not {len(args)}")
         if unknown := [name for name in args if name not in self.cmds]:
             raise InvalidCommand(f"help: there is no command '{unknown[0]}'{did_you_mean(unknown[0], self.cmds)}")
         print("\n".join(self._all() if not args else self._one(args[0])))

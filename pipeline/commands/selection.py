@@ -16,7 +16,7 @@ from pipeline.build import project
 from pipeline.build.project import RunPlan
 from pipeline.commands.exits import BAD_INPUT, FAILED, refuse
 from pipeline.core.graph import Target
-from pipeline.core.text import join_names
+from pipeline.core.text import join_names, target_count
 from pipeline.errors import SpecError
 from pipeline.store.files import is_pattern
 
@@ -29,10 +29,25 @@ def run_of_word(word: str) -> str:
     return word.partition(":")[0]
 
 
-def plans_for(words: list[str]) -> dict[str, project.RunPlan]:
+def plans_for(words: list[str]) -> dict[str, RunPlan]:
     """The plans of all runs that the command line speaks of; of every run when it names none."""
     known = project.spec_paths()
     return project.load(sorted({run for word in words for run in runs_matching(word, known)}) or known)
+
+
+def plans_of_run(command: str, run: str) -> dict[str, RunPlan]:
+    """The plans of the run of that very name and of those it reads from."""
+    plans = plans_for([run])
+    if run not in plans:
+        raise SpecError(f"{command}: '{run}' is no run; name one of: {', '.join(plans)}")
+    return plans
+
+
+def ability_of(plan: RunPlan, ability: kinds.Ability[kinds.AbilityModule], otherwise: str) -> kinds.AbilityModule:
+    """The module by which the run's kind has the ability; `otherwise` says what such a kind does not do."""
+    if not kinds.has_ability(plan.kind, ability):
+        raise SpecError(f"{plan.spec}:1: kind: {plan.kind} {otherwise}")
+    return kinds.ability_module(plan.kind, ability)
 
 
 def runs_matching(word: str, known: Iterable[str]) -> Sequence[str]:
@@ -75,13 +90,11 @@ def _parted(sources: bool) -> tuple[list[str], dict[str, list[str]]]:
 
 
 def count_targets(words: list[str]) -> int:
-    return answered(words, _counted)
+    def count(words: list[str]) -> int:
+        print(target_count(len(project.graph(plans_for(words)).targets)))
+        return 0
 
-
-def _counted(words: list[str]) -> int:
-    number = len(project.graph(plans_for(words)).targets)
-    print(f"{number} target{'s' if number != 1 else ''}")
-    return 0
+    return answered(words, count)
 
 
 class ChosenRun(NamedTuple):

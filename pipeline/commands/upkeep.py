@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from pipeline.build import project
-from pipeline.commands.command import NewCommand
+from pipeline.commands.command import NewCommand, WordCount
 from pipeline.core.outcome import GcReport, Tally
 from pipeline.core.text import plural
 from pipeline.errors import SpecError
@@ -86,6 +86,7 @@ class InitCommand(NewCommand):
     name = "init"
     doc_usage = "[FOLDER]"
     doc_purpose = "make a folder a project: a dodo.py, a first spec, runs/ ignored by git; overwrites nothing"
+    takes = WordCount(0, 1, "one folder at a time")
 
     def execute(self, params: Any, args: list[str]) -> int:
         """There need not be a project yet; if there is one of somebody else's, `init` may be a task of theirs."""
@@ -93,8 +94,6 @@ class InitCommand(NewCommand):
         return super().execute(params, args) if theirs else self.run_guarded({})
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        if len(args) > 1:
-            raise SpecError(f"init: one folder at a time, not {len(args)}")
         folder = args[0] if args else "."
         written = {"dodo.py": DODO, "specs/hello.yaml": HELLO}
         files = {os.path.normpath(f"{folder}/{name}"): text for name, text in written.items()}
