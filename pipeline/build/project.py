@@ -215,11 +215,16 @@ def _needs(run: str, targets: Sequence[Target]) -> tuple[str, ...]:
 def _spec_content(spec: str) -> bytes:
     if os.path.exists(spec) and not os.path.isfile(spec):
         raise SpecError(f"{spec}: is not a file")
+    return file_content(spec)
+
+
+def file_content(path: str) -> bytes:
+    """What is in a file that the user named."""
     try:
-        with open(spec, "rb") as file:
+        with open(path, "rb") as file:
             return file.read()
     except OSError as error:
-        raise SpecError(f"{spec}: cannot be read: {error.strerror}") from error
+        raise SpecError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _cycle_error(error: CycleError, spec_of: dict[str, str]) -> SpecError:

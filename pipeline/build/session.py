@@ -12,12 +12,16 @@ from pipeline.build import project
 from pipeline.build.make import Maker
 from pipeline.core.graph import Graph, Target, step_of
 from pipeline.core.outcome import FAILED
-from pipeline.errors import SpecError, cut_text, did_you_mean, writing
+from pipeline.core.text import one_line
+from pipeline.errors import SpecError, did_you_mean
 from pipeline.machine.job import Stage
 from pipeline.store import noop, state
 from pipeline.store.files import Files, is_pattern, write_whole
 from pipeline.store.receipts import Receipts
 from pipeline.store.results import Store
+
+# In a message.
+LONGEST_PATH = 120
 
 
 class BuildSession:
@@ -140,10 +144,8 @@ class BuildSession:
                     asked.setdefault(path, target)
         for path, target in asked.items():
             if not os.path.exists(path) and self.maker.files.content(path) is None:
-                where = f"{self.plans[target.run].spec}:{target.line}"
-                raise SpecError(
-                    f"{where}: {cut_text(path)} is missing, which {target.name} reads; {_missing_hint(path)}"
-                )
+                missing = f"{one_line(path, LONGEST_PATH)} is missing, which {target.name} reads"
+                raise SpecError(f"{self.plans[target.run].spec}:{target.line}: {missing}; {_missing_hint(path)}")
         self._check_folders(todo)
 
     def _check_folders(self, todo: Collection[int]) -> None:
@@ -204,9 +206,7 @@ class BuildSession:
             [*plan.signatures, state.signature(deciding[-1]), *signatures],
         )
         known = state.StateDetails([""] * len(deciding) + contents, suspects, watched)
-        path = f"{noop.folder(run)}/state"
-        with writing(path):
-            write_whole(path, state.dump_state(seen, known), durable=False)
+        write_whole(f"{noop.folder(run)}/state", state.dump_state(seen, known), durable=False)
 
     def close(self) -> None:
         self.maker.kept.close()

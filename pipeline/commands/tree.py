@@ -86,7 +86,7 @@ def _draft(run: str, config: str, given: Sequence[FlagValue]) -> bytes:
     check_agreed(given, config, keys, whole=False)
     added = {} if "kind" in keys else {"kind": TREE}
     added |= {each.flag.key: yaml_text(each.value) for each in given if each.flag.key not in keys}
-    text = _file_content(config)
+    text = project.file_content(config)
     text += b"" if text.endswith(b"\n") else b"\n"
     content = text + "".join(f"{key}: {value}\n" for key, value in added.items()).encode()
     try:
@@ -133,15 +133,7 @@ def _write_once(spec: str, content: bytes) -> bool:
 
 
 def _spec_keys(path: str) -> Keys:
-    return dict(parse(_file_content(path), path).pairs("spec"))
-
-
-def _file_content(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError as error:
-        raise SpecError(f"{path}: cannot be read: {error.strerror}") from error
+    return dict(parse(project.file_content(path), path).pairs("spec"))
 
 
 TREE_FLAGS = kinds.flags(TREE)

@@ -1,4 +1,4 @@
-"""Words for people: how many, which, and how long."""
+"""Text for people: one bounded line, numbers, lists of names, durations."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ from collections.abc import Sequence
 
 # A step may read from ten thousand others; so many of them are named.
 MOST_NAMED = 3
+
+
+def one_line(text: str, most: int) -> str:
+    """`text` on one line of at most `most` characters: what cannot be printed is escaped, what is cut ends in `…`."""
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:most])
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def plural(number: int, what: str) -> str:

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipeline.errors import RunLocked, writing
+from pipeline.errors import RunLocked
 from pipeline.store import noop
 from pipeline.store.files import missing_newline, write_whole
 from pipeline.store.flock import acquire_lock, try_lock
@@ -67,9 +67,7 @@ def own_holder(run: str) -> Holder:
 
 def write_holder(holder: Mapping[str, Any]) -> None:
     text = json.dumps(holder, indent=1) + "\n"
-    path = holder_path(holder["tree_run_id"])
-    with writing(path):
-        write_whole(path, text.encode(), durable=False)
+    write_whole(holder_path(holder["tree_run_id"]), text.encode(), durable=False)
 
 
 def read_holder(run: str) -> Holder | None:

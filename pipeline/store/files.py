@@ -18,6 +18,7 @@ from threading import Lock
 from typing import IO
 
 from pipeline.core.graph import GLOB, Ports, glob_regex
+from pipeline.errors import writing
 from pipeline.store.noop import NOTHING
 from pipeline.store.state import signature, stat_signature
 
@@ -315,8 +316,9 @@ def write_whole(path: str, content: bytes, durable: bool = True) -> None:
     """A reader sees the old content or all of the new one; `durable` survives a power cut."""
     draft = f"{path}.{os.getpid()}.draft"
     try:
-        write_all(draft, content, durable)
-        os.replace(draft, path)
+        with writing(path):
+            write_all(draft, content, durable)
+            os.replace(draft, path)
     except BaseException:
         if os.path.exists(draft):
             os.unlink(draft)
@@ -324,17 +326,19 @@ def write_whole(path: str, content: bytes, durable: bool = True) -> None:
 
 
 def write_all(path: str, content: bytes, durable: bool = False) -> None:
-    """Raw writes may be cut short, by a full disk for one: go on until all is written or an error says why not."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-    try:
-        append_all(fd, content)
-        if durable:
-            os.fsync(fd)
-    finally:
-        os.close(fd)
+    """Write all of `content`; an error names `path`."""
+    with writing(path):
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        try:
+            append_all(fd, content)
+            if durable:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
 
 
 def append_all(fd: int, content: bytes) -> None:
+    """Raw writes may be cut short, by a full disk for one: go on until all is written or an error says why not."""
     written = os.write(fd, content)
     while written < len(content):
         content = content[written:]

@@ -152,18 +152,17 @@ class Receipts:
         if self._fd is None:
             self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
             self._torn = True
-        if self._torn:
-            with writing(self.path):
+        with writing(self.path):
+            if self._torn:
                 self._size = self._after_torn_tail(self._fd)
-        for target, event, raw in entries:
-            self._events(target)
-            self._torn = True
-            with writing(self.path):
+            for target, event, raw in entries:
+                self._events(target)
+                self._torn = True
                 append_all(self._fd, raw)
-            self._torn = False
-            with self._mutex:
-                self._place(target, event, self._size, len(raw) - 1)
-            self._size += len(raw)
+                self._torn = False
+                with self._mutex:
+                    self._place(target, event, self._size, len(raw) - 1)
+                self._size += len(raw)
 
     def sync(self) -> None:
         if self._fd is not None:
@@ -191,8 +190,7 @@ class Receipts:
         if self._fd is not None and self._content.count(b"\n") > max(1000, 8 * targets):
             content = b"".join(receipt_entry(*line).raw for line in self.live_lines())
             self.close()
-            with writing(self.path):
-                write_whole(self.path, content)
+            write_whole(self.path, content)
 
     def close(self) -> None:
         if self._fd is not None:

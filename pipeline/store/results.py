@@ -152,15 +152,13 @@ class Store:
         if len(paths) != len(result.contents):
             return False
         with self._shared():
-            with writing(self.root):
-                self._refer(key)
+            self._refer(key)
             return os.path.exists(self.place("results", key)) and self._write_outputs(result, paths)
 
     def _write_outputs(self, result: Result, paths: Sequence[str]) -> bool:
         for path, content, inside, runnable in zip(paths, *result, strict=True):
             if inside is not None:
-                with writing(path):
-                    write_all(path, inside, durable=True)
+                write_all(path, inside, durable=True)
             elif not self._copy_object(content, path):
                 return False
             if runnable:
@@ -182,7 +180,8 @@ class Store:
 
     def _refer(self, key: str) -> None:
         """Note that this checkout uses `key`, before it is there: gc in another checkout then leaves it."""
-        append_all(self._root(), f"{key}\n".encode())
+        with writing(self.root):
+            append_all(self._root(), f"{key}\n".encode())
 
     def _root(self) -> int:
         with self._mutex:
