@@ -113,20 +113,20 @@ def test_it_is_heard_of_again_and_again(tmp_path: Path, monkeypatch: pytest.Monk
     first = own_holder("x")
 
     def heard() -> str:
-        return str((read_holder("x") or first)["last_heartbeat_at"])
+        return (read_holder("x") or first).last_heartbeat_at
 
     with heartbeats([first], period=0.01):
-        eventually(lambda: heard() > first["last_heartbeat_at"])
+        eventually(lambda: heard() > first.last_heartbeat_at)
         last = heard()
         eventually(lambda: heard() > last)
-    assert (read_holder("x") or {})["created_at"] == first["created_at"]
+    assert (read_holder("x") or first).created_at == first.created_at
 
 
 DAMAGED = [{"pid": "1"}, {"created_at": "yesterday"}, {"last_heartbeat_at": None}]
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"pid": 1}', "\0", *(json.dumps(own_holder("x") | damage) for damage in DAMAGED)]
+    "text", ["", "{", "[]", '{"pid": 1}', "\0", *(json.dumps(own_holder("x")._asdict() | damage) for damage in DAMAGED)]
 )
 def test_damage_is_as_if_nothing_was_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.chdir(tmp_path)

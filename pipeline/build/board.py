@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from threading import Condition, Event
 
 from pipeline.build.session import BuildSession
+from pipeline.core.freshness import FailureRecord
 from pipeline.core.graph import Target, room_places, rooms_of
 from pipeline.core.outcome import FAILED, IGNORED, SKIPPED, Outcome, needs_message
 from pipeline.core.schedule import BlockedTarget, Schedule
@@ -149,8 +150,6 @@ def _receipt_entries(name: str, outcome: Outcome) -> Iterator[ReceiptEntry]:
     if outcome.receipt is not None:
         yield receipts.done_entry(name, outcome.receipt)
     elif outcome.status == FAILED:
-        fields = {
-            "why": outcome.why, "exit": outcome.exit, "attempts": outcome.attempts,
-            "start": round(outcome.start, 3), "end": round(outcome.end, 3), "log": outcome.log,
-        }  # fmt: skip
-        yield receipts.receipt_entry(name, receipts.FAILED, fields)
+        start, end = round(outcome.start, 3), round(outcome.end, 3)
+        failure = FailureRecord(outcome.why, outcome.exit, outcome.attempts, start, end, outcome.log)
+        yield receipts.failed_entry(name, failure)

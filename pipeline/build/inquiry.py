@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from io import BytesIO
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 from pipeline import kinds
 from pipeline.build.rehearsal import TargetStatus, rehearse, target_statuses
 from pipeline.build.session import BuildSession
-from pipeline.core.freshness import Causes, Chain, Reason, Receipt
+from pipeline.core.freshness import Causes, Chain, FailureRecord, Reason, Receipt
 from pipeline.core.graph import Target, room_label
 from pipeline.core.outcome import BUILT, FRESH, IGNORED, Forecast
 from pipeline.core.text import duration, join_names
@@ -191,7 +191,7 @@ class TargetDetails(NamedTuple):
     reads: Mapping[str, str]  # path -> the target that writes it, or nothing
     writes: Sequence[str]
     receipt: Receipt | None
-    failure: Mapping[str, Any] | None
+    failure: FailureRecord | None
 
 
 def target_text(seen: TargetDetails) -> str:

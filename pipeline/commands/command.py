@@ -231,7 +231,7 @@ PLAIN_OPTIONS = {"always": False, "continue": False, "reporter": "console", "out
 def build_plainly(
     plans: Mapping[str, RunPlan], locks: Sequence[int], words: Iterable[str], jobs: int, aside: Sequence[Target] = ()
 ) -> int:
-    """Build as `coppice run -n JOBS` does; the caller has the locks.  Imported only now: most commands build nothing."""
+    """Build as `coppice run -n JOBS` does; the caller has the locks.  Imported here: most commands do not build."""
     from pipeline.commands.build import build_locked
 
     return build_locked(plans, locks, words, {**PLAIN_OPTIONS, "num_process": jobs}, {}, aside)

@@ -34,6 +34,17 @@ class Receipt(NamedTuple):
     unsettled: tuple[str, ...] = ()  # inputs that changed while it ran: the result is of no known contents
 
 
+class FailureRecord(NamedTuple):
+    """What was recorded of a target's last failure."""
+
+    why: str
+    exit: int = 1
+    attempts: int = 0
+    start: float = 0.0
+    end: float = 0.0
+    log: str = ""
+
+
 class Reason(NamedTuple):
     """One difference between what was recorded and what is.  Hashable: alike targets are told together."""
 

@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from pipeline.core.freshness import Receipt
+from pipeline.core.freshness import FailureRecord, Receipt
 from pipeline.core.recipe import compact_json
 from pipeline.errors import writing
 from pipeline.store import noop
@@ -130,9 +130,9 @@ class Receipts:
         files = {name: dict(fields[name]) for name in ORDERED}
         return Receipt(**{**fields, **files, "unsettled": tuple(fields["unsettled"])})
 
-    def failure(self, target: str) -> dict[str, Any] | None:
+    def failure(self, target: str) -> FailureRecord | None:
         line = self._last(target, FAILED)
-        return line.fields if line else None
+        return FailureRecord(**line.fields) if line else None
 
     def is_ignored(self, target: str) -> bool:
         return IGNORED in self._events(target)
@@ -212,6 +212,10 @@ def parse_line(raw: bytes) -> ReceiptLine | None:
         return ReceiptLine(target, event, json.loads(fields))
     except ValueError:
         return None
+
+
+def failed_entry(target: str, failure: FailureRecord) -> ReceiptEntry:
+    return receipt_entry(target, FAILED, failure._asdict())
 
 
 def done_entry(target: str, receipt: Receipt) -> ReceiptEntry:

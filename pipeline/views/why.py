@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from pipeline.core.freshness import FAILED_BEFORE, FORGOTTEN, NEVER_BUILT, OTHER_FILES, Reason
+from pipeline.core.freshness import FAILED_BEFORE, FORGOTTEN, NEVER_BUILT, OTHER_FILES, FailureRecord, Reason
 from pipeline.core.graph import step_of
 from pipeline.core.outcome import FRESH, HELD, IGNORED, MAYBE, RECALLED, RUN, Forecast
 from pipeline.core.text import join_names, one_line, target_count
@@ -31,7 +31,7 @@ OUTLOOK = {
     IGNORED: f"{LEFT_OUT} until `coppice forget {{}}`",
 }
 
-Failures = Sequence[tuple[str, Mapping[str, Any]]]  # targets that failed when they ran last, with what was recorded
+Failures = Sequence[tuple[str, FailureRecord]]  # targets that failed when they ran last, with what was recorded
 
 
 class Cause(NamedTuple):
@@ -169,10 +169,10 @@ def shorten(value: Any) -> str:
     return one_line(text.replace("\n", "⏎"), _WIDE)
 
 
-def failure_text(failure: Mapping[str, Any]) -> str:
+def failure_text(failure: FailureRecord) -> str:
     """When, why, and where its log is."""
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(failure["end"]))
-    plain = f"exit status {failure['exit']}"
-    why = plain if failure["why"] == plain else f"{plain}, {failure['why']}"
-    log = f"; its log is {failure['log']}" if failure["log"] else ""
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(failure.end))
+    plain = f"exit status {failure.exit}"
+    why = plain if failure.why == plain else f"{plain}, {failure.why}"
+    log = f"; its log is {failure.log}" if failure.log else ""
     return f"{when}: {why}{log}"
