@@ -47,7 +47,7 @@ class AdvanceCommand(NewCommand):
 
 
 def takeover_by(command: str, run: str, params: Mapping[str, Any]) -> Takeover | None:
-    """What the options say of a lock that is held."""
+    """Read from the options if and when a lock that is held may be taken over."""
     text = params["lock_stale_seconds"]
     try:
         patience = LEAST_PATIENCE if text is None else float(text)
@@ -72,7 +72,7 @@ def advance(run: str, jobs: int, takeover: Takeover | None) -> int:
 
 
 class Search:
-    """A run that goes on in rounds.  `done`: so many of them, from the first on, are as they should be."""
+    """Search that goes on in rounds.  `done`: this many, from the first on, are as they should be."""
 
     def __init__(self, plan: RunPlan, plans: Mapping[str, RunPlan], jobs: int) -> None:
         self._plan, self._plans, self._jobs = plan, plans, jobs
@@ -81,7 +81,7 @@ class Search:
         self.done = 0
 
     def advance(self, locks: Sequence[int]) -> int:
-        """One round, and what is left when it was the last."""
+        """Build one round, and what is left when it was the last."""
         self.done = self._fresh(0)
         if not self._over():
             if code := self._build(self.rounds[self.done], locks):
@@ -93,7 +93,7 @@ class Search:
         return 0
 
     def stopped(self) -> bool:
-        """Is there no round left, with all as it should be?"""
+        """Check that no round is left, with all as it should be."""
         self.done = self._fresh(0)
         return self._over()
 
@@ -104,7 +104,7 @@ class Search:
         return self.done == len(self.rounds) or self._kind.has_stopped(self._plan.run, self.done)
 
     def _fresh(self, first: int) -> int:
-        """Up to which round all is fresh with what it is made from; `first` are known to be."""
+        """Number of rounds from the first on that are fresh with all they are made from; `first` are known to be."""
         from pipeline.build.rehearsal import target_statuses
         from pipeline.build.session import BuildSession
         from pipeline.core.outcome import FRESH

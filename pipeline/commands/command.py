@@ -56,7 +56,7 @@ opt_jobs = {
 
 
 def mistake_text(error: CmdParseError) -> str:
-    """What doit says of an option, in one line and by the names that are typed."""
+    """Reword doit's message about an option: one line, with the names that are typed."""
     text = str(error).partition(" (parsing options")[0].removeprefix("Error parsing Command: ")
     for said, better in MISTAKES:
         text = re.sub(said, better, text, flags=re.DOTALL)
@@ -64,7 +64,7 @@ def mistake_text(error: CmdParseError) -> str:
 
 
 def abbreviated(words: Sequence[str], short: str, long: Sequence[str]) -> tuple[str, list[str]] | None:
-    """The first option that is not written in full, and those it may stand for; words are read as by getopt."""
+    """Find the first option that is not written in full, and those it may stand for; words are read as by getopt."""
     valued = {name[:-1] for name in long if name.endswith("=")}
     names = {name.removesuffix("=") for name in long}
     left = iter(words)
@@ -84,7 +84,7 @@ def abbreviated(words: Sequence[str], short: str, long: Sequence[str]) -> tuple[
 
 
 def _wants_value(letters: str, short: str) -> bool:
-    """Of short options in one word: does the last one take the next word?"""
+    """Check if the last of several short options in one word takes the next word."""
     for at, letter in enumerate(letters, 1):
         if f"{letter}:" in short:
             return at == len(letters)
@@ -92,7 +92,7 @@ def _wants_value(letters: str, short: str) -> bool:
 
 
 class WordCount(NamedTuple):
-    """How many words a command takes; `what` begins the message about any other number."""
+    """Number of words that a command takes; `what` begins the message about any other number."""
 
     least: int
     most: int
@@ -103,7 +103,7 @@ ONE_RUN = WordCount(1, 1, "name one run")
 
 
 class SpecCommand(DoitCmdBase):  # type: ignore[misc]
-    """Loads specs instead of dodo.py, keeps receipts instead of a database, and speaks of mistakes in one line.
+    """Command on specs instead of dodo.py and receipts instead of a database; mistakes take one line.
 
     In a project that is not made of specs (its dodo.py does not say so) doit does what it always did."""
 
@@ -136,7 +136,7 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
         return self.run_guarded(config)
 
     def run_guarded(self, config: dict[str, Any]) -> int:
-        """Do it, and say in one line what is wrong."""
+        """Run the command, and say in one line what is wrong."""
 
         def answer() -> int:
             params, args = self.parse_words()
@@ -154,7 +154,7 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
         return f"{self.name}: {mistake_text(error)}; see `{self.bin_name} help {self.name}`"
 
     def parse_words(self) -> tuple[Any, list[str]]:
-        """Options may stand anywhere; doit stops at the first word, since there a task may have options of its own."""
+        """Parse options anywhere; doit stops at the first word, since a task may have options of its own."""
         parser = CmdParse(
             [CmdOption(option) for option in self.cmd_options if option["name"] not in MEANINGLESS_OPTIONS]
         )
@@ -178,7 +178,8 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
         return every, words
 
     def check_whole(self, parser: CmdParse) -> None:
-        """getopt takes `--bud` for --budget, and for another option once there is one that begins so too."""
+        """Refuse an option cut short: getopt takes `--bud` for --budget, and for another one once that begins
+        so too."""
         if short := abbreviated(self.words, parser.get_short(), parser.get_long()):
             raise CmdParseError(f"--{short[0]} is no option; write it in full: {' or '.join(short[1])}")
 
@@ -187,24 +188,24 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
         return int(super().execute(params, args) or 0)
 
     def get_options(self) -> list[CmdOption]:
-        """With `coppice`, only what has a meaning here."""
+        """List the options; with `coppice`, only those that mean something here."""
         options: list[CmdOption] = super().get_options()
         if not getattr(self.loader, "looked", False):
             return options
         return [option for option in options if option.name not in MEANINGLESS_OPTIONS and option.section == ""]
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        """What the command does in a project made of specs; its exit code."""
+        """Run the command in a project made of specs; its exit code."""
         raise NotImplementedError
 
 
 class NewCommand(SpecCommand):
-    """A command that doit has not, or not like this: without the options by which doit's own choose a database."""
+    """Command that doit has not, or not like this: without the options by which doit's own choose a database."""
 
     base_options = ()
 
     def run_stock(self, params: Any, args: list[str]) -> int:
-        """In a project of somebody else's its word may be the name of a task."""
+        """Run doit's own command of that name."""
         run = StockRun(task_loader=self.loader, config=self.config, bin_name=self.bin_name, opt_vals=self.opt_vals)
         return int(run.parse_execute([self.name, *self.words]) or 0)
 
@@ -238,7 +239,7 @@ def build_plainly(
 
 
 def job_count(asked: int, plans: Mapping[str, RunPlan]) -> int:
-    """How many targets at once: as many as asked for; or as there are CPUs for us, and no less than a run wants."""
+    """Number of targets at once: as asked for, or one for each CPU we may use, and no less than a run wants."""
     if asked < 0:
         raise InvalidCommand(f"-n {asked}: give 1 or more, or 0 for as many as there are CPUs")
     if asked:
@@ -248,7 +249,7 @@ def job_count(asked: int, plans: Mapping[str, RunPlan]) -> int:
 
 
 class SpecLoader(TaskLoader2):  # type: ignore[misc]
-    """Stands where doit loads dodo.py: specs are loaded by the commands, which know what is asked for."""
+    """Loader that loads no tasks: the commands load specs, since they know which are asked for."""
 
     looked = True  # `coppice` has looked already whether there is anything to do
 

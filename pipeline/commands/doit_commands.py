@@ -28,7 +28,7 @@ from pipeline.machine.lock import lock_runs
 
 
 class TaskCommand(SpecCommand):
-    """A command of doit, given targets for tasks and receipts for a database."""
+    """Command of doit's, given targets for tasks and receipts for a database."""
 
     writes = False
 

@@ -93,14 +93,14 @@ class HelpCommand(NewCommand):
 
 
 def two_columns(left: str, right: str, column: int) -> str:
-    """In two columns; the left one keeps to itself when it is too long."""
+    """Format two columns; a left one that is too long gets a line of its own."""
     start = " " * (column + 2)
     text = fill(right, WIDTH, initial_indent=start, subsequent_indent=start, break_on_hyphens=False)
     return f"  {left:{column}}{text[column + 2 :]}" if len(left) < column else f"  {left}\n{text}"
 
 
 def option_words(option: CmdOption) -> str:
-    """`-n N, --process N`."""
+    """Names of an option: `-n N, --process N`."""
     value = "" if option.type is bool else f" {VALUES.get(option.name, option.metavar)}"
     words = [("-", option.short, value), ("--", option.long, value), ("--", option.inverse, "")]
     return ", ".join(f"{dashes}{word}{value}" for dashes, word, value in words if word)

@@ -56,7 +56,7 @@ def _plan(run: str) -> project.RunPlan:
 
 
 class _Opening:
-    """One opening of what the run of `plan` has held out."""
+    """Opening of what the run of `plan` has held out."""
 
     def __init__(self, plan: project.RunPlan, jobs: int, reopen: bool) -> None:
         self.plan, self.jobs, self.reopen = plan, jobs, reopen
@@ -76,20 +76,20 @@ class _Opening:
             return build_plainly(plans, locks, [run], self.jobs)
 
     def _check_stopped(self, plans: Mapping[str, project.RunPlan]) -> None:
-        """Nothing of the search is built here: it must have ended by the spec as it is now."""
+        """Check that the search has ended by the spec as it is: nothing of it is built here."""
         if not Search(self.plan, plans, 0).stopped():
             run = self.plan.run
             what = "the search has not stopped yet by the spec as it is, and what is held out is for its end"
             raise SpecError(f"{run}: {what}; `coppice {run}` builds it")
 
     def _planned(self, asked: Mapping[str, Any]) -> project.RunPlan:
-        """Another plan than what was built by last: no signature of its sources says that all was seen."""
+        """Plan with the targets that open the holdout; without signatures, since nothing was built by it before."""
         targets = Graph([*self.plan.targets, *self.kind.targets(self.spec, asked)]).targets
         return self.plan._replace(targets=targets, signatures=(0,) * len(self.plan.signatures))
 
 
 def _forget(run: str, names: Sequence[str]) -> None:
-    """They are made anew, and tell of what was found."""
+    """Forget targets, so that they are made anew and include what was found."""
     receipts = Receipts(run)
     receipts.append([receipt_entry(f"{run}:{name}", FORGOTTEN, {}) for name in names])
     receipts.sync()

@@ -14,7 +14,7 @@ WITHOUT_DOIT: dict[tuple[str, ...], Callable[[list[str]], int]] = {("plan", "--g
 
 
 def help_words(words: list[str]) -> list[str]:
-    """`coppice list -h` is `coppice help list`."""
+    """Turn `coppice list -h` into `coppice help list`."""
     if not {"-h", "--help"} & {*words}:
         return words
     return ["help", *[word for word in words[:1] if word in COMMANDS]]

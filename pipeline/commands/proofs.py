@@ -34,7 +34,7 @@ PROVING = kinds.ability_module(PROOF, kinds.PROVE)
 def spec_with_options(
     command: str, spec: Any, params: Mapping[str, Any], variables: Sequence[Flag] = PROOF_VARIABLES
 ) -> Any:
-    """Options go before the environment, that before the spec."""
+    """Apply options and environment to a spec: options go before the environment, that before the spec."""
     environment = {flag.key: _variable_value(flag) for flag in variables if os.environ.get(flag.variable, "")}
     typed = {each.flag.key: each.value for each in flag_values(command, PROOF_FLAGS, params)}
     return PROVING.with_overrides(spec, {**environment, **typed})
@@ -132,7 +132,7 @@ class BankCommand(NewCommand):
 
 
 def _keep_copy(results: str, output: str) -> str:
-    """A copy that stays when the next bank is proved; its path."""
+    """Copy the results to a file that the next bank leaves alone; its path."""
     with open(results, "rb") as file:
         content = file.read()
     path = output or f"{RESULTS_FOLDER}/bank-{json.loads(content)['timestamp']}.json"
@@ -173,7 +173,7 @@ def _seconds(text: str) -> float:
 
 
 def _pursue(asked: ChosenRun, spec: Any, seconds: float | None, whole: bool) -> int:
-    """`whole`: all that the ledger has, not what the run asks for."""
+    """Work on open goals.  `whole`: on all that the ledger has, not only those of the run."""
     bank = "" if whole else f"runs/{asked.run}/bank.json"
     targets = kinds.ability_module(PROOF, kinds.PURSUE).pursuit(spec, bank, seconds, str(time.time_ns()))
     plans = plans_around(BG_RUN, PROOF, asked, spec, targets)

@@ -117,7 +117,7 @@ class GraphCommand(NewCommand):
 
     @staticmethod
     def chart(plans: dict[str, RunPlan], words: list[str], full: bool) -> Chart:
-        """What `words` ask for, and all it is made from."""
+        """Chart of what `words` ask for and all it is made from."""
         from pipeline.build.rehearsal import target_statuses
         from pipeline.build.session import BuildSession
         from pipeline.views.graph import make_chart

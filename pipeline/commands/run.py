@@ -30,6 +30,6 @@ class RunCommand(SpecCommand, StockRun):  # type: ignore[misc]
         return answered(args, lambda words: build(words, params, self.reporters), sources=True)
 
     def is_plain(self, params: Any) -> bool:
-        """May this be answered with "up to date", and has nobody looked yet?"""
+        """Check that "up to date" is an allowed answer and that nobody has looked yet."""
         unusual = params["always"] or params["junit"] or params["reporter"] != "console"
         return not unusual and params["outfile"] is sys.stdout and not getattr(self.loader, "looked", False)

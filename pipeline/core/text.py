@@ -9,7 +9,8 @@ MOST_NAMED = 3
 
 
 def one_line(text: str, most: int) -> str:
-    """`text` on one line of at most `most` characters: what cannot be printed is escaped, what is cut ends in `…`."""
+    """Bound `text` to one line of at most `most` characters: what cannot be printed is escaped, what is cut ends in
+    `…`."""
     if not text.isprintable():
         text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:most])
     return text if len(text) <= most else f"{text[: most - 1]}…"
@@ -29,7 +30,7 @@ def join_names(names: Sequence[str], most: int = MOST_NAMED) -> str:
 
 
 def duration(seconds: float, digits: int = 1) -> str:
-    """0.3 s, 12.4 s, 3 min 20 s, 2 h 05 min."""
+    """Format seconds: 0.3 s, 12.4 s, 3 min 20 s, 2 h 05 min."""
     if round(seconds, digits) < 60:
         return f"{max(seconds, 0.0):.{digits}f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -37,7 +37,7 @@ HOLDER_VERSION = 1
 
 
 class Holder(NamedTuple):
-    """What run.lock.json says of the process that has the lock of a run."""
+    """Content of run.lock.json: the process that has the lock of a run."""
 
     lock_version: int
     tree_run_id: str
@@ -62,7 +62,7 @@ def unix_time(at: str) -> float:
 
 
 def own_holder(run: str) -> Holder:
-    """Of this process, which has the lock now."""
+    """Holder record of this process, which has the lock now."""
     now, system = iso_time(time.time()), os.uname()
     platform = f"{system.sysname}-{system.release}-{system.machine}"
     python = ".".join(map(str, sys.version_info[:3]))
@@ -75,12 +75,12 @@ def write_holder(holder: Holder) -> None:
 
 
 def read_holder(run: str) -> Holder | None:
-    """None in the moment after a holder got the lock, before it says so.  One that was killed is named until then."""
+    """Read the holder record; None in the moment before a new holder wrote it.  A killed holder's stays until then."""
     try:
         with open(holder_path(run), "rb") as file:
             fields = json.load(file)
         holder = Holder(*(fields[name] for name in Holder._fields))
-        whole = isinstance(holder.pid, int) and unix_time(holder.created_at) and unix_time(holder.last_heartbeat_at)
+        whole = isinstance(fields["pid"], int) and unix_time(holder.created_at) and unix_time(holder.last_heartbeat_at)
     except (OSError, ValueError, TypeError, LookupError):
         return None
     return holder if whole else None
@@ -93,7 +93,7 @@ def remove_holder(run: str) -> None:
 
 @contextmanager
 def heartbeats(holders: Sequence[Holder], period: float = HEARTBEAT_PERIOD) -> Iterator[None]:
-    """Say again and again that we are there, for as long as the block takes."""
+    """Renew the heartbeat of `holders` for as long as the block takes."""
     over = Event()
 
     def beat() -> None:
@@ -120,7 +120,7 @@ TOLERANCE = 1.0
 
 
 class Takeover(NamedTuple):
-    """`run` may be taken from who holds it: at once, or after so many seconds without a heartbeat."""
+    """Permission to take `run` from its holder: at once, or after so many seconds without a heartbeat."""
 
     run: str
     force: bool
@@ -128,7 +128,7 @@ class Takeover(NamedTuple):
 
 
 def lock_message(run: str, holder: Holder | None) -> str:
-    """How to say that a run is locked."""
+    """Message that a run is locked."""
     if holder is None:
         return f"run {run} is being built by another process that has just started. Run lock is active (not stale)"
     since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(unix_time(holder.created_at)))
@@ -176,7 +176,8 @@ def _end(holder: Holder) -> None:
 
 
 def is_gone(holder: Holder) -> bool:
-    """It has ended for sure, though maybe nobody has asked how, or its number is another one's by now."""
+    """Check that the holder has surely ended, though perhaps not reaped, or that its number is another
+    process's now."""
     import psutil
 
     if holder.hostname != socket.gethostname():
@@ -191,12 +192,12 @@ def is_gone(holder: Holder) -> bool:
 
 
 def _is_younger(process: psutil.Process, holder: Holder) -> bool:
-    """Than its hold of the lock: that was another one, of the same number."""
+    """Check if a process started after the lock was taken, and so only has the same number as its holder."""
     return bool(process.create_time() > unix_time(holder.created_at) + TOLERANCE)
 
 
 def _gone_within(process: psutil.Process, limit: float) -> bool:
-    """Ended, though maybe nobody has asked how: its locks are free then."""
+    """Wait until a process has ended, reaped or not: its locks are free then."""
     import psutil
 
     last = time.monotonic() + limit
@@ -222,10 +223,10 @@ DYING = 0.1
 
 @contextmanager
 def lock_runs(runs: Sequence[str], takeover: Takeover | None = None) -> Iterator[tuple[int, ...]]:
-    """Hold the locks of `runs`.  Nobody waits for one, so that no order is needed: the one to be taken over is first.
+    """Hold the locks of `runs`.  Nobody waits for one, so no order is needed: the one to be taken over is first.
 
-    Gives the files that the guard of this build must keep open: as long as the guard of a killed build is
-    still ending what that build left behind, they are locked and we wait for it."""
+    Gives the files that the guard of this build must keep open.  While the guard of a killed build still ends what
+    that build left behind, they are locked, and we wait for it."""
     first = takeover.run if takeover else ""
     order = sorted(runs, key=lambda run: (run != first, run))
     with ExitStack() as stack:
@@ -251,8 +252,10 @@ def _lock_run(run: str, takeover: Takeover | None) -> Iterator[tuple[Holder, int
 
 
 def _acquire_free(run: str, lock: int) -> Holder | None:
-    """From nobody.  A child of a killed build, between its fork and its exec, has the lock a moment longer: as long as
-    who holds it by name is gone, it is about to be free."""
+    """Acquire a lock that nobody holds.
+
+    A child of a killed build, between fork and exec, has it a moment longer: while the named holder is gone, it is
+    about to be free."""
     asked = time.monotonic()
     while not try_lock(lock):
         holder, waited = read_holder(run), time.monotonic() - asked
@@ -265,7 +268,8 @@ def _acquire_free(run: str, lock: int) -> Holder | None:
 
 
 def _acquire_by_takeover(takeover: Takeover, lock: int) -> Holder | None:
-    """From whom.  Of several who try, one has its turn; the others have come too late, also when it is free by then."""
+    """Acquire the lock from its holder, which is given.  Of several who try, one has its turn; the others are too
+    late, even when the lock is free by then."""
     run = takeover.run
     with _open_file(f"{noop.folder(run)}/takeover") as turn:
         if not try_lock(turn):
@@ -278,7 +282,7 @@ def _acquire_by_takeover(takeover: Takeover, lock: int) -> Holder | None:
 
 
 def _await_release(run: str, lock: int, before: Holder) -> None:
-    """A process that is gone may still have threads that are about to be; its locks are free after the last of them."""
+    """Wait for the lock of a process that is gone: its threads may end a moment later, and the lock with the last."""
     last = time.monotonic() + GRACE
     while not try_lock(lock):
         now = read_holder(run)

@@ -46,7 +46,7 @@ FEW = 50
 
 
 class Receipts:
-    """What was recorded of the targets of one run.  Lines are found when asked for: most builds ask for few.
+    """Records of the targets of one run.  Lines are looked up when asked for: most builds ask for few.
 
     Many threads may ask; one appends."""
 
@@ -69,7 +69,7 @@ class Receipts:
         return f"{noop.folder(run)}/receipts"
 
     def _events(self, target: str) -> dict[str, tuple[int, int]]:
-        """Where the lines of `target` are that still hold."""
+        """Map each event of `target` to the place of its line, for lines that still hold."""
         with self._mutex:
             if target not in self._at and not self._indexed:
                 if len(self._at) < FEW:
@@ -103,7 +103,7 @@ class Receipts:
         self._indexed = True
 
     def _place(self, target: str, event: str, start: int, size: int) -> None:
-        """A line was found or appended: what it says of earlier ones."""
+        """Index a line, and drop earlier lines that it makes void."""
         events = self._at.setdefault(target, {})
         if event == FORGOTTEN:
             events.clear()
@@ -138,7 +138,7 @@ class Receipts:
         return IGNORED in self._events(target)
 
     def is_forgotten(self, target: str) -> bool:
-        """The user asked for it to be made anew, and that was not done yet."""
+        """Check if the user asked for it to be made anew and that was not done yet."""
         return FORGOTTEN in self._events(target)
 
     def names(self) -> list[str]:
@@ -148,7 +148,7 @@ class Receipts:
             return list(self._at)
 
     def append(self, entries: Iterable[ReceiptEntry]) -> None:
-        """Write them: from here on they survive a kill; after the next `sync` a power cut too."""
+        """Append lines: they survive a kill from here on, and a power cut after the next `sync`."""
         if self._fd is None:
             self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
             self._torn = True
@@ -171,7 +171,7 @@ class Receipts:
 
     @staticmethod
     def _after_torn_tail(fd: int) -> int:
-        """A line cut off by a kill is closed, so that the next one starts on its own."""
+        """Close a line that a kill cut off, so that the next one starts on its own; the size of the file."""
         size = os.fstat(fd).st_size
         if size and os.pread(fd, 1, size - 1) != b"\n":
             append_all(fd, b"\n")
@@ -179,7 +179,7 @@ class Receipts:
         return size
 
     def live_lines(self) -> Iterator[ReceiptLine]:
-        """The lines that still hold."""
+        """Yield the lines that still hold."""
         for target in self.names():
             for event in self._at[target]:
                 if line := self._last(target, event):
