@@ -9,7 +9,7 @@ import sys
 
 
 def noop(words: list[str]) -> bool:
-    """True when this was a plain build of whole runs and all is up to date, which is then said."""
+    """Check if this is a plain build of whole runs with nothing to do, and then say so."""
     from pipeline.store.noop import up_to_date
 
     words = words[1:] if words[:1] == ["run"] else words

@@ -10,7 +10,7 @@ DOIT_CONFIG = {"coppice": True}
 
 
 def task_runs() -> NoReturn:
-    """Reached only when doit's stock commands load the tasks."""
+    """Refuse: reached only when doit's stock commands load the tasks."""
     from doit.exceptions import InvalidDodoFile
 
     raise InvalidDodoFile(
@@ -21,7 +21,7 @@ def task_runs() -> NoReturn:
 
 
 def foreign_tasks(namespace: Mapping[str, object]) -> list[str]:
-    """Tasks that a dodo.py has beside ours: our commands build what is in specs/, and nothing else."""
+    """List tasks that a dodo.py has beside ours: our commands build what is in specs/, and nothing else."""
     from doit import task_params
 
     others = {name: made for name, made in namespace.items() if name.startswith("task_") and callable(made)}

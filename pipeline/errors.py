@@ -12,16 +12,24 @@ _UNWRITTEN = (*NO_ROOM, errno.EFBIG, errno.EIO)
 
 
 class SpecError(Exception):
-    """The input is wrong, not the tool: shown as one line, exit code 2."""
+    """Mistake in the input, not in the tool: shown as one line, exit code 2."""
 
 
 class RunLocked(Exception):
-    """Another process builds the run; the message says which."""
+    """Refusal because another process holds a lock; the message says which."""
+
+
+class BuildInterrupted(Exception):
+    """Stop of a build by a signal; `number` says which."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"interrupted by signal {number}")
+        self.number = number
 
 
 @contextmanager
 def writing(path: str) -> Iterator[None]:
-    """A write that fails does not say which file it was for, and a copy names the file it has read."""
+    """Name `path` in an error of a write, which names no file; an error of a copy names the file it has read."""
     try:
         yield
     except OSError as error:
@@ -35,7 +43,7 @@ def cut_text(text: str) -> str:
 
 
 def did_you_mean(name: str, allowed: Iterable[str], listed: Iterable[str] | None = None) -> str:
-    """What would be right, for a message: the closest, or if none is close, all of them, or what is to be `listed`."""
+    """Hint for a message: the closest name; if none is close, all of them, or those `listed`."""
     from difflib import get_close_matches
 
     allowed = sorted(allowed)

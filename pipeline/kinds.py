@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 
 
 class Follower(Protocol):
-    """Told by the main thread.  What `over` returns is for people to read at the end."""
+    """Writer that follows one build; called by the main thread.  `finish` gives a text for people to read at
+    the end."""
 
     def begin(self) -> None: ...
     def target_started(self, target: Target, new: bool) -> None: ...
@@ -48,22 +49,22 @@ class Follower(Protocol):
 
 
 class FollowModule(Protocol):
-    """Makes who hears of one build of a run, in which the targets `todo` are in doubt."""
+    """Module that makes the follower of one build of a run, in which the targets `todo` are in doubt."""
 
     def follower(self, run: str, targets: Sequence[Target], todo: Sequence[Target]) -> Follower: ...
 
 
 class AdvanceModule(Protocol):
-    """`done`: so many rounds, from the first on, are as they should be."""
+    """Module for searches that go on in rounds.  `done`: this many rounds, from the first on, are as they should be."""
 
     def rounds(self, targets: Sequence[Target]) -> Sequence[Sequence[str]]:
-        """The targets that end each."""
+        """List the targets that end each round."""
 
     def progress_record(self, run: str, targets: Sequence[Target], done: int) -> Mapping[str, Any]:
-        """As it is printed; there is no round left to be started when it has stopped."""
+        """Record of progress, as it is printed; once the search has stopped, no round is left to be started."""
 
     def has_stopped(self, run: str, done: int) -> bool:
-        """Is that so?"""
+        """Check if the search has stopped."""
 
     def summarize(self, run: str, targets: Sequence[Target], done: int) -> None:
         """Writes a summary before the end."""
@@ -76,44 +77,46 @@ class AdvanceModule(Protocol):
 
 
 class AccountsModule(Protocol):
-    """How what is recorded came to be decided.  Changes nothing, and what it tells is as it is printed for tools."""
+    """Module that accounts for recorded decisions.  Changes nothing; mappings are printed as JSON."""
 
     def replay(self, run: str, targets: Sequence[Target]) -> Mapping[str, Any]:
-        """Each decision made again."""
+        """Make each decision again."""
 
     def agrees(self, replay: Mapping[str, Any]) -> bool:
-        """Did all come out as it is recorded?"""
+        """Check that all came out as it is recorded."""
 
     def replay_lines(self, replay: Mapping[str, Any]) -> Sequence[str]:
-        """For people."""
+        """Format a replay for people."""
 
     def explain(self, run: str, targets: Sequence[Target], word: str) -> Mapping[str, Any]:
-        """One decision, `word` being what was asked for; SpecError when there is none."""
+        """Explain one decision, which `word` names; SpecError when there is none."""
 
     def explain_lines(self, explained: Mapping[str, Any]) -> Sequence[str]:
-        """For people."""
+        """Format an explanation for people."""
 
 
 class CalibrateModule(Protocol):
-    """`again`: targets that no plan has, which measure once more what a search starts from."""
+    """Module that measures chance.  `again`: targets that no plan has, which measure a search's start once more."""
 
     def seed_targets(self, run: str, targets: Sequence[Target], count: int) -> list[Target]:
-        """Those, so many times over; none where the measurement takes no seed.  SpecError if it is of no use anyway."""
+        """List those targets, `count` times over; none where the measurement takes no seed.
+
+        SpecError if the measurement is of no use anyway."""
 
     def needed_targets(self, run: str, again: Sequence[Target]) -> list[str]:
-        """The targets that must be there."""
+        """Names of the targets that must be there."""
 
     def calibrate(
         self, run: str, targets: Sequence[Target], again: Sequence[Target], depths: int, seed: int
     ) -> Mapping[str, Any]:
-        """By so many made-up depths, or 0 for as many as are reasonable; as it is printed for tools."""
+        """Calibrate by so many made-up depths, or 0 for as many as are reasonable; printed as JSON."""
 
     def calibration_lines(self, record: Mapping[str, Any]) -> Sequence[str]:
-        """For people."""
+        """Format a calibration for people."""
 
 
 class HoldoutModule(Protocol):
-    """What is measured once, after the end."""
+    """Module for what is measured once, after the end."""
 
     REPORT_TARGETS: Sequence[str]  # targets that have to tell of it too
 
@@ -121,56 +124,56 @@ class HoldoutModule(Protocol):
         """Runs whose outputs it reads."""
 
     def question(self, run: str, spec: Any, planned: Sequence[Target]) -> Mapping[str, Any]:
-        """Of what, on what; SpecError when there is nothing to ask."""
+        """State what would be opened and for whom; SpecError when there is nothing to ask."""
 
     def open_seal(self, run: str, question: Mapping[str, Any], reopen: bool) -> None:
         """Writes it down before anything is measured; SpecError when it must not be."""
 
     def targets(self, spec: Any, asked: Mapping[str, Any]) -> Sequence[Target]:
-        """What measures; the last is `holdout`."""
+        """List the targets that measure; the last is `holdout`."""
 
     def seal_record(self, run: str) -> Mapping[str, Any]:
-        """What is recorded of it, for tools."""
+        """Record of the seal, for tools."""
 
     def holdout_lines(self, told: Mapping[str, Any]) -> Iterable[str]:
-        """For people."""
+        """Format that record for people."""
 
 
 class ProveModule(Protocol):
-    """Its specs have a `ledger`; its FLAGS say what a spec says."""
+    """Module for kinds with a `ledger` in their specs; its FLAGS stand for keys of a spec."""
 
     def spec_for_bank(self, bank: str) -> Any:
-        """The spec of a bank that has none."""
+        """Make the spec of a bank that has none."""
 
     def with_overrides(self, spec: Any, values: Mapping[str, Any]) -> Any:
-        """With what options and variables say, by the keys of FLAGS and VARIABLES, in place of what the spec does."""
+        """Replace values of the spec by those of options and variables, by the keys of FLAGS and VARIABLES."""
 
 
 class PursueModule(Protocol):
     def pursuit(self, spec: Any, bank: str, seconds: float | None, stamp: str) -> Sequence[Target]:
-        """Targets that work on open goals."""
+        """List targets that work on open goals."""
 
 
 class Flag(Protocol):
-    """An option that stands for `key` of the spec."""
+    """Option that stands for `key` of the spec."""
 
     @property
     def key(self) -> str: ...
     @property
     def default(self) -> Any:
-        """What a spec without the key has."""
+        """Value of a spec without the key."""
 
     @property
     def value(self) -> str:
-        """What its value is called; empty for a switch."""
+        """Name of its value; empty for a switch."""
 
     @property
     def variable(self) -> str:
-        """Of the environment, that says the same; empty for none."""
+        """Variable of the environment that says the same; empty for none."""
 
     @property
     def inverse(self) -> bool:
-        """A switch that can be turned off."""
+        """Mark of a switch that can be turned off."""
 
     @property
     def help(self) -> str: ...
@@ -182,7 +185,7 @@ KINDS = {"steps": "pipeline.steps", "tree": "pipeline.tree", "proof": "pipeline.
 
 
 class Spec(Protocol):
-    """What the kernel asks of any kind's spec."""
+    """Part of a spec that the kernel asks of any kind."""
 
     @property
     def rooms(self) -> dict[str, int]: ...
@@ -199,7 +202,7 @@ AbilityModule = TypeVar("AbilityModule")
 
 
 class Ability(NamedTuple, Generic[AbilityModule]):
-    """What some kinds can do and others cannot; their modules are all of the type that it names."""
+    """Ability that some kinds have and others lack; it names the type of their modules for it."""
 
     name: str
 
@@ -258,7 +261,7 @@ def describe(kind: str, target: Target) -> Mapping[str, Sequence[str]]:
 
 
 def outlook(kind: str, targets: Sequence[Target]) -> Iterable[str]:
-    """What all of a run may come to."""
+    """Lines on what all of a run may come to."""
     lines: Iterable[str] = _module(kind, "describe").outlook(targets)
     return lines
 
@@ -268,7 +271,7 @@ def has_ability(kind: str, ability: Ability[Any]) -> bool:
 
 
 def ability_module(kind: str, ability: Ability[AbilityModule]) -> AbilityModule:
-    """The module of `kind` that does it."""
+    """Import the module of `kind` that has the ability."""
     module: Any = import_module(ABILITY_MODULES[kind, ability])
     found: AbilityModule = module
     return found
@@ -280,7 +283,7 @@ def flags(kind: str) -> Sequence[Flag]:
 
 
 def variables(kind: str) -> Sequence[Flag]:
-    """Of the environment, which say what flags may say."""
+    """Variables of the environment that say what flags may say."""
     known: Sequence[Flag] = _module(kind, "flags").VARIABLES
     return known
 

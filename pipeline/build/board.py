@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from threading import Condition, Event
 
 from pipeline.build.session import BuildSession
+from pipeline.core.freshness import FailureRecord
 from pipeline.core.graph import Target, room_places, rooms_of
 from pipeline.core.outcome import FAILED, IGNORED, SKIPPED, Outcome, needs_message
 from pipeline.core.schedule import BlockedTarget, Schedule
@@ -23,7 +24,7 @@ News = tuple[Target, Outcome | str | None]
 
 
 class Board:
-    """`go_on`: a failure stops what needs it, and nothing else."""
+    """Shared state of a build's threads.  `go_on`: a failure stops only what needs the failed target."""
 
     def __init__(self, session: BuildSession, todo: set[int], go_on: bool) -> None:
         self.stopping = False  # may be set in a signal handler: no lock is taken for it
@@ -40,7 +41,7 @@ class Board:
         self._again: set[int] = set()
 
     def enter(self, threads: int) -> None:
-        """So many are going to take targets."""
+        """Announce so many threads that take targets."""
         self._threads = threads
 
     def leave(self, threads: int = 1) -> None:
@@ -52,7 +53,7 @@ class Board:
                 self.has_news.set()
 
     def take(self) -> int | None:
-        """The next target to make, waited for; None when there will be none."""
+        """Wait for the next target to make; None when there will be none."""
         with self._changed:
             while not self.stopping:
                 i = self._next()
@@ -68,7 +69,7 @@ class Board:
             return None
 
     def hand_in(self, i: int, outcome: Outcome) -> None:
-        """Write the receipt and build upon it."""
+        """Write the receipt and free what waited for the target."""
         target = self._session.graph.targets[i]
         entries = list(_receipt_entries(target.name, outcome))
         with self._changed:
@@ -81,12 +82,12 @@ class Board:
             self._freed(i)
 
     def give_up(self, i: int) -> None:
-        """Nothing is known of how it ended."""
+        """Free the place of a target of which nobody knows how it ended."""
         with self._changed:
             self._freed(i)
 
     def set_aside(self, i: int, key: str) -> None:
-        """Another one makes the same; until that has ended this one holds neither a place nor a thread."""
+        """Set a target aside while another thread makes the same key; it holds neither a place nor a thread."""
         with self._changed:
             self._aside.setdefault(key, []).append(i)
             self._again.add(i)
@@ -97,7 +98,7 @@ class Board:
             self._tell([(target, line)])
 
     def news(self) -> list[News]:
-        """All since the last time, in order."""
+        """News since the last call, in order."""
         with self._changed:
             self.has_news.clear()
             found, self._news = self._news, []
@@ -112,7 +113,7 @@ class Board:
         self._changed.notify(max(0, self._schedule.ready_count() - 1))  # this thread takes one itself
 
     def _next(self) -> int | None:
-        """What may start now; those that the user told us to leave alone are ended on the way."""
+        """Find the next target that may start; targets that the user ignores are ended on the way."""
         while (i := self._schedule.start()) is not None:
             target = self._session.graph.targets[i]
             if not self._session.maker.receipts[target.run].is_ignored(target.name):
@@ -122,7 +123,7 @@ class Board:
         return None
 
     def _left_out(self, blocked: Iterable[BlockedTarget]) -> list[News]:
-        """What cannot run because of what is above it; the nearest come first."""
+        """Make the news of targets that cannot run because of others above them, the nearest first."""
         targets = self._session.graph.targets
         news: list[News] = []
         for i, by in blocked:
@@ -149,8 +150,6 @@ def _receipt_entries(name: str, outcome: Outcome) -> Iterator[ReceiptEntry]:
     if outcome.receipt is not None:
         yield receipts.done_entry(name, outcome.receipt)
     elif outcome.status == FAILED:
-        fields = {
-            "why": outcome.why, "exit": outcome.exit, "attempts": outcome.attempts,
-            "start": round(outcome.start, 3), "end": round(outcome.end, 3), "log": outcome.log,
-        }  # fmt: skip
-        yield receipts.receipt_entry(name, receipts.FAILED, fields)
+        start, end = round(outcome.start, 3), round(outcome.end, 3)
+        failure = FailureRecord(outcome.why, outcome.exit, outcome.attempts, start, end, outcome.log)
+        yield receipts.failed_entry(name, failure)

@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from io import BytesIO
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 from pipeline import kinds
 from pipeline.build.rehearsal import TargetStatus, rehearse, target_statuses
 from pipeline.build.session import BuildSession
-from pipeline.core.freshness import Causes, Chain, Reason, Receipt
+from pipeline.core.freshness import Causes, Chain, FailureRecord, Reason, Receipt
 from pipeline.core.graph import Target, room_label
 from pipeline.core.outcome import BUILT, FRESH, IGNORED, Forecast
 from pipeline.core.text import duration, join_names
@@ -33,7 +33,7 @@ _MOST_FILES = 3
 
 
 def remark_on(session: BuildSession, target: Target, reason: Reason) -> str:
-    """A remark on one difference, empty when nothing is known beyond its hashes."""
+    """Remark on one difference; empty when nothing is known beyond its hashes."""
     if reason.what == "output changed" and reason.old is not None:
         return _output_remark(session, target, reason)
     if reason.what != "input changed":
@@ -45,7 +45,7 @@ def remark_on(session: BuildSession, target: Target, reason: Reason) -> str:
 
 
 def _output_remark(session: BuildSession, target: Target, reason: Reason) -> str:
-    """The old content of an output is in the store, unless the store was cleared."""
+    """Compare with the old output, if the store still has it."""
     old = _open_stored(session.maker.stores[target.run], session, target, reason.where)
     if old is None:
         return _size_change(None, _size(reason.where))
@@ -66,7 +66,8 @@ def _open_stored(store: Store, session: BuildSession, target: Target, path: str)
 
 
 def _first_difference(old: IO[bytes], new: IO[bytes]) -> int:
-    """Counted from 1, as cmp does; one past the end of the shorter when that is how the longer begins."""
+    """Position of the first byte that differs, from 1 as in cmp; one past the shorter when it is the longer's
+    beginning."""
     at = 0
     while (a := old.read(_CHUNK_BYTES)) == (b := new.read(_CHUNK_BYTES)) and a:
         at += len(a)
@@ -88,7 +89,7 @@ def _size_change(old: int | None, new: int | None) -> str:
 
 
 def _changed_files(session: BuildSession, run: str, reason: Reason) -> str:
-    """Which files of a folder or pattern changed; only if what is remembered is what the target has read."""
+    """List the files of a folder or pattern that changed, if the remembered files are those the target has read."""
     loaded = state.load_state(run)
     if loaded is None:
         return ""
@@ -115,7 +116,7 @@ def _file_changes(old: dict[str, str], now: dict[str, str | None]) -> Iterator[s
 
 
 class Inquiry:
-    """One rehearsal for all that is asked."""
+    """Rehearsal of a build, from which all questions are answered."""
 
     def __init__(self, session: BuildSession, wanted: Iterable[int]) -> None:
         self.session, self.graph = session, session.graph
@@ -123,7 +124,7 @@ class Inquiry:
         self.causes = Causes(session.graph, {i: seen.reasons for i, seen in self.forecasts.items()})
 
     def answer(self, word: str) -> str:
-        """A single target, or the targets that the word stands for."""
+        """Explain a single target, or the targets that the word stands for."""
         own = self.session.select([word])
         alone = len(own) == 1 and word not in self.session.plans
         return self.explain_target(*own) if alone else self.explain_together(word, own)
@@ -135,7 +136,7 @@ class Inquiry:
         return why.answer_text(why.TargetAnswer(name, forecast, tuple(causes), self._failures([i])))
 
     def explain_together(self, title: str, own: Collection[int]) -> str:
-        """Of many: those that are stale by themselves, those with the same reasons together."""
+        """Explain many targets: those stale by themselves, grouped by their reasons."""
         left_out = Counter(self.forecasts[i].held_by for i in sorted(own) if self._is_left_out(i))
         alike: dict[tuple[Reason, ...], list[int]] = {}
         for i in self.causes.above(own):
@@ -151,14 +152,14 @@ class Inquiry:
         return why.summary_text(title, numbers, groups, self._failures(own))
 
     def is_fresh(self, i: int) -> bool:
-        """Is there nothing to be said of it, but that it is fresh?"""
+        """Check that there is nothing to report of it but that it is fresh."""
         return i not in self.causes.own and not self._is_left_out(i)
 
     def _is_left_out(self, i: int) -> bool:
         return i in self.forecasts and self.forecasts[i].action == IGNORED
 
     def _cause(self, chain: Chain) -> why.Cause:
-        """In words, with what can still be shown of the old contents."""
+        """Describe a cause, with what can still be shown of the old contents."""
         target = self.graph.targets[chain.path[-1]]
         way = tuple(
             (self.graph.targets[above].name, self._between(below, above))
@@ -168,13 +169,13 @@ class Inquiry:
         return why.Cause(target.name, way, reasons, chain.alike)
 
     def _failures(self, wanted: Collection[int]) -> why.Failures:
-        """Of stale targets that these are made from, themselves included: those that failed when they ran last."""
+        """Collect last failures of stale targets that these are made from, themselves included."""
         targets = [self.graph.targets[i] for i in sorted(self.graph.upstream(wanted) & self.causes.own.keys())]
         recorded = [(t.name, self.session.maker.receipts[t.run].failure(t.name)) for t in targets]
         return [(name, failure) for name, failure in recorded if failure]
 
     def _between(self, below: int, above: int) -> str:
-        """The first output of `above` that `below` reads."""
+        """Find the first output of `above` that `below` reads."""
         made = {*self.graph.targets[above].outputs}
         return next(path for path in self.graph.targets[below].inputs if path in made)
 
@@ -183,7 +184,7 @@ TextRow = tuple[str, Sequence[str]]  # a word, and the lines beside it
 
 
 class TargetDetails(NamedTuple):
-    """`status` has the status and what there is to say of it, and is empty when it was not asked for."""
+    """Details of a target.  `status` has the status and the remarks on it; empty when it was not asked for."""
 
     name: str
     status: Sequence[str]
@@ -191,7 +192,7 @@ class TargetDetails(NamedTuple):
     reads: Mapping[str, str]  # path -> the target that writes it, or nothing
     writes: Sequence[str]
     receipt: Receipt | None
-    failure: Mapping[str, Any] | None
+    failure: FailureRecord | None
 
 
 def target_text(seen: TargetDetails) -> str:
@@ -205,7 +206,7 @@ def target_text(seen: TargetDetails) -> str:
 
 
 def run_text(run: str, declared: Mapping[str, str], rooms: Mapping[str, int], statuses: Mapping[str, int]) -> str:
-    """`statuses`: how many targets stand how; empty when that was not asked for."""
+    """Text about a run.  `statuses` counts its targets by status; empty when that was not asked for."""
     places = [", ".join(f"{room_label(room)} {size}" for room, size in rooms.items())] if rooms else []
     counted = [", ".join(f"{n} {status}" for status, n in statuses.items())] if statuses else []
     rows = [*((word, [text]) for word, text in declared.items()), ("rooms", places), ("status", counted)]
@@ -229,7 +230,7 @@ def _made_line(receipt: Receipt) -> str:
 
 
 def target_info(session: BuildSession, i: int, with_status: bool) -> tuple[str, bool]:
-    """The text, and whether the target is fresh."""
+    """Text about a target, and if it is fresh."""
     target = session.graph.targets[i]
     standing = target_statuses(session, [i])[i] if with_status else None
     receipts = session.maker.receipts[target.run]
@@ -255,7 +256,7 @@ def run_info(session: BuildSession, run: str, with_status: bool) -> tuple[str, b
 
 
 def step_info(session: BuildSession, word: str, own: Collection[int], with_status: bool) -> tuple[str, bool]:
-    """Such as a step."""
+    """Text about a step or another group of targets, and if all are fresh."""
     statuses = _status_counts(session, own) if with_status else {}
     names = join_names([session.graph.targets[i].name for i in sorted(own)])
     return run_text(word, {"targets": f"{len(own)}: {names}"}, {}, statuses), statuses.keys() <= {FRESH}
@@ -272,7 +273,7 @@ def _limit_rows(session: BuildSession, target: Target) -> dict[str, list[str]]:
 
 
 def _status_counts(session: BuildSession, own: Collection[int]) -> dict[str, int]:
-    """How many stand how."""
+    """Count targets by status."""
     seen = target_statuses(session, own)
     counted = Counter(seen[i].status for i in own)
     return {status: counted[status] for status in STATUSES if counted[status]}

@@ -33,7 +33,7 @@ from pipeline.store.results import OutputFile, Store
 
 
 class Busy(Exception):
-    """The key is being made by another thread of this build."""
+    """Refusal to make a key that another thread of this build makes."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
@@ -41,7 +41,7 @@ class Busy(Exception):
 
 
 class InFlight:
-    """The keys that are being made now."""
+    """Keys that are being made now."""
 
     def __init__(self) -> None:
         self._mutex = Lock()
@@ -65,7 +65,7 @@ class InFlight:
 
 
 class Maker:
-    """Makes targets of `graph`, in any thread.  What has been read once is not read again while it stays the same."""
+    """Maker of the targets of `graph`, in any thread.  A file is read once while it stays the same."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Maker:
         return recipes.recipe(target, self.stages[target.run][target.stage].code)
 
     def make(self, target: Target) -> Outcome:
-        """Raises Busy when another thread makes the very same."""
+        """Make one target.  Raises Busy when another thread makes the very same."""
         try:
             return self._make_or_recall(target)
         except StageFailed as error:  # outside of any attempt: a folder in the way of an output
@@ -173,7 +173,8 @@ class Maker:
 
     @staticmethod
     def _do(stage: Stage, job: Job, paths: Sequence[str]) -> None:
-        """A disk that it has filled is its failure, and is told of while it is still full: others may have room."""
+        """Run the stage.  A disk that it filled is its failure, reported while it is still full: others may
+        have room."""
         try:
             stage.do(job)
         except StageFailed as error:
@@ -184,7 +185,7 @@ class Maker:
             raise StageFailed(describe_unwritten(error), 1) from error
 
     def _keep(self, work: Work, paths: Sequence[str], outputs: Sequence[OutputFile]) -> OSError | None:
-        """A store that cannot be written must not cost the result: it is put in place, and the fault raised after."""
+        """Store the result.  If that fails, the outputs are put in place all the same and the fault is raised after."""
         target = work.target
         try:
             self.stores[target.run].put(work.key, paths, outputs, time.time() - work.start, target.name)
@@ -211,7 +212,7 @@ class Maker:
 
 
 class Work(NamedTuple):
-    """A target to be made now: what it reads, and the key that both give together."""
+    """Target to be made now: what it reads, and the key of recipe and inputs."""
 
     target: Target
     recipe: dict[str, Any]

@@ -1,4 +1,4 @@
-"""The names of commands: where each is, and which names no run may have.
+"""Names of commands: where each command is, and the names that no run may have.
 
 It stands here and not in commands/, because a project checks the names of its runs by it."""
 
@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from pipeline.errors import did_you_mean
 
-COMMANDS = {
+# Commands of doit's, which do the same with targets.
+DOIT_COMMANDS = {
     "help": "pipeline.commands.help:HelpCommand",
     "run": "pipeline.commands.run:RunCommand",
     "list": "pipeline.commands.doit_commands:ListCommand",
@@ -18,6 +19,8 @@ COMMANDS = {
     "clean": "pipeline.commands.doit_commands:CleanCommand",
     "forget": "pipeline.commands.doit_commands:ForgetCommand",
     "ignore": "pipeline.commands.doit_commands:IgnoreCommand",
+}
+NEW_COMMANDS = {
     "why": "pipeline.commands.questions:WhyCommand",
     "plan": "pipeline.commands.questions:PlanCommand",
     "graph": "pipeline.commands.questions:GraphCommand",
@@ -34,24 +37,29 @@ COMMANDS = {
     "init": "pipeline.commands.upkeep:InitCommand",
     "gc": "pipeline.commands.upkeep:GcCommand",
 }
-# For `doit` alone: what it should say of its own commands that have nothing to do here.
+COMMANDS = {**DOIT_COMMANDS, **NEW_COMMANDS}
+# For `doit` alone, whose own commands of these names have nothing to do here.
 MEANINGLESS = {
     "dumpdb": "pipeline.commands.doit_commands:DumpDBCommand",
     "reset-dep": "pipeline.commands.doit_commands:ResetDepCommand",
     "strace": "pipeline.commands.doit_commands:StraceCommand",
 }
-# Taken from the start, so that no run has to be renamed when they come.
-_LATER = {"watch", "dashboard"}
-# `coppice mcts` builds the run of that name; and what flags ask for is a run that no spec has.
-_SHARED, _FLAGGED = {"mcts"}, {"mcts-flags"}
-# A run of such a name could not be selected.
-RESERVED = (frozenset(COMMANDS) - _SHARED) | frozenset(MEANINGLESS) | {"tabcompletion"} | _LATER | _FLAGGED
-# As commands are called; what holds a dot, a colon or a slash is a file or a target.
+# Kept from the start, so that no run has to be renamed when these commands come.
+_TO_COME = {"watch", "dashboard"}
+# `coppice mcts` builds the run of that name, so a run may have it.
+_SHARED = {"mcts"}
+# Why no run may have a name; the name of the run that flags ask for would hide a spec of that name.
+RESERVED = {
+    **dict.fromkeys({*COMMANDS, *MEANINGLESS, "tabcompletion"} - _SHARED, "is the name of a command"),
+    **dict.fromkeys(_TO_COME, "is kept for a command to come"),
+    "mcts-flags": "is the run that `coppice mcts` builds with flags",
+}
+# The form of a command's name; a word with a dot, a colon or a slash is a file or a target.
 _LIKE_A_COMMAND = re.compile(r"[a-z]+(-[a-z]+)*")
 
 
-def unknown(words: Sequence[str]) -> str:
-    """What is wrong with a first word that may have been meant as a command, and is neither that nor a run."""
+def unknown_command(words: Sequence[str]) -> str:
+    """A message on a first word that looks like a command but is neither that nor a run; else nothing."""
     first = next(iter(words), "")
     if first in COMMANDS or not _LIKE_A_COMMAND.fullmatch(first) or os.path.exists(first) or not os.path.isdir("specs"):
         return ""
@@ -61,9 +69,9 @@ def unknown(words: Sequence[str]) -> str:
     near = did_you_mean(first, {*runs, *COMMANDS}, ())
     return (
         f"there is no run '{first}': no specs/{first}.yaml; nor is it a command{near};"
-        f" runs: {_some(sorted(runs))}; commands: {', '.join(COMMANDS)}; see `coppice help`"
+        f" runs: {_first_ten(sorted(runs))}; commands: {', '.join(COMMANDS)}; see `coppice help`"
     )
 
 
-def _some(names: Sequence[str]) -> str:
+def _first_ten(names: Sequence[str]) -> str:
     return ", ".join(names[:10]) + (", …" if len(names) > 10 else "")

@@ -30,7 +30,7 @@ def log_path(target: Target) -> str:
 
 
 def append_note(log: str, text: str) -> None:
-    """A line of ours between the attempts, whose output is all in one log."""
+    """Append a line of ours between the attempts, whose output is all in one log."""
     with writing(log), open(log, "a+b") as file:
         file.seek(max(0, file.tell() - 1))
         broken_off = file.read(1) not in (b"", b"\n")
@@ -38,7 +38,7 @@ def append_note(log: str, text: str) -> None:
 
 
 def log_if_any(path: str) -> str:
-    """The log, unless nothing was ever printed: then there is none."""
+    """Path of the log; empty if nothing was ever printed, and then the file is removed."""
     try:
         size = os.stat(path).st_size
     except FileNotFoundError:
@@ -53,7 +53,7 @@ LONGEST_NAME = 255
 
 
 class Staging:
-    """Where a target writes its outputs before they are put in place; gone afterwards."""
+    """Paths that a target writes to before its outputs are put in place; removed afterwards."""
 
     def __init__(self, target: Target, own_folder: bool, attempt: int = 1) -> None:
         # What an earlier attempt left running must not write into this one's.
@@ -92,7 +92,7 @@ class Staging:
 
 
 def _flat_name(name: str, n: int, path: str) -> str:
-    """A name of its own, without a folder of its own; the end of it may matter to who writes there."""
+    """Name for a staged output without a folder of its own; the suffix stays, since programs go by it."""
     whole = f"{name}~{n}~{os.path.basename(path)}"
     return whole if len(whole.encode()) <= LONGEST_NAME else f"{name}~{n}{suffix(path)[-40:]}"
 
@@ -129,7 +129,7 @@ def put_in_place(staged: str, final: str) -> None:
 
 
 class Inputs:
-    """`made`: what is in outputs, as their makers recorded it; those of earlier builds are looked up when asked for."""
+    """Contents of inputs.  `contents` has outputs as their makers recorded them, looked up when asked for."""
 
     def __init__(
         self, graph: Graph, files: Files, receipts: Mapping[str, Receipts], stores: Mapping[str, Store]
@@ -139,8 +139,9 @@ class Inputs:
         self._mending = Lock()
 
     def content(self, path: str, seen: str | None) -> str | None:
-        """sha256 of an input that may be used, None when there is nothing.  `seen`: what it was when it was last used;
-        that it was made so was looked at then."""
+        """Give the sha256 of an input that may be used, None when there is nothing.
+
+        `seen`: its content when it was last used, which was checked against its maker then."""
         found = self._files.content(path)
         if found == seen and path not in self.contents:
             return found
@@ -153,7 +154,7 @@ class Inputs:
         return recorded
 
     def _recorded(self, path: str) -> str | None:
-        """None for what no target makes."""
+        """Content as its maker recorded it; None for what no target makes."""
         if path not in self.contents:
             maker = self._maker(path)
             receipt = maker and self._receipts[maker.run].receipt(maker.name)
@@ -166,7 +167,7 @@ class Inputs:
         return None if i is None else self._graph.targets[i]
 
     def _mend(self, path: str, recorded: str) -> None:
-        """Only what is wrong is written: others may be reading the rest."""
+        """Restore an output.  Only what is wrong is written: others may be reading the rest."""
         maker = self._maker(path)
         assert maker is not None
         with Staging(maker, own_folder=False) as staged:

@@ -31,7 +31,7 @@ RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
 class RunPlan(NamedTuple):
-    """One run: its targets in order, and what the kernel needs to know of its spec."""
+    """Plan of one run: its targets in order, and what the kernel needs to know of its spec."""
 
     run: str
     kind: str
@@ -46,7 +46,7 @@ class RunPlan(NamedTuple):
 
 
 def spec_paths() -> dict[str, str]:
-    """run -> path of its spec."""
+    """Map each run to the path of its spec."""
     try:
         names = _spec_files("specs")
     except (FileNotFoundError, NotADirectoryError):
@@ -67,7 +67,7 @@ def _spec_files(specs: str) -> list[str]:
 
 
 def _project_hint() -> str:
-    """Where a project is, or how it becomes one."""
+    """Hint where a project is, or how to make one."""
     place = os.getcwd()
     while place != (place := os.path.dirname(place)):
         if os.path.isdir(f"{place}/specs") and _spec_files(f"{place}/specs"):
@@ -77,13 +77,13 @@ def _project_hint() -> str:
 
 def check_run_name(run: str, spec: str) -> None:
     if run in RESERVED:
-        raise SpecError(f"{spec}:1: '{run}' is the name of a command; rename the file, the run is called after it")
+        raise SpecError(f"{spec}:1: '{run}' {RESERVED[run]}; rename the file, the run is called after it")
     if not RUN_NAME.fullmatch(run):
         raise SpecError(f"{spec}:1: '{run}' is not a name for a run; use letters, digits, _ . and - in the file's name")
 
 
 def load(runs: Iterable[str], keep: bool = True) -> dict[str, RunPlan]:
-    """The plans of `runs` and of the runs they read from.  `keep`: what had to be planned is frozen, if it can be."""
+    """Load the plans of `runs` and of the runs they read from.  `keep`: freeze new plans, where that is possible."""
     known = spec_paths()
     plans: dict[str, RunPlan] = {}
     pending = sorted(runs, reverse=True)
@@ -100,7 +100,7 @@ def load(runs: Iterable[str], keep: bool = True) -> dict[str, RunPlan]:
 
 
 def graph(plans: dict[str, RunPlan], aside: Sequence[Target] = ()) -> Graph:
-    """`aside`: targets that no plan has, which read what these make."""
+    """Make the graph of these plans.  `aside`: targets that no plan has, which read what these make."""
     targets = [*(t for plan in plans.values() for t in plan.targets), *aside]
     try:
         made = Graph(targets, in_order=len(plans) == 1)
@@ -112,7 +112,7 @@ def graph(plans: dict[str, RunPlan], aside: Sequence[Target] = ()) -> Graph:
 
 
 def _check_needs(plan: RunPlan, made: Graph) -> None:
-    """What is read of another run must be written there: a folder or pattern would be read at some chance moment."""
+    """Check that files of other runs are written there: a folder or pattern would be read at some chance moment."""
     others = tuple(f"runs/{run}/" for run in plan.needs)
     if not others:
         return
@@ -150,7 +150,7 @@ def _load_frozen(run: str, sources: Sequence[str], signatures: list[int]) -> Run
 
 
 def read_spec(run: str, spec: str) -> Any:
-    """The spec itself, for what is no part of its plan."""
+    """Read the spec itself, for what is no part of its plan."""
     from pipeline import kinds
     from pipeline.spec import parse
 
@@ -159,7 +159,7 @@ def read_spec(run: str, spec: str) -> Any:
 
 
 def kind_of_spec(spec: str) -> str:
-    """Of a spec, which may have mistakes elsewhere."""
+    """Kind of a spec, which may have mistakes elsewhere."""
     from pipeline import kinds
     from pipeline.spec import parse
 
@@ -167,7 +167,7 @@ def kind_of_spec(spec: str) -> str:
 
 
 def plan_without_spec(run: str, kind: str, path: str, spec: Any, targets: Sequence[Target]) -> RunPlan:
-    """A plan that no spec has: no file says whether it is the one that was seen."""
+    """Make a plan that no file in specs/ has; it has no signature to compare with."""
     listed = Graph(targets).targets
     facts = (run, kind, path, spec.store or "runs/.store", spec.rooms, spec.at_once)
     return RunPlan(*facts, _needs(run, listed), (path,), (NO_SIGNATURE,), listed)
@@ -195,8 +195,7 @@ def _plan_anew(run: str, spec: str, sources: Sequence[str], signatures: list[int
 
 
 def _freeze(run: str, head: list[Any], targets: Sequence[Target]) -> None:
-    """A cache: where nothing can be written, as in somebody else's checkout, it is planned each time it is asked for.
-    A build says so, since it writes elsewhere too."""
+    """Freeze a plan: a cache.  Where nothing can be written, as in another's checkout, it is planned each time."""
     limits: dict[Limits, int] = {}
     rows = [(*t[:5], limits.setdefault(t.limits, len(limits)), t.line) for t in targets]
     content = marshal.dumps(([*head, [tuple(limit) for limit in limits]], rows))
@@ -215,11 +214,16 @@ def _needs(run: str, targets: Sequence[Target]) -> tuple[str, ...]:
 def _spec_content(spec: str) -> bytes:
     if os.path.exists(spec) and not os.path.isfile(spec):
         raise SpecError(f"{spec}: is not a file")
+    return file_content(spec)
+
+
+def file_content(path: str) -> bytes:
+    """Content of a file that the user named."""
     try:
-        with open(spec, "rb") as file:
+        with open(path, "rb") as file:
             return file.read()
     except OSError as error:
-        raise SpecError(f"{spec}: cannot be read: {error.strerror}") from error
+        raise SpecError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 def _cycle_error(error: CycleError, spec_of: dict[str, str]) -> SpecError:
@@ -229,12 +233,12 @@ def _cycle_error(error: CycleError, spec_of: dict[str, str]) -> SpecError:
 
 
 def package_files() -> list[str]:
-    """The code that plans, and what the code of a stage is made of: when it changes, plans are made anew."""
+    """Files of the package: plans, and the code of stages, depend on them."""
     return _installed_record() or _sources()
 
 
 def _installed_record() -> list[str]:
-    """What an installer lists last: an installed package changes only by being installed again."""
+    """File that an installer writes last: an installed package changes only when it is installed again."""
     beside = os.path.dirname(PACKAGE)
     records = (f"{beside}/{name}/RECORD" for name in sorted(os.listdir(beside)) if _RECORDED.fullmatch(name))
     return [record for record in records if os.path.isfile(record)]

@@ -34,7 +34,7 @@ def rehearse(session: BuildSession, todo: Iterable[int]) -> dict[int, Forecast]:
 
 
 class _Rehearsal:
-    """`after` has the contents that files will have, as far as they change: None where nobody can know."""
+    """Rehearsal in progress.  `after` has the contents that files will have, where they change; None where unknown."""
 
     def __init__(self, session: BuildSession) -> None:
         self.session, self.maker = session, session.maker
@@ -67,14 +67,14 @@ class _Rehearsal:
         return tuple(stale_reasons(receipt, recipe, inputs, outputs, "" if receipt else self._lacking(target)))
 
     def _lacking(self, target: Target) -> str:
-        """Why there may be no receipt."""
+        """Reason for a missing receipt."""
         receipts = self.maker.receipts[target.run]
         if receipts.failure(target.name):
             return FAILED_BEFORE
         return FORGOTTEN if receipts.is_forgotten(target.name) else NEVER_BUILT
 
     def _ignored_by(self, target: Target, above: Iterable[Forecast]) -> str:
-        """The target because of which this one is left out, if it is: itself or one above."""
+        """Name of the target, itself or one above, because of which this one is left out; empty for none."""
         if self.maker.receipts[target.run].is_ignored(target.name):
             return target.name
         return next((seen.held_by for seen in above if seen.action == IGNORED), "")
@@ -85,7 +85,7 @@ class _Rehearsal:
     def _held_back(
         self, target: Target, _receipt: Receipt | None, recipe: dict[str, Any], inputs: Mapping[str, str | None]
     ) -> str:
-        """It is left as it is, and what reads it too; which matters only when that is not as it should be."""
+        """Forecast for a target that is held back, with all that reads it; it matters only when the target is stale."""
         contents = [content for content in inputs.values() if content is not None]
         if len(contents) == len(inputs) and self.maker.is_fresh(target, recipes.result_key(recipe, contents)):
             return FRESH
@@ -112,7 +112,7 @@ class _Rehearsal:
     def _surely(
         self, target: Target, receipt: Receipt | None, recipe: dict[str, Any], inputs: Mapping[str, str | None]
     ) -> bool:
-        """Is it redone whatever the inputs that are not known come out as?"""
+        """Check if it is redone whatever the unknown inputs come out as."""
         if receipt is None or receipt.unsettled or recipes.compact_json(receipt.recipe) != recipes.compact_json(recipe):
             return True
         old = list(receipt.inputs.values())
@@ -122,14 +122,14 @@ class _Rehearsal:
 
 
 class TargetStatus(NamedTuple):
-    """`forecast`: what the next build would do with it."""
+    """Status of a target, and what the next build would do with it."""
 
     status: str
     forecast: Forecast
 
 
 def target_statuses(session: BuildSession, wanted: Iterable[int]) -> dict[int, TargetStatus]:
-    """Of `wanted` and all it is made from, in graph order."""
+    """Statuses of `wanted` and all it is made from, in graph order."""
     wanted = {*wanted}
     forecasts = rehearse(session, session.stale(wanted))
     seen = {i: forecasts.get(i, Forecast(FRESH)) for i in sorted(session.graph.upstream(wanted))}
@@ -147,7 +147,7 @@ SIBLINGS_ASKED = 20
 
 
 def last_seconds(session: BuildSession, target: Target) -> float | None:
-    """A recalled result took as long as it did where it was made."""
+    """Seconds that a target took; a recalled result took as long as where it was made."""
     receipt = session.maker.receipts[target.run].receipt(target.name)
     if receipt is None:
         return None
@@ -158,7 +158,7 @@ def last_seconds(session: BuildSession, target: Target) -> float | None:
 
 
 def usual_seconds(session: BuildSession, steps: Iterable[str]) -> dict[str, float]:
-    """The mean time of each of these steps, as far as any of its targets ever ran."""
+    """Mean time of each of these steps, as far as any of its targets ever ran."""
     found: dict[str, list[float]] = {step: [] for step in steps}
     for target in session.graph.targets:
         times = found.get(step_of(target.name))
@@ -168,7 +168,7 @@ def usual_seconds(session: BuildSession, steps: Iterable[str]) -> dict[str, floa
 
 
 def expected_seconds(session: BuildSession, todo: Iterable[int]) -> Iterator[tuple[int, float | None, bool]]:
-    """(target, seconds, guessed): its own last time, or else what is usual in its step."""
+    """Yield (target, seconds, guessed): its own last time, or else what is usual in its step."""
     own: Mapping[int, float | None] = {i: last_seconds(session, session.graph.targets[i]) for i in todo}
     steps = {step_of(session.graph.targets[i].name) for i, seconds in own.items() if seconds is None}
     means = usual_seconds(session, steps) if steps else {}
@@ -195,7 +195,7 @@ def plan_build(session: BuildSession, wanted: Iterable[int], todo: Iterable[int]
 
 
 def _outlook_lines(session: BuildSession, wanted: Iterable[int]) -> Iterator[str]:
-    """Of runs that are asked for; not of those that they only read from."""
+    """Lines of outlook for runs that are asked for, not for those that they only read from."""
     for run in dict.fromkeys(session.graph.targets[i].run for i in sorted(wanted)):
         plan = session.plans[run]
         yield from (f"{run}: {line}" for line in kinds.outlook(plan.kind, plan.targets))

@@ -24,13 +24,14 @@ from pipeline.build.session import BuildSession
 from pipeline.core.graph import Target
 from pipeline.core.outcome import FAILED, FRESH, IGNORED
 from pipeline.core.text import join_names, target_count
+from pipeline.errors import BuildInterrupted
 from pipeline.machine.process import BuildStopping
 from pipeline.store.receipts import FORGOTTEN, receipt_entry
 from pipeline.store.receipts import IGNORED as IGNORED_LINE
 
 
 class TargetTask(Task):  # type: ignore[misc]
-    """A doit task that knows its target."""
+    """Task of doit's that knows its target."""
 
     def __init__(self, target: Target, needs: Iterable[str]) -> None:
         super().__init__(
@@ -47,7 +48,7 @@ class TargetTask(Task):  # type: ignore[misc]
 
 
 def doit_tasks(session: BuildSession) -> list[Task]:
-    """A group for each run, then its targets: what doit's own commands work on."""
+    """List a group for each run, then its targets: what doit's own commands work on."""
     out: list[Task] = []
     for run, plan in session.plans.items():
         own = [t for t in session.graph.targets if t.run == run]
@@ -63,15 +64,13 @@ def doit_task(session: BuildSession, i: int) -> TargetTask:
 
 
 class ReceiptDatabase:
-    """doit's view of the receipts: the interface of doit.dependency.Dependency that its commands use.
-
-    There is no database besides the receipts, so there is none that could be lost or be wrong."""
+    """Receipts under the interface of doit.dependency.Dependency, as far as doit's commands use it."""
 
     def __init__(self, session: BuildSession) -> None:
         self.session = session
 
     def get_status(self, task: Task, tasks_dict: Any, get_log: bool = False) -> DependencyStatus:
-        """The same that `graph` shows: of a run, whether anything in it is stale."""
+        """Give the same status as `graph` shows: a run is stale when anything in it is."""
         status = DependencyStatus(get_log)
         targets = [task.name] if isinstance(task, TargetTask) else task.task_dep
         if any(self._standings[self.session.graph.index[name]].status not in (FRESH, IGNORED) for name in targets):
@@ -83,7 +82,7 @@ class ReceiptDatabase:
         return target_statuses(self.session, range(len(self.session.graph.targets)))
 
     def status_is_ignore(self, task: Task) -> bool:
-        """Also of what lies below: that is left out too."""
+        """Check if it is left out, by itself or because of one above."""
         return isinstance(task, TargetTask) and self._standings[self.session.graph.index[task.name]].status == IGNORED
 
     def ignore(self, task: Task) -> None:
@@ -100,7 +99,7 @@ class ReceiptDatabase:
             self.remove(name)
 
     def remove_success(self, task: Task) -> None:
-        """A failure is a line of its own in the receipts; what succeeded before stays true of its inputs."""
+        """Do nothing: a failure is a line of its own, and what succeeded before stays true of its inputs."""
 
     def get_values(self, name: str) -> dict[str, Any]:
         return {}
@@ -120,16 +119,8 @@ SYNC_SECONDS = 0.05
 WAKE_SECONDS = 1.0
 
 
-class BuildInterrupted(Exception):
-    """A signal asked the build to stop; `number` says which."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(f"interrupted by signal {number}")
-        self.number = number
-
-
 class TaskSelection(NamedTuple):
-    """What doit's runner asks of a dispatcher, before our own loop takes over."""
+    """Part of a dispatcher that doit's runner asks for before our own loop takes over."""
 
     tasks: dict[str, Any]
     selected_tasks: list[str]
@@ -207,7 +198,7 @@ class RoomRunner(Runner):  # type: ignore[misc]
             receipts.sync()
 
     def _work(self) -> None:
-        """What each thread does."""
+        """Work of each thread: make targets until there are none."""
         try:
             while (i := self._board.take()) is not None:
                 self._make(i)
@@ -241,7 +232,7 @@ class RoomRunner(Runner):  # type: ignore[misc]
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """SIGINT and SIGTERM end the commands that run; what is finished by then is recorded."""
+        """Stop on SIGINT, SIGTERM and SIGHUP: commands are ended; what is finished by then is recorded."""
 
         def interrupted(number: int, _frame: object) -> None:
             self._stop(BuildInterrupted(number))

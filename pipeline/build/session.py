@@ -12,18 +12,22 @@ from pipeline.build import project
 from pipeline.build.make import Maker
 from pipeline.core.graph import Graph, Target, step_of
 from pipeline.core.outcome import FAILED
-from pipeline.errors import SpecError, cut_text, did_you_mean, writing
+from pipeline.core.text import one_line
+from pipeline.errors import SpecError, did_you_mean
 from pipeline.machine.job import Stage
 from pipeline.store import noop, state
 from pipeline.store.files import Files, is_pattern, write_whole
 from pipeline.store.receipts import Receipts
 from pipeline.store.results import Store
 
+# In a message.
+LONGEST_PATH = 120
+
 
 class BuildSession:
-    """Loads what is asked for and no more; everything in here is read-only until `prepare`.
+    """Look at a project: loads what is asked for and no more; read-only until `prepare`.
 
-    `aside`: targets that are no part of a build of their run, but made and kept like any when they are asked for."""
+    `aside`: targets that are no part of a build of their run, but made and stored like any when they are asked for."""
 
     def __init__(
         self,
@@ -54,7 +58,7 @@ class BuildSession:
         return {run: kinds.stages(plan.kind) for run, plan in self.plans.items()}
 
     def _files(self) -> Files:
-        """What is known from the last builds, and which targets that leaves in doubt."""
+        """Load what is known from the last builds, and mark the targets that this leaves in doubt."""
         known: dict[str, tuple[int, str]] = {}
         between: set[str] = set()  # changed after the look at one run, and before another was built and looked at
         for run, plan in self.plans.items():
@@ -80,11 +84,11 @@ class BuildSession:
 
     @staticmethod
     def _deciding(plan: project.RunPlan) -> list[str]:
-        """Files that decide on every target of a run: what makes its plan, and what is recorded."""
+        """Files that decide on every target of a run: what makes its plan, and its receipts."""
         return [*plan.sources, Receipts.path_of(plan.run)]
 
     def _same_deciding_files(self, plan: project.RunPlan, seen: state.StateHead) -> bool:
-        """Compared anew: the look that led here may be older than the plan, and than our lock."""
+        """Compare anew: the look that led here may be older than the plan, and than our lock."""
         deciding = self._deciding(plan)
         now = [*plan.signatures, state.signature(deciding[-1])]
         saved = project.NO_SIGNATURE not in plan.signatures
@@ -99,8 +103,8 @@ class BuildSession:
         self.suspects.update(self.graph.index[name] for name in more.suspects if name in self.graph.index)
 
     def select(self, words: Iterable[str]) -> set[int]:
-        """Targets by name (`run:target`), by run or step, by the path of an output, or by a pattern of names or paths;
-        all of them for no words."""
+        """Select targets by name (`run:target`), run, step, path of an output, or pattern of names or paths; all for
+        no words."""
         wanted: set[int] = set()
         words = list(words)
         for word in words:
@@ -124,14 +128,14 @@ class BuildSession:
         raise SpecError(f"there is no target '{word}'{closest}; `coppice list --all` shows all")
 
     def stale(self, wanted: Iterable[int]) -> set[int]:
-        """Of what `wanted` needs, the targets that are in doubt or made from such."""
+        """Find, in what `wanted` needs, the targets that are in doubt or made from such."""
         needed = self.graph.upstream(wanted)
         if not self.suspects & needed:
             return set()
         return self.graph.downstream(self.suspects & needed) & needed
 
     def check_sources(self, todo: Collection[int]) -> None:
-        """Every file that no target makes must be there before anything runs."""
+        """Check, before anything runs, that every file that no target makes is there."""
         asked: dict[str, Target] = {}
         for i in todo:
             target = self.graph.targets[i]
@@ -140,14 +144,12 @@ class BuildSession:
                     asked.setdefault(path, target)
         for path, target in asked.items():
             if not os.path.exists(path) and self.maker.files.content(path) is None:
-                where = f"{self.plans[target.run].spec}:{target.line}"
-                raise SpecError(
-                    f"{where}: {cut_text(path)} is missing, which {target.name} reads; {_missing_hint(path)}"
-                )
+                missing = f"{one_line(path, LONGEST_PATH)} is missing, which {target.name} reads"
+                raise SpecError(f"{self.plans[target.run].spec}:{target.line}: {missing}; {_missing_hint(path)}")
         self._check_folders(todo)
 
     def _check_folders(self, todo: Collection[int]) -> None:
-        """No output may leave the run's folder through a symbolic link."""
+        """Check that no output leaves the run's folder through a symbolic link."""
         targets = [self.graph.targets[i] for i in todo]
         for target in targets:
             for path in filter(os.path.isdir, target.outputs):
@@ -204,9 +206,7 @@ class BuildSession:
             [*plan.signatures, state.signature(deciding[-1]), *signatures],
         )
         known = state.StateDetails([""] * len(deciding) + contents, suspects, watched)
-        path = f"{noop.folder(run)}/state"
-        with writing(path):
-            write_whole(path, state.dump_state(seen, known), durable=False)
+        write_whole(f"{noop.folder(run)}/state", state.dump_state(seen, known), durable=False)
 
     def close(self) -> None:
         self.maker.kept.close()
@@ -217,7 +217,7 @@ class BuildSession:
 
 
 def with_patterns_behind(changed: Collection[str], watched: Mapping[str, list[str]]) -> set[str]:
-    """`changed`, and the folders and patterns that one of them is behind."""
+    """Add to `changed` the folders and patterns that one of them is behind."""
     changed = {*changed}
     return changed | {pattern for pattern, behind in watched.items() if not changed.isdisjoint(behind)}
 

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
 from typing import Any
-
-from doit.exceptions import InvalidCommand
 
 from pipeline import kinds
 from pipeline.build import project
-from pipeline.commands.command import NewCommand
+from pipeline.commands.command import ONE_RUN, NewCommand, WordCount, opt_json, print_result
 from pipeline.commands.exits import FAILED
-from pipeline.commands.selection import run_of_word
+from pipeline.commands.selection import ability_of, run_of_word
 from pipeline.errors import SpecError
-
-opt_json = {"name": "json", "long": "json", "type": bool, "default": False, "help": "print JSON, for tools"}
 
 
 class ExplainCommand(NewCommand):
@@ -28,12 +22,10 @@ class ExplainCommand(NewCommand):
         " recorded. Of a goal, RUN:GOAL, each attempt at it and the proof."
     )
     cmd_options = (opt_json,)
+    takes = WordCount(1, 1, "name one evaluation or goal, such as RUN:d0.n0.i2")
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        if len(args) != 1:
-            raise InvalidCommand(f"explain: name one evaluation or goal, such as RUN:d0.n0.i2, not {len(args)}")
-        plan = plan_with_decisions(self.name, args[0])
-        kind = kinds.ability_module(plan.kind, kinds.ACCOUNTS)
+        plan, kind = plan_with_decisions(self.name, args[0])
         explained = kind.explain(plan.run, plan.targets, args[0])
         print_result(explained, kind.explain_lines(explained), params["json"])
         return 0
@@ -49,27 +41,19 @@ class ReplayCommand(NewCommand):
         " counted apart."
     )
     cmd_options = (opt_json,)
+    takes = ONE_RUN
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        if len(args) != 1:
-            raise InvalidCommand(f"replay: name one run, not {len(args)}")
-        plan = plan_with_decisions(self.name, args[0])
+        plan, kind = plan_with_decisions(self.name, args[0])
         if args[0] != plan.run:
             raise SpecError(f"replay: '{args[0]}' is no run; all decisions of one are made again: `replay {plan.run}`")
-        kind = kinds.ability_module(plan.kind, kinds.ACCOUNTS)
         replay = kind.replay(plan.run, plan.targets)
         print_result(replay, kind.replay_lines(replay), params["json"])
         return 0 if kind.agrees(replay) else FAILED
 
 
-def plan_with_decisions(command: str, word: str) -> project.RunPlan:
-    """Of the run that `word` speaks of; nothing is written, not even the cache of a plan."""
+def plan_with_decisions(command: str, word: str) -> tuple[project.RunPlan, kinds.AccountsModule]:
+    """The plan of the run that `word` speaks of, and what accounts for it.  Writes nothing, not even a plan's cache."""
     run = run_of_word(word)
     plan = project.load([run], keep=False)[run]
-    if not kinds.has_ability(plan.kind, kinds.ACCOUNTS):
-        raise SpecError(f"{plan.spec}:1: kind: {plan.kind} decides nothing that `{command}` could tell of")
-    return plan
-
-
-def print_result(told: Mapping[str, Any], lines: Sequence[str], as_json: bool) -> None:
-    print(json.dumps(told, indent=1) if as_json else "\n".join(lines))
+    return plan, ability_of(plan, kinds.ACCOUNTS, f"decides nothing that `{command}` could tell of")

@@ -16,14 +16,11 @@ from doit.exceptions import InvalidCommand
 
 from pipeline import kinds
 from pipeline.build.project import RunPlan
-from pipeline.commands.command import NewCommand, opt_jobs
-from pipeline.commands.exits import refuse
-from pipeline.commands.selection import plans_for
-from pipeline.errors import SpecError
+from pipeline.commands.command import ONE_RUN, NewCommand, build_plainly, opt_jobs, reporting
+from pipeline.commands.selection import ability_of, plans_of_run
 from pipeline.machine.lock import HEARTBEAT_PERIOD, LEAST_PATIENCE, Takeover, lock_runs
 from pipeline.store.noop import up_to_date
 
-DEFAULT_OPTIONS = {"always": False, "continue": False, "reporter": "console", "outfile": None, "junit": ""}
 opt_stale = {
     "name": "lock_stale_seconds", "long": "lock-stale-seconds", "type": str, "default": None, "metavar": "S",
     "help": "take the run over from a process that has not been heard of for S seconds",
@@ -43,15 +40,14 @@ class AdvanceCommand(NewCommand):
         " is left: the report and its validation. Progress goes to standard error."
     )
     cmd_options = (opt_jobs, opt_stale, opt_force)
+    takes = ONE_RUN
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        if len(args) != 1:
-            raise InvalidCommand(f"advance: name one run, not {len(args)}")
         return advance(args[0], params["num_process"], takeover_by(self.name, args[0], params))
 
 
 def takeover_by(command: str, run: str, params: Mapping[str, Any]) -> Takeover | None:
-    """What the options say of a lock that is held."""
+    """Read from the options if and when a lock that is held may be taken over."""
     text = params["lock_stale_seconds"]
     try:
         patience = LEAST_PATIENCE if text is None else float(text)
@@ -65,43 +61,27 @@ def takeover_by(command: str, run: str, params: Mapping[str, Any]) -> Takeover |
 
 
 def advance(run: str, jobs: int, takeover: Takeover | None) -> int:
-    plans = plans_for([run])
-    if run not in plans:
-        raise SpecError(f"advance: '{run}' is no run; name one of: {', '.join(plans)}")
-    if not kinds.has_ability(plans[run].kind, kinds.ADVANCE):
-        what = f"kind: {plans[run].kind} has no depths to advance by; `coppice {run}` builds it"
-        raise SpecError(f"{plans[run].spec}:1: {what}")
+    plans = plans_of_run("advance", run)
     search = Search(plans[run], plans, jobs)
-    if up_to_date([run]) is not None:
-        search.done = len(search.rounds)
-        code = 0
-    else:
+    with reporting(lambda: print(json.dumps(search.standing(), indent=1))):
+        if up_to_date([run]) is not None:
+            search.done = len(search.rounds)
+            return 0
         with lock_runs([*plans], takeover) as locks, redirect_stdout(sys.stderr):
-            code = _interruptible(search, locks)
-    print(json.dumps(search.standing(), indent=1))
-    return code
-
-
-def _interruptible(search: Search, locks: Sequence[int]) -> int:
-    from pipeline.build.runner import BuildInterrupted
-
-    try:
-        return search.advance(locks)
-    except BuildInterrupted as error:
-        return refuse(f"{error}; what was finished is kept", 128 + error.number)
+            return search.advance(locks)
 
 
 class Search:
-    """A run that goes on in rounds.  `done`: so many of them, from the first on, are as they should be."""
+    """Search that goes on in rounds.  `done`: this many, from the first on, are as they should be."""
 
     def __init__(self, plan: RunPlan, plans: Mapping[str, RunPlan], jobs: int) -> None:
         self._plan, self._plans, self._jobs = plan, plans, jobs
-        self._kind = kinds.ability_module(plan.kind, kinds.ADVANCE)
+        self._kind = ability_of(plan, kinds.ADVANCE, f"has no depths to advance by; `coppice {plan.run}` builds it")
         self.rounds = self._kind.rounds(plan.targets)
         self.done = 0
 
     def advance(self, locks: Sequence[int]) -> int:
-        """One round, and what is left when it was the last."""
+        """Build one round, and what is left when it was the last."""
         self.done = self._fresh(0)
         if not self._over():
             if code := self._build(self.rounds[self.done], locks):
@@ -113,7 +93,7 @@ class Search:
         return 0
 
     def stopped(self) -> bool:
-        """Is there no round left, with all as it should be?"""
+        """Check that no round is left, with all as it should be."""
         self.done = self._fresh(0)
         return self._over()
 
@@ -124,7 +104,7 @@ class Search:
         return self.done == len(self.rounds) or self._kind.has_stopped(self._plan.run, self.done)
 
     def _fresh(self, first: int) -> int:
-        """Up to which round all is fresh with what it is made from; `first` are known to be."""
+        """Number of rounds from the first on that are fresh with all they are made from; `first` are known to be."""
         from pipeline.build.rehearsal import target_statuses
         from pipeline.build.session import BuildSession
         from pipeline.core.outcome import FRESH
@@ -140,6 +120,4 @@ class Search:
             session.close()
 
     def _build(self, words: Sequence[str], locks: Sequence[int]) -> int:
-        from pipeline.commands.build import build_locked
-
-        return build_locked(self._plans, locks, words, {**DEFAULT_OPTIONS, "num_process": self._jobs}, {})
+        return build_plainly(self._plans, locks, words, self._jobs)

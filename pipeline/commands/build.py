@@ -29,7 +29,7 @@ from pipeline.views.reporters import REPORTERS, ReporterGroup, junit_reporter
 
 
 class FollowerReporter(Reporter):
-    """The follower of one run, told of that run's targets alone."""
+    """Reporter that passes the events of one run to its follower."""
 
     def __init__(self, kind: str, run: str) -> None:
         self._kind, self._run, self._stopped = kind, run, False
@@ -68,7 +68,7 @@ def followers(plans: Mapping[str, RunPlan]) -> Iterator[FollowerReporter]:
 
 
 class ForeignReporter(Reporter):
-    """Stands between our events and `theirs`, which knows no `begin` and no `stopping`."""
+    """Adapter between our events and `theirs`, a reporter of doit's, which knows no `begin` and no `stopping`."""
 
     def __init__(self, theirs: Any, session: BuildSession) -> None:
         self._theirs, self._session = theirs, session
@@ -113,7 +113,7 @@ def build_locked(
     reporters: Mapping[str, Any],
     aside: Sequence[Target] = (),
 ) -> int:
-    """For who has the locks of `plans` already.  `aside`: targets that no plan has."""
+    """Build, for a caller who has the locks of `plans`.  `aside`: targets that no plan has."""
     session = BuildSession(plans, locks, params["always"], aside)
     try:
         return _build_targets(session, session.select(words), params, reporters)
@@ -144,7 +144,7 @@ def _build_targets(
 
 
 def _warn_unset(session: BuildSession, todo: set[int]) -> None:
-    """Variables to pass through that are not there.  No mistake: a proxy, say, is not set everywhere."""
+    """Warn of variables to pass through that are not set.  No mistake: a proxy, say, is not set everywhere."""
     targets, stages = session.graph.targets, session.maker.stages
     passed = {(t.run, name) for t in map(targets.__getitem__, todo) for name in stages[t.run][t.stage].passed(t)}
     unset = sorted((run, name) for run, name in passed if name not in os.environ)
@@ -157,7 +157,7 @@ def _warn_unset(session: BuildSession, todo: set[int]) -> None:
 def _reporter(
     session: BuildSession, stream: Any, params: Mapping[str, Any], reporters: Mapping[str, Any]
 ) -> ReporterGroup:
-    """One of coppice, of doit or of a plugin; besides it those of runs that follow their build, and JUnit's."""
+    """Make the reporter that was asked for, with the followers of runs and JUnit's beside it."""
     name = params["reporter"]
     made = ({**reporters, **REPORTERS}[name] if isinstance(name, str) else name)(stream, params)
     if not isinstance(made, Reporter):
@@ -168,7 +168,7 @@ def _reporter(
 
 
 def _report_stream(named: Any) -> AbstractContextManager[Any]:
-    """The file of `-o`, or standard output."""
+    """Open the file of `-o`, or standard output."""
     return open(named, "w", encoding="utf-8") if isinstance(named, str) else nullcontext(sys.stdout)
 
 

@@ -10,13 +10,9 @@ from doit.exceptions import InvalidCommand
 
 from pipeline import kinds
 from pipeline.build.project import RunPlan
-from pipeline.commands.accounts import opt_json, print_result
-from pipeline.commands.advance import DEFAULT_OPTIONS
-from pipeline.commands.command import NewCommand, opt_jobs
-from pipeline.commands.exits import refuse
-from pipeline.commands.selection import plans_for
+from pipeline.commands.command import ONE_RUN, NewCommand, build_plainly, opt_jobs, opt_json, print_result
+from pipeline.commands.selection import ability_of, plans_of_run
 from pipeline.core.graph import Target
-from pipeline.errors import SpecError
 from pipeline.machine.lock import lock_runs
 
 SEEDS = 5
@@ -49,9 +45,9 @@ class CalibrateCommand(NewCommand):
 
     defaults: ClassVar = {option["name"]: option["default"] for option in cmd_options}
 
+    takes = ONE_RUN
+
     def on_specs(self, params: Any, args: list[str]) -> int:
-        if len(args) != 1:
-            raise InvalidCommand(f"calibrate: name one run, not {len(args)}")
         for option, least, most in (
             ("depths", LEAST_DEPTHS, MOST_DEPTHS),
             ("seeds", 0, MOST_SEEDS),
@@ -63,13 +59,9 @@ class CalibrateCommand(NewCommand):
 
 
 def calibrate(run: str, params: Any) -> int:
-    plans = plans_for([run])
-    if run not in plans:
-        raise SpecError(f"calibrate: '{run}' is no run; name one of: {', '.join(plans)}")
+    plans = plans_of_run("calibrate", run)
     plan = plans[run]
-    if not kinds.has_ability(plan.kind, kinds.CALIBRATE):
-        raise SpecError(f"{plan.spec}:1: kind: {plan.kind} promotes nothing that could be promoted by chance")
-    kind = kinds.ability_module(plan.kind, kinds.CALIBRATE)
+    kind = ability_of(plan, kinds.CALIBRATE, "promotes nothing that could be promoted by chance")
     again = kind.seed_targets(run, plan.targets, params["seeds"])
     if code := _measure(plans, kind.needed_targets(run, again), again, params["num_process"]):
         return code
@@ -79,11 +71,5 @@ def calibrate(run: str, params: Any) -> int:
 
 
 def _measure(plans: dict[str, RunPlan], words: list[str], again: list[Target], jobs: int) -> int:
-    from pipeline.build.runner import BuildInterrupted
-    from pipeline.commands.build import build_locked
-
     with lock_runs([*plans]) as locks, redirect_stdout(sys.stderr):
-        try:
-            return build_locked(plans, locks, words, {**DEFAULT_OPTIONS, "num_process": jobs}, {}, again)
-        except BuildInterrupted as error:
-            return refuse(f"{error}; what was finished is kept", 128 + error.number)
+        return build_plainly(plans, locks, words, jobs, again)

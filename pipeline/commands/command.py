@@ -5,13 +5,15 @@ Below it doit's own command line, with our commands in place of its own: they ar
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from getopt import GetoptError, gnu_getopt
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from doit.cmd_base import DoitCmdBase, TaskLoader2
 from doit.cmd_run import Run as StockRun
@@ -22,20 +24,17 @@ from doit.plugin import PluginDict, PluginEntry
 from doit.version import VERSION as DOIT
 
 from pipeline import __version__
-from pipeline.build.names import COMMANDS
+from pipeline.build.names import COMMANDS, NEW_COMMANDS
 from pipeline.commands.exits import BAD_INPUT, discard_output, exit_code_of, refuse
 from pipeline.dodo import DOIT_CONFIG, foreign_tasks
-from pipeline.errors import SpecError
+from pipeline.errors import BuildInterrupted, SpecError
 
 if TYPE_CHECKING:
     from pipeline.build.project import RunPlan
+    from pipeline.core.graph import Target
 
 
 OTHER_FILE = "with Coppice in it, `doit` builds specs/ alone; put tasks in another file, for `doit -f FILE`"
-NEW_NAMES = {
-    "why", "plan", "graph", "advance", "tree", "calibrate", "holdout", "explain", "replay", "bank", "bg", "stats",
-    "mcts", "init", "gc",
-}  # fmt: skip
 # Options of doit's that have no meaning here: an error, rather than accepted and without effect.
 MEANINGLESS_OPTIONS = {
     "par_type", "pdb", "single", "auto_delayed_regex", "failure_verbosity", "verbosity", "private",
@@ -49,6 +48,7 @@ MISTAKES = [
 # How a command is told what it is about.
 NAME = "RUN | RUN:STEP | RUN:TARGET | PATTERN | FILE"
 NAMES = f"[{NAME}]..."
+opt_json = {"name": "json", "long": "json", "type": bool, "default": False, "help": "print JSON, for tools"}
 opt_jobs = {
     "name": "num_process", "short": "n", "long": "process", "type": int, "default": 0,
     "help": "how many targets at once; 0 stands for as many as there are CPUs [default: 0]",
@@ -56,7 +56,7 @@ opt_jobs = {
 
 
 def mistake_text(error: CmdParseError) -> str:
-    """What doit says of an option, in one line and by the names that are typed."""
+    """Reword doit's message about an option: one line, with the names that are typed."""
     text = str(error).partition(" (parsing options")[0].removeprefix("Error parsing Command: ")
     for said, better in MISTAKES:
         text = re.sub(said, better, text, flags=re.DOTALL)
@@ -64,7 +64,7 @@ def mistake_text(error: CmdParseError) -> str:
 
 
 def abbreviated(words: Sequence[str], short: str, long: Sequence[str]) -> tuple[str, list[str]] | None:
-    """The first option that is not written in full, and those it may stand for; words are read as by getopt."""
+    """Find the first option that is not written in full, and those it may stand for; words are read as by getopt."""
     valued = {name[:-1] for name in long if name.endswith("=")}
     names = {name.removesuffix("=") for name in long}
     left = iter(words)
@@ -84,19 +84,32 @@ def abbreviated(words: Sequence[str], short: str, long: Sequence[str]) -> tuple[
 
 
 def _wants_value(letters: str, short: str) -> bool:
-    """Of short options in one word: does the last one take the next word?"""
+    """Check if the last of several short options in one word takes the next word."""
     for at, letter in enumerate(letters, 1):
         if f"{letter}:" in short:
             return at == len(letters)
     return False
 
 
+class WordCount(NamedTuple):
+    """Number of words that a command takes; `what` begins the message about any other number."""
+
+    least: int
+    most: int
+    what: str
+
+
+ONE_RUN = WordCount(1, 1, "name one run")
+
+
 class SpecCommand(DoitCmdBase):  # type: ignore[misc]
-    """Loads specs instead of dodo.py, keeps receipts instead of a database, and speaks of mistakes in one line.
+    """Command on specs instead of dodo.py and receipts instead of a database; mistakes take one line.
 
     In a project that is not made of specs (its dodo.py does not say so) doit does what it always did."""
 
     preferred: ClassVar[Mapping[str, str]] = {}  # defaults of options, where doit's do not suit
+    takes: ClassVar[WordCount | None] = None
+    kept = "what was finished is kept"  # the rest of the message when a signal stopped a build
 
     def parse_execute(self, in_args: list[str]) -> int:
         self.words = in_args
@@ -116,19 +129,24 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
         config = self.loader.load_doit_config()
         if not config.get("coppice"):
             # doit lets no task have the name of a command, and we brought some that doit has not
-            self.loader.cmd_names = [name for name in self.loader.cmd_names if name not in NEW_NAMES]
+            self.loader.cmd_names = [name for name in self.loader.cmd_names if name not in NEW_COMMANDS]
             return self.run_stock(params, args)
         if others := foreign_tasks(getattr(self.loader, "namespace", {})):
             sys.stderr.write(f"coppice: dodo.py: {', '.join(others)} not seen; {OTHER_FILE}\n")
         return self.run_guarded(config)
 
     def run_guarded(self, config: dict[str, Any]) -> int:
-        """Do it, and say in one line what is wrong."""
+        """Run the command, and say in one line what is wrong."""
 
         def answer() -> int:
             params, args = self.parse_words()
             params.update_defaults(config)
-            return self.on_specs(params, args)
+            if self.takes and not self.takes.least <= len(args) <= self.takes.most:
+                raise InvalidCommand(f"{self.name}: {self.takes.what}, not {len(args)}")
+            try:
+                return self.on_specs(params, args)
+            except BuildInterrupted as error:
+                return refuse(f"{error}; {self.kept}", 128 + error.number)
 
         return exit_code_of(answer, (SpecError, InvalidCommand))
 
@@ -136,7 +154,7 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
         return f"{self.name}: {mistake_text(error)}; see `{self.bin_name} help {self.name}`"
 
     def parse_words(self) -> tuple[Any, list[str]]:
-        """Options may stand anywhere; doit stops at the first word, since there a task may have options of its own."""
+        """Parse options anywhere; doit stops at the first word, since a task may have options of its own."""
         parser = CmdParse(
             [CmdOption(option) for option in self.cmd_options if option["name"] not in MEANINGLESS_OPTIONS]
         )
@@ -160,7 +178,8 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
         return every, words
 
     def check_whole(self, parser: CmdParse) -> None:
-        """getopt takes `--bud` for --budget, and for another option once there is one that begins so too."""
+        """Refuse an option cut short: getopt takes `--bud` for --budget, and for another one once that begins
+        so too."""
         if short := abbreviated(self.words, parser.get_short(), parser.get_long()):
             raise CmdParseError(f"--{short[0]} is no option; write it in full: {' or '.join(short[1])}")
 
@@ -169,30 +188,58 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
         return int(super().execute(params, args) or 0)
 
     def get_options(self) -> list[CmdOption]:
-        """With `coppice`, only what has a meaning here."""
+        """List the options; with `coppice`, only those that mean something here."""
         options: list[CmdOption] = super().get_options()
         if not getattr(self.loader, "looked", False):
             return options
         return [option for option in options if option.name not in MEANINGLESS_OPTIONS and option.section == ""]
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        """What the command does in a project made of specs; its exit code."""
+        """Run the command in a project made of specs; its exit code."""
         raise NotImplementedError
 
 
 class NewCommand(SpecCommand):
-    """A command that doit has not, or not like this: without the options by which doit's own choose a database."""
+    """Command that doit has not, or not like this: without the options by which doit's own choose a database."""
 
     base_options = ()
 
     def run_stock(self, params: Any, args: list[str]) -> int:
-        """In a project of somebody else's its word may be the name of a task."""
+        """Run doit's own command of that name."""
         run = StockRun(task_loader=self.loader, config=self.config, bin_name=self.bin_name, opt_vals=self.opt_vals)
         return int(run.parse_execute([self.name, *self.words]) or 0)
 
 
+@contextmanager
+def reporting(report: Callable[[], None]) -> Iterator[None]:
+    """Call `report` after the block, also when a signal stopped the build in it."""
+    try:
+        yield
+    except BuildInterrupted:
+        report()
+        raise
+    report()
+
+
+def print_result(record: Mapping[str, Any], lines: Sequence[str], as_json: bool) -> None:
+    print(json.dumps(record, indent=1) if as_json else "\n".join(lines))
+
+
+# The options of a build that `coppice run` would do without any.
+PLAIN_OPTIONS = {"always": False, "continue": False, "reporter": "console", "outfile": None, "junit": ""}
+
+
+def build_plainly(
+    plans: Mapping[str, RunPlan], locks: Sequence[int], words: Iterable[str], jobs: int, aside: Sequence[Target] = ()
+) -> int:
+    """Build as `coppice run -n JOBS` does; the caller has the locks.  Imported here: most commands do not build."""
+    from pipeline.commands.build import build_locked
+
+    return build_locked(plans, locks, words, {**PLAIN_OPTIONS, "num_process": jobs}, {}, aside)
+
+
 def job_count(asked: int, plans: Mapping[str, RunPlan]) -> int:
-    """How many targets at once: as many as asked for; or as there are CPUs for us, and no less than a run wants."""
+    """Number of targets at once: as asked for, or one for each CPU we may use, and no less than a run wants."""
     if asked < 0:
         raise InvalidCommand(f"-n {asked}: give 1 or more, or 0 for as many as there are CPUs")
     if asked:
@@ -202,7 +249,7 @@ def job_count(asked: int, plans: Mapping[str, RunPlan]) -> int:
 
 
 class SpecLoader(TaskLoader2):  # type: ignore[misc]
-    """Stands where doit loads dodo.py: specs are loaded by the commands, which know what is asked for."""
+    """Loader that loads no tasks: the commands load specs, since they know which are asked for."""
 
     looked = True  # `coppice` has looked already whether there is anything to do
 

@@ -21,14 +21,14 @@ from doit.exceptions import InvalidCommand
 
 from pipeline.build.runner import ReceiptDatabase, doit_tasks
 from pipeline.build.session import BuildSession
-from pipeline.commands.command import SpecCommand
+from pipeline.commands.command import SpecCommand, WordCount
 from pipeline.commands.exits import FAILED
 from pipeline.commands.selection import answered, plans_for
 from pipeline.machine.lock import lock_runs
 
 
 class TaskCommand(SpecCommand):
-    """A command of doit, given targets for tasks and receipts for a database."""
+    """Command of doit's, given targets for tasks and receipts for a database."""
 
     writes = False
 
@@ -70,12 +70,11 @@ class ListCommand(TaskCommand, StockList):  # type: ignore[misc]
 
 class InfoCommand(TaskCommand, StockInfo):  # type: ignore[misc]
     name = "info"
+    takes = WordCount(1, 1, "name one run, step or target")
 
     def on_tasks(self, session: BuildSession, params: Mapping[str, Any], args: list[str]) -> int:
         from pipeline.build.inquiry import run_info, step_info, target_info
 
-        if len(args) != 1:
-            raise InvalidCommand(f"info: name one run, step or target, not {len(args)}")
         with_status = not params["hide_status"]
         own = [*session.select(args)]
         if args[0] in session.plans:

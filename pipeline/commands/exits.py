@@ -16,7 +16,7 @@ OUTPUT_CLOSED = 128 + 13  # as if SIGPIPE had ended us
 
 
 def exit_code_of(answer: Callable[[], int], bad_input: tuple[type[Exception], ...] = (SpecError,)) -> int:
-    """The exit code of `answer`; what is wrong is said in one line, unless it is wrong with us."""
+    """Exit code of `answer`; what is wrong takes one line, unless it is our own mistake."""
     try:
         code = answer()
         sys.stdout.flush()  # in here, while it can still be answered that nobody reads it
@@ -40,7 +40,7 @@ def exit_code_of(answer: Callable[[], int], bad_input: tuple[type[Exception], ..
 
 
 def discard_output() -> int:
-    """Nobody reads what we print any more, as with `| head`: the rest goes nowhere, and no word is said of it."""
+    """Send the rest of the output nowhere, silently: nobody reads it any more, as with `| head`."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return OUTPUT_CLOSED
 

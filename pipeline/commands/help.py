@@ -9,7 +9,7 @@ from typing import Any
 from doit.cmdparse import CmdOption
 from doit.exceptions import InvalidCommand
 
-from pipeline.commands.command import NAME, NAMES, NewCommand
+from pipeline.commands.command import NAME, NAMES, NewCommand, WordCount
 from pipeline.errors import did_you_mean
 
 # doit's own commands and options, in words that fit targets rather than tasks.
@@ -54,14 +54,13 @@ class HelpCommand(NewCommand):
     name = "help"
     doc_usage = "[COMMAND]"
     doc_purpose = "say what commands there are, or all that one can do"
+    takes = WordCount(0, 1, "one command at a time")
 
     def __init__(self, cmds: Any, **kwargs: Any) -> None:
         super().__init__(cmds=cmds, **kwargs)
         self.cmds, self.kwargs = cmds, kwargs
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        if len(args) > 1:
-            raise InvalidCommand(f"help: one command at a time, not {len(args)}")
         if unknown := [name for name in args if name not in self.cmds]:
             raise InvalidCommand(f"help: there is no command '{unknown[0]}'{did_you_mean(unknown[0], self.cmds)}")
         print("\n".join(self._all() if not args else self._one(args[0])))
@@ -94,14 +93,14 @@ class HelpCommand(NewCommand):
 
 
 def two_columns(left: str, right: str, column: int) -> str:
-    """In two columns; the left one keeps to itself when it is too long."""
+    """Format two columns; a left one that is too long gets a line of its own."""
     start = " " * (column + 2)
     text = fill(right, WIDTH, initial_indent=start, subsequent_indent=start, break_on_hyphens=False)
     return f"  {left:{column}}{text[column + 2 :]}" if len(left) < column else f"  {left}\n{text}"
 
 
 def option_words(option: CmdOption) -> str:
-    """`-n N, --process N`."""
+    """Names of an option: `-n N, --process N`."""
     value = "" if option.type is bool else f" {VALUES.get(option.name, option.metavar)}"
     words = [("-", option.short, value), ("--", option.long, value), ("--", option.inverse, "")]
     return ", ".join(f"{dashes}{word}{value}" for dashes, word, value in words if word)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 
-from pipeline.build.names import COMMANDS, unknown
+from pipeline.build.names import COMMANDS, unknown_command
 from pipeline.commands.exits import BAD_INPUT, exit_code_of, refuse
 from pipeline.commands.selection import count_targets
 
@@ -14,7 +14,7 @@ WITHOUT_DOIT: dict[tuple[str, ...], Callable[[list[str]], int]] = {("plan", "--g
 
 
 def help_words(words: list[str]) -> list[str]:
-    """`coppice list -h` is `coppice help list`."""
+    """Turn `coppice list -h` into `coppice help list`."""
     if not {"-h", "--help"} & {*words}:
         return words
     return ["help", *[word for word in words[:1] if word in COMMANDS]]
@@ -26,7 +26,7 @@ def main(words: list[str]) -> int:
     answer = WITHOUT_DOIT.get((*words[:1], *options))
     if answer is not None:
         return exit_code_of(lambda: answer([word for word in words[1:] if word not in options]))
-    if wrong := unknown(words):
+    if wrong := unknown_command(words):
         return refuse(wrong, BAD_INPUT)
     from pipeline.commands.command import run_doit_line as with_doit
 

@@ -12,16 +12,11 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
-from doit.exceptions import InvalidCommand
-
 from pipeline import kinds
 from pipeline.build import project
-from pipeline.commands.accounts import opt_json, print_result
-from pipeline.commands.advance import DEFAULT_OPTIONS
-from pipeline.commands.command import NewCommand
-from pipeline.commands.exits import refuse
+from pipeline.commands.command import NewCommand, WordCount, build_plainly, opt_json, print_result, reporting
 from pipeline.commands.flags import TypedItem, flag_options, flag_values
-from pipeline.commands.selection import ChosenRun, choose_run, plans_around, runs_of_kind
+from pipeline.commands.selection import ChosenRun, choose_run, plans_around, plans_for, runs_of_kind
 from pipeline.core.text import duration, plural
 from pipeline.errors import SpecError
 from pipeline.kinds import Flag
@@ -39,7 +34,7 @@ PROVING = kinds.ability_module(PROOF, kinds.PROVE)
 def spec_with_options(
     command: str, spec: Any, params: Mapping[str, Any], variables: Sequence[Flag] = PROOF_VARIABLES
 ) -> Any:
-    """Options go before the environment, that before the spec."""
+    """Apply options and environment to a spec: options go before the environment, that before the spec."""
     environment = {flag.key: _variable_value(flag) for flag in variables if os.environ.get(flag.variable, "")}
     typed = {each.flag.key: each.value for each in flag_values(command, PROOF_FLAGS, params)}
     return PROVING.with_overrides(spec, {**environment, **typed})
@@ -63,10 +58,9 @@ class StatsCommand(NewCommand):
         "Of a run of kind: proof or mcts, of a file, or of the only ledger there is. Others may write to it meanwhile."
     )
     cmd_options = (opt_json,)
+    takes = WordCount(0, 1, "name one run or ledger")
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        if len(args) > 1:
-            raise InvalidCommand(f"stats: name one run or ledger, not {len(args)}")
         ledger = _ledger_path(args)
         stats = stats_of(ledger)
         print_result({"ledger": ledger, **stats}, [*stats_lines(ledger, stats)], params["json"])
@@ -104,6 +98,7 @@ def stats_lines(ledger: str, stats: Mapping[str, Any]) -> Iterator[str]:
     yield f"cached tactics for {plural(stats['cached_tactics'], 'goal')}"
 
 
+KEPT = "every attempt that ended is in {}"
 BANK_RUN = "bank"  # no spec can have the name
 RESULTS_FOLDER = "bench/results"
 
@@ -122,28 +117,22 @@ class BankCommand(NewCommand):
         {"name": "output", "long": "output", "type": str, "default": "", "metavar": "FILE",
          "help": f"write the results there [default: {RESULTS_FOLDER}/bank-TIMESTAMP.json]"},
     )  # fmt: skip
+    takes = WordCount(0, 1, "name one run or bank")
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        from pipeline.build.runner import BuildInterrupted
-        from pipeline.commands.build import build_locked
-
-        if len(args) > 1:
-            raise InvalidCommand(f"bank: name one run or bank, not {len(args)}")
         asked = choose_run(self.name, args, PROOF)
         spec = spec_with_options(self.name, asked.spec, params)._replace(name=BANK_RUN)
+        self.kept = KEPT.format(spec.ledger)
         plans = plans_around(BANK_RUN, PROOF, asked, spec, [*kinds.plan(PROOF, spec)])
         with lock_runs([*plans]) as locks:
-            try:
-                code = build_locked(plans, locks, [BANK_RUN], {**DEFAULT_OPTIONS, "num_process": 1}, {})
-            except BuildInterrupted as error:
-                return refuse(f"{error}; every attempt that ended is in {spec.ledger}", 128 + error.number)
+            code = build_plainly(plans, locks, [BANK_RUN], 1)
             if code == 0:
                 print(_keep_copy(f"runs/{BANK_RUN}/results.json", params["output"]))
         return code
 
 
 def _keep_copy(results: str, output: str) -> str:
-    """A copy that stays when the next bank is proved; its path."""
+    """Copy the results to a file that the next bank leaves alone; its path."""
     with open(results, "rb") as file:
         content = file.read()
     path = output or f"{RESULTS_FOLDER}/bank-{json.loads(content)['timestamp']}.json"
@@ -167,17 +156,16 @@ class BgCommand(NewCommand):
         {"name": "duration", "long": "duration", "type": str, "default": "", "metavar": "S",
          "help": "how long: 90, 90s, 10m, 2h [default: until Ctrl-C]"},
     )  # fmt: skip
+    takes = WordCount(0, 1, "name one run")
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        if len(args) > 1:
-            raise InvalidCommand(f"bg: name one run, not {len(args)}")
         seconds = _seconds(params["duration"]) if params["duration"] else None
         one = args or len([*runs_of_kind(PROOF)]) == 1
         asked = choose_run(self.name, args, PROOF) if one else ChosenRun("", "specs", PROVING.spec_for_bank(""))
         spec = spec_with_options(self.name, asked.spec, {"profile": None, "timeout": None})._replace(name=BG_RUN)
-        code = _pursue(asked, spec, seconds, whole=not args)
-        print("\n".join(stats_lines(spec.ledger, stats_of(spec.ledger))))
-        return code
+        self.kept = KEPT.format(spec.ledger)
+        with reporting(lambda: print("\n".join(stats_lines(spec.ledger, stats_of(spec.ledger))))):
+            return _pursue(asked, spec, seconds, whole=not args)
 
 
 def _seconds(text: str) -> float:
@@ -185,24 +173,17 @@ def _seconds(text: str) -> float:
 
 
 def _pursue(asked: ChosenRun, spec: Any, seconds: float | None, whole: bool) -> int:
-    """`whole`: all that the ledger has, not what the run asks for."""
-    from pipeline.build.runner import BuildInterrupted
-    from pipeline.commands.build import build_locked
-
+    """Work on open goals.  `whole`: on all that the ledger has, not only those of the run."""
     bank = "" if whole else f"runs/{asked.run}/bank.json"
     targets = kinds.ability_module(PROOF, kinds.PURSUE).pursuit(spec, bank, seconds, str(time.time_ns()))
     plans = plans_around(BG_RUN, PROOF, asked, spec, targets)
     with lock_runs([*plans]) as locks:
-        try:
-            return build_locked(plans, locks, [BG_RUN], {**DEFAULT_OPTIONS, "num_process": 1}, {})
-        except BuildInterrupted as error:
-            return refuse(f"{error}; every attempt that ended is in {spec.ledger}", 128 + error.number)
+        return build_plainly(plans, locks, [BG_RUN], 1)
 
 
 MCTS = "mcts"
 MCTS_RUN = "mcts-flags"  # no spec can have the name
 MCTS_FLAGS = kinds.flags(MCTS)
-MCTS_OPTIONS = {**DEFAULT_OPTIONS, "num_process": 0}
 
 
 class MctsCommand(NewCommand):
@@ -215,25 +196,18 @@ class MctsCommand(NewCommand):
         " are not made again."
     )
     cmd_options = (*flag_options(MCTS_FLAGS),)
+    takes = WordCount(0, 1, "name one run or bank")
+    kept = "what was finished is kept, and a search goes on where it was"
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        from pipeline.build.runner import BuildInterrupted
-        from pipeline.commands.build import build
-
-        if len(args) > 1:
-            raise InvalidCommand(f"mcts: name one run or bank, not {len(args)}")
         values = {each.flag.key: each.value for each in flag_values(self.name, MCTS_FLAGS, params)}
         asked = choose_run(self.name, args, MCTS)
-        try:
-            return build([asked.run], MCTS_OPTIONS, {}) if asked.run and not values else _build_scenario(asked, values)
-        except BuildInterrupted as error:
-            return refuse(f"{error}; what was finished is kept, and a search goes on where it was", 128 + error.number)
+        as_it_is = asked.run and not values
+        plans = plans_for([asked.run]) if as_it_is else _scenario_plans(asked, values)
+        with lock_runs([*plans]) as locks:
+            return build_plainly(plans, locks, [asked.run if as_it_is else MCTS_RUN], 0)
 
 
-def _build_scenario(asked: ChosenRun, values: Mapping[str, Any]) -> int:
-    from pipeline.commands.build import build_locked
-
+def _scenario_plans(asked: ChosenRun, values: Mapping[str, Any]) -> dict[str, project.RunPlan]:
     spec = kinds.ability_module(MCTS, kinds.PROVE).with_overrides(asked.spec, values)._replace(name=MCTS_RUN)
-    plans = plans_around(MCTS_RUN, MCTS, asked, spec, [*kinds.plan(MCTS, spec)])
-    with lock_runs([*plans]) as locks:
-        return build_locked(plans, locks, [MCTS_RUN], MCTS_OPTIONS, {})
+    return plans_around(MCTS_RUN, MCTS, asked, spec, [*kinds.plan(MCTS, spec)])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from doit.exceptions import InvalidCommand
 
-from pipeline.commands.command import NAME, NAMES, NewCommand, job_count, opt_jobs
+from pipeline.commands.command import NAME, NAMES, NewCommand, job_count, opt_jobs, opt_json
 from pipeline.commands.exits import FAILED
 from pipeline.commands.selection import answered, count_targets, plans_for
 
@@ -56,7 +56,7 @@ class PlanCommand(NewCommand):
     cmd_options = (
         opt_jobs,
         {"name": "all", "long": "all", "type": bool, "default": False, "help": "list each target, however many"},
-        {"name": "json", "long": "json", "type": bool, "default": False, "help": "print JSON, for tools"},
+        opt_json,
         {"name": "graph_only", "long": "graph-only", "type": bool, "default": False,
          "help": "only load the specs, make the graph and count its targets"},
     )  # fmt: skip
@@ -117,7 +117,7 @@ class GraphCommand(NewCommand):
 
     @staticmethod
     def chart(plans: dict[str, RunPlan], words: list[str], full: bool) -> Chart:
-        """What `words` ask for, and all it is made from."""
+        """Chart of what `words` ask for and all it is made from."""
         from pipeline.build.rehearsal import target_statuses
         from pipeline.build.session import BuildSession
         from pipeline.views.graph import make_chart

@@ -9,7 +9,6 @@ from doit.cmd_run import Run as StockRun
 
 from pipeline.cli import noop
 from pipeline.commands.command import NAMES, SpecCommand, opt_jobs
-from pipeline.commands.exits import refuse
 from pipeline.commands.selection import answered
 
 opt_junit = {
@@ -26,15 +25,11 @@ class RunCommand(SpecCommand, StockRun):  # type: ignore[misc]
     def on_specs(self, params: Any, args: list[str]) -> int:
         if self.is_plain(params) and noop(args):
             return 0
-        from pipeline.build.runner import BuildInterrupted
         from pipeline.commands.build import build
 
-        try:
-            return answered(args, lambda words: build(words, params, self.reporters), sources=True)
-        except BuildInterrupted as error:
-            return refuse(f"{error}; what was finished is kept", 128 + error.number)
+        return answered(args, lambda words: build(words, params, self.reporters), sources=True)
 
     def is_plain(self, params: Any) -> bool:
-        """May this be answered with "up to date", and has nobody looked yet?"""
+        """Check that "up to date" is an allowed answer and that nobody has looked yet."""
         unusual = params["always"] or params["junit"] or params["reporter"] != "console"
         return not unusual and params["outfile"] is sys.stdout and not getattr(self.loader, "looked", False)

@@ -16,34 +16,51 @@ from pipeline.build import project
 from pipeline.build.project import RunPlan
 from pipeline.commands.exits import BAD_INPUT, FAILED, refuse
 from pipeline.core.graph import Target
-from pipeline.core.text import join_names
+from pipeline.core.text import join_names, target_count
 from pipeline.errors import SpecError
 from pipeline.store.files import is_pattern
 
 
 def run_of_word(word: str) -> str:
-    """The run that a word on the command line speaks of: `run`, `run:target` or `runs/run/output`."""
+    """Run that a word on the command line speaks of: `run`, `run:target` or `runs/run/output`."""
     parts = os.path.normpath(word).split("/")
     if len(parts) > 2 and parts[0] == "runs":
         return parts[1]
     return word.partition(":")[0]
 
 
-def plans_for(words: list[str]) -> dict[str, project.RunPlan]:
-    """The plans of all runs that the command line speaks of; of every run when it names none."""
+def plans_for(words: list[str]) -> dict[str, RunPlan]:
+    """Load the plans of all runs that the command line speaks of; of every run when it names none."""
     known = project.spec_paths()
     return project.load(sorted({run for word in words for run in runs_matching(word, known)}) or known)
 
 
+def plans_of_run(command: str, run: str) -> dict[str, RunPlan]:
+    """Load the plans of the run of that very name and of those it reads from."""
+    plans = plans_for([run])
+    if run not in plans:
+        raise SpecError(f"{command}: '{run}' is no run; name one of: {', '.join(plans)}")
+    return plans
+
+
+def ability_of(plan: RunPlan, ability: kinds.Ability[kinds.AbilityModule], otherwise: str) -> kinds.AbilityModule:
+    """Module by which the run's kind has the ability; `otherwise` says what such a kind does not do."""
+    if not kinds.has_ability(plan.kind, ability):
+        raise SpecError(f"{plan.spec}:1: kind: {plan.kind} {otherwise}")
+    return kinds.ability_module(plan.kind, ability)
+
+
 def runs_matching(word: str, known: Iterable[str]) -> Sequence[str]:
-    """All that a pattern matches; what matches none is refused when it is loaded."""
+    """List the runs that a pattern matches; a pattern without a match is refused when it is loaded."""
     run = run_of_word(word)
     return fnmatch.filter(known, run) or [run] if is_pattern(run) else [run]
 
 
 def answered(words: list[str], answer: Callable[[list[str]], int], sources: bool = False) -> int:
-    """`answer` for these words.  When none is named, a run with a mistake in it does not stand in the way of the
-    others: it is told and left out, and the exit code says so.  `sources`: that a file is missing is such a mistake."""
+    """Answer for these words.  When none is named, runs with mistakes are reported and left out, and the exit code
+    says so.
+
+    `sources`: a missing file is such a mistake too."""
     try:
         return answer(words)
     except SpecError:
@@ -59,7 +76,7 @@ def answered(words: list[str], answer: Callable[[list[str]], int], sources: bool
 
 
 def _parted(sources: bool) -> tuple[list[str], dict[str, list[str]]]:
-    """The runs that can be built, and the mistakes, each with the runs it is in the way of."""
+    """Find the runs that can be built, and the mistakes, each with the runs that have it."""
     from pipeline.build.session import BuildSession
 
     whole: list[str] = []
@@ -75,17 +92,15 @@ def _parted(sources: bool) -> tuple[list[str], dict[str, list[str]]]:
 
 
 def count_targets(words: list[str]) -> int:
-    return answered(words, _counted)
+    def count(words: list[str]) -> int:
+        print(target_count(len(project.graph(plans_for(words)).targets)))
+        return 0
 
-
-def _counted(words: list[str]) -> int:
-    number = len(project.graph(plans_for(words)).targets)
-    print(f"{number} target{'s' if number != 1 else ''}")
-    return 0
+    return answered(words, count)
 
 
 class ChosenRun(NamedTuple):
-    """A run and its spec; the run is empty for a bank that has none."""
+    """Run and its spec; the run is empty for a bank that has no spec."""
 
     run: str
     path: str
@@ -93,8 +108,8 @@ class ChosenRun(NamedTuple):
 
 
 def choose_run(command: str, words: Sequence[str], kind: str) -> ChosenRun:
-    """The run that the one word names, the bank if it is a file; without a word the one that is called like the
-    command, or the only one there is."""
+    """Choose the run that the word names, or a bank if it is a file; without a word the run called like the command,
+    or the only one."""
     if words and words[0].endswith(".jsonl"):
         return ChosenRun("", words[0], kinds.ability_module(kind, kinds.PROVE).spec_for_bank(words[0]))
     if not words and not os.path.isdir("specs"):
@@ -111,18 +126,18 @@ def choose_run(command: str, words: Sequence[str], kind: str) -> ChosenRun:
 
 
 def runs_of_kind(kind: str, words: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
-    """Each with its spec.  Where one is named, mistakes in the specs of others are in nobody's way."""
+    """Yield runs of a kind with their specs.  Where one is named, mistakes in other specs do not matter."""
     asked = {run: path for run, path in _specs_if_any().items() if not words or run == words[0]}
     return ((run, path) for run, path in asked.items() if project.kind_of_spec(path) == kind)
 
 
 def _specs_if_any() -> Mapping[str, str]:
-    """None are needed for a bank alone."""
+    """Find the specs; a bank alone needs none."""
     return project.spec_paths() if os.path.isdir("specs") else {}
 
 
 def plans_around(run: str, kind: str, meant: ChosenRun, spec: Any, targets: Sequence[Target]) -> dict[str, RunPlan]:
-    """Its plan, made each time it is asked for, and those of the runs that it reads from."""
+    """Plan a run that may have no spec, and load those of the runs that it reads from."""
     plan = project.plan_without_spec(run, kind, meant.path, spec, targets)
     if plan.needs:
         known = _specs_if_any()

@@ -44,7 +44,7 @@ def spec_path(run: str) -> str | None:
 
 
 def check_spec(run: str, spec: str, config: str | None, given: Sequence[FlagValue]) -> None:
-    """Flags and config must say what the spec says."""
+    """Check that flags and config say what the spec says."""
     keys = _spec_keys(spec)
     if "kind" in keys and keys["kind"].text("kind") != TREE:
         keys["kind"].wrong(f"kind: {keys['kind'].text('kind')} is built by `coppice {run}`; this is for kind: {TREE}")
@@ -54,7 +54,7 @@ def check_spec(run: str, spec: str, config: str | None, given: Sequence[FlagValu
 
 
 def create_spec(run: str, config: str | None, given: Sequence[FlagValue]) -> None:
-    """A new one; none is left behind when there is a mistake in it."""
+    """Create a spec; none is left behind when there is a mistake in it."""
     spec = f"specs/{run}.yaml"
     if not os.path.isdir("specs"):
         project.spec_paths()  # says so
@@ -81,12 +81,12 @@ def create_spec(run: str, config: str | None, given: Sequence[FlagValue]) -> Non
 
 
 def _draft(run: str, config: str, given: Sequence[FlagValue]) -> bytes:
-    """The config as it is, and below it what the flags say, a line each."""
+    """Content of a new spec: the config as it is, and below it what the flags say, a line each."""
     keys = _spec_keys(config)
     check_agreed(given, config, keys, whole=False)
     added = {} if "kind" in keys else {"kind": TREE}
     added |= {each.flag.key: yaml_text(each.value) for each in given if each.flag.key not in keys}
-    text = _file_content(config)
+    text = project.file_content(config)
     text += b"" if text.endswith(b"\n") else b"\n"
     content = text + "".join(f"{key}: {value}\n" for key, value in added.items()).encode()
     try:
@@ -111,7 +111,7 @@ def _check_content(run: str, config: str, content: bytes, keys: set[str]) -> Non
 
 
 def _by_flag(message: str, config: str, first: int, added: Sequence[str]) -> str:
-    """Lines below those of the config are flags."""
+    """Reword a message about a line below those of the config, which came from a flag."""
     match = re.match(rf"{re.escape(config)}:(\d+): (.*)", message, re.DOTALL)
     if match is None or int(match[1]) < first:
         return message
@@ -120,7 +120,7 @@ def _by_flag(message: str, config: str, first: int, added: Sequence[str]) -> str
 
 
 def _write_once(spec: str, content: bytes) -> bool:
-    """Whole and only if there is none."""
+    """Write a spec whole; False if there is one already."""
     draft = os.path.join(os.path.dirname(spec), f".{os.path.basename(spec)}.{os.getpid()}")
     write_all(draft, content, durable=True)
     try:
@@ -133,15 +133,7 @@ def _write_once(spec: str, content: bytes) -> bool:
 
 
 def _spec_keys(path: str) -> Keys:
-    return dict(parse(_file_content(path), path).pairs("spec"))
-
-
-def _file_content(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError as error:
-        raise SpecError(f"{path}: cannot be read: {error.strerror}") from error
+    return dict(parse(project.file_content(path), path).pairs("spec"))
 
 
 TREE_FLAGS = kinds.flags(TREE)
@@ -194,7 +186,7 @@ class TreeCommand(NewCommand):
 
 
 def write_reports(run: str, report: bool, validate: bool) -> int:
-    """From records alone; exit code 1 when there is something wrong with them."""
+    """Write reports from records alone; exit code 1 when there is something wrong with them."""
     plan = plans_for([run])[run]
     kind = kinds.ability_module(plan.kind, kinds.ADVANCE)
     if report:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from pipeline.build import project
-from pipeline.commands.command import NewCommand
+from pipeline.commands.command import NewCommand, WordCount
 from pipeline.core.outcome import GcReport, Tally
 from pipeline.core.text import plural
 from pipeline.errors import SpecError
@@ -35,7 +35,7 @@ def _tally_text(tally: Tally, what: str) -> str:
 
 
 def size_text(size: float) -> str:
-    """0 bytes, 812 bytes, 4.2 MB."""
+    """Format bytes: 0 bytes, 812 bytes, 4.2 MB."""
     if size < 1000:
         return f"{size} bytes"
     for unit in ("kB", "MB", "GB"):
@@ -86,15 +86,14 @@ class InitCommand(NewCommand):
     name = "init"
     doc_usage = "[FOLDER]"
     doc_purpose = "make a folder a project: a dodo.py, a first spec, runs/ ignored by git; overwrites nothing"
+    takes = WordCount(0, 1, "one folder at a time")
 
     def execute(self, params: Any, args: list[str]) -> int:
-        """There need not be a project yet; if there is one of somebody else's, `init` may be a task of theirs."""
+        """Make a project where there is none; in somebody else's, `init` may be a task of theirs."""
         theirs = os.path.exists("dodo.py") and not getattr(self.loader, "looked", False)
         return super().execute(params, args) if theirs else self.run_guarded({})
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        if len(args) > 1:
-            raise SpecError(f"init: one folder at a time, not {len(args)}")
         folder = args[0] if args else "."
         written = {"dodo.py": DODO, "specs/hello.yaml": HELLO}
         files = {os.path.normpath(f"{folder}/{name}"): text for name, text in written.items()}
@@ -117,7 +116,7 @@ def _is_there(path: str) -> bool:
 
 
 def _dodo_note(path: str) -> list[str]:
-    """What there is to say of a dodo.py that was there before."""
+    """Note on a dodo.py that was there before."""
     if not os.path.isfile(path):
         return []
     with open(path, "rb") as file:
@@ -125,7 +124,7 @@ def _dodo_note(path: str) -> list[str]:
 
 
 def _git_ignores(folder: str) -> list[str]:
-    """.gitignore, if it had to be told of something."""
+    """Add to .gitignore; its path, if something was missing there."""
     place = os.path.abspath(folder)
     while not os.path.exists(os.path.join(place, ".git")):
         if place == (place := os.path.dirname(place)):
@@ -186,7 +185,8 @@ class GcCommand(NewCommand):
 
 
 def started_runs() -> list[str]:
-    """Every run of this checkout that was ever started, also those whose spec is gone.  A builder is one of them from
-    before it writes to the store: listed while it cannot, none is missed."""
+    """List every run that was ever started here, also those whose spec is gone.
+
+    A builder is one of them from before it writes to the store: listed while it cannot write, none is missed."""
     runs = os.listdir("runs") if os.path.isdir("runs") else []
     return [run for run in runs if os.path.isdir(f"runs/{run}/.coppice")]

@@ -20,7 +20,7 @@ SPEC_WORDS = {"argv": "run", "shell": "run", "pass": "env passed through"}
 
 
 class Receipt(NamedTuple):
-    """What was recorded after a target's outputs were in place.  Contents are sha256."""
+    """Record of a target whose outputs were put in place.  Contents are sha256."""
 
     key: str
     recipe: Mapping[str, Any]
@@ -34,8 +34,20 @@ class Receipt(NamedTuple):
     unsettled: tuple[str, ...] = ()  # inputs that changed while it ran: the result is of no known contents
 
 
+class FailureRecord(NamedTuple):
+    """Record of a target's last failure."""
+
+    why: str
+    exit: int = 1
+    attempts: int = 0
+    start: float = 0.0
+    end: float = 0.0
+    log: str = ""
+
+
 class Reason(NamedTuple):
-    """One difference between what was recorded and what is.  Hashable: alike targets are told together."""
+    """Difference between a record and what is there now.  Hashable: targets with the same reasons are listed
+    together."""
 
     what: str
     where: str
@@ -50,7 +62,7 @@ def stale_reasons(
     outputs: Mapping[str, str | None],
     lacking: str = NEVER_BUILT,
 ) -> Iterator[Reason]:
-    """Nothing, when the target is fresh.  A content of None stands for a missing file.
+    """Yield why a target is stale; nothing when it is fresh.  A content of None stands for a missing file.
 
     `lacking` says why there is no receipt."""
     if receipt is None:
@@ -68,12 +80,12 @@ def stale_reasons(
 
 
 def outputs_intact(receipt: Receipt, outputs: Mapping[str, str | None]) -> bool:
-    """Is every output there, as it was recorded?"""
+    """Check that every output is there as it was recorded."""
     return all(now is not None and receipt.outputs.get(path) == now for path, now in outputs.items())
 
 
 def _recipe_reasons(receipt: Receipt, recipe: Mapping[str, Any], inputs: Mapping[str, str | None]) -> Iterator[Reason]:
-    """Recipe and inputs.  Which files are read is in both, and is told once."""
+    """Yield differences of recipe and inputs.  Which files are read is in both, and is reported once."""
     old, new = _Parts.of(receipt.recipe), _Parts.of(recipe)
     found = [*_differences(old.others, new.others), *_input_reasons(receipt.inputs, inputs, old.grouped(new))]
     if not found and compact_json(receipt.recipe) != compact_json(recipe):
@@ -90,14 +102,15 @@ class _Parts(NamedTuple):
 
     @classmethod
     def of(cls, recipe: Mapping[str, Any]) -> _Parts:
-        """What the kind put in is told without the word it stands under."""
+        """Split a recipe; parameters of the kind are called as they are in a spec."""
         params = recipe.get("params", {})
         params = {SPEC_WORDS.get(word, word): value for word, value in params.items() if word != "paths"}
         others = {word: value for word, value in recipe.items() if word not in ("reads", "params")}
         return cls(recipe.get("reads"), recipe.get("params", {}).get("paths"), {**others, **params})
 
     def grouped(self, new: _Parts) -> bool:
-        """Are files read by other ports or paths now?  Not when they are only named in the command now, or no more."""
+        """Check if files are read by other ports or paths now.  Being named in the command, or no longer, does not
+        count."""
         named = None not in (self.by_port, new.by_port) and {*self.by_port} == {*new.by_port}
         return compact_json(self.reads) != compact_json(new.reads) or (
             named and compact_json(self.by_port) != compact_json(new.by_port)
@@ -105,9 +118,9 @@ class _Parts(NamedTuple):
 
 
 def _input_reasons(old: Mapping[str, str], new: Mapping[str, str | None], grouped: bool) -> Iterator[Reason]:
-    """Inputs count by place in the list, so that a renamed run or a moved slot is no difference.
+    """Compare inputs by their place in the list, so that a renamed run or a moved slot is no difference.
 
-    What is newly read may well be missing yet: its name is told, and that is enough."""
+    A file that is newly read may be missing still; its name is enough."""
     if not grouped and list(old.values()) == list(new.values()):
         return
     gone, added = (tuple(path for path in a if path not in b) for a, b in ((old, new), (new, old)))
@@ -150,9 +163,9 @@ class Chain(NamedTuple):
 
 
 class Causes:
-    """Of targets in graph order: which are stale, and by themselves or because of what is above them.
+    """Division of stale targets, in graph order, into those stale by themselves and those stale because of others.
 
-    `found` has for each target that is in doubt what is different from its receipt."""
+    `found` has, for each target in doubt, its differences from its receipt."""
 
     def __init__(self, graph: Graph, found: Mapping[int, Sequence[Reason]]) -> None:
         self.graph = graph
@@ -165,7 +178,7 @@ class Causes:
                 self.via[i] = above
 
     def above(self, wanted: Iterable[int]) -> list[int]:
-        """Of all that `wanted` needs, the targets that are stale by themselves."""
+        """List the targets that are stale by themselves among all that `wanted` needs."""
         needed = self.graph.upstream(wanted)
         return [i for i, own in self.own.items() if own and i in needed]
 
@@ -179,7 +192,7 @@ class Causes:
         return list(found.values())
 
     def _paths(self, i: int) -> Iterator[tuple[int, ...]]:
-        """Breadth first, up to and not beyond what is stale by itself."""
+        """Walk breadth first, up to what is stale by itself and not beyond."""
         below: dict[int, int | None] = {i: None}
         for j in (front := [i]):
             if self.own[j]:

@@ -34,7 +34,7 @@ def _character_class(inside: str) -> str:
 
 
 def pattern_error(path: str) -> str:
-    """What is wrong with a pattern, or nothing."""
+    """Describe what is wrong with a pattern; empty when nothing is."""
     try:
         re.compile(glob_regex(path) if GLOB.search(path) else "")
     except re.error as error:
@@ -43,7 +43,7 @@ def pattern_error(path: str) -> str:
 
 
 def covers_path(pattern: str, path: str) -> bool:
-    """Is `path` that file, below that folder, or does it match?  Names may hold anything, line breaks too."""
+    """Check if `path` is that file, lies below that folder, or matches.  Names may hold anything, line breaks too."""
     if path == pattern or path.startswith(f"{pattern}/"):
         return True
     return GLOB.search(pattern) is not None and re.fullmatch(glob_regex(pattern), path, re.DOTALL) is not None
@@ -54,7 +54,7 @@ Ports = tuple[tuple[str, tuple[str, ...]], ...]
 
 
 class Limits(NamedTuple):
-    """How a target may run.  Not part of its recipe: changing them redoes nothing."""
+    """Limits on how a target runs.  They are not part of its recipe: changing them redoes nothing."""
 
     timeout: float | None = None
     retries: int = 0
@@ -62,7 +62,8 @@ class Limits(NamedTuple):
 
 
 class Target(NamedTuple):
-    """One step: the stage to call, the files it reads, the files only it writes.  Paths start at the project root."""
+    """Unit of work: a stage to call, the files it reads, the files that only it writes.  Paths start at the project
+    root."""
 
     name: str
     stage: str
@@ -86,7 +87,7 @@ class Target(NamedTuple):
 
 
 class CycleError(Exception):
-    """Some targets wait for each other; `targets` goes once round, the first repeated at the end."""
+    """Cycle of targets that wait for each other; `targets` goes round once, with the first repeated at the end."""
 
     def __init__(self, targets: tuple[Target, ...]) -> None:
         self.targets = targets
@@ -137,17 +138,17 @@ class Graph:
         return [*self.readers.get(path, ()), *([self.writer[path]] if path in self.writer else ())]
 
     def upstream(self, wanted: Iterable[int]) -> set[int]:
-        """`wanted` and all they are made from."""
+        """Collect `wanted` and all that they are made from."""
         wanted = set(wanted)
         return wanted if len(wanted) == len(self.targets) else _closure(wanted, self.above)
 
     def downstream(self, changed: Iterable[int]) -> set[int]:
-        """`changed` and all that is made from them."""
+        """Collect `changed` and all that is made from them."""
         return _closure(changed, self.below)
 
 
 def step_of(name: str) -> str:
-    """`run:step` of a target's name."""
+    """Give `run:step` of a target's name."""
     run, colon, target = name.partition(":")
     return f"{run}{colon}{target.partition('.')[0]}"
 
@@ -211,7 +212,7 @@ def _one_cycle(listed: Sequence[Target], writer: Mapping[str, int], waits: Seque
 
 
 class RunRooms(Protocol):
-    """What is asked of the plan of a run."""
+    """Part of a run's plan that says how many places its rooms have."""
 
     @property
     def run(self) -> str: ...
@@ -221,12 +222,12 @@ class RunRooms(Protocol):
 
 
 def room_places(plans: Iterable[RunRooms]) -> dict[str, int]:
-    """Their places."""
+    """Collect the places of all rooms, by `run:room`."""
     return {f"{plan.run}:{room}": places for plan in plans for room, places in plan.rooms.items()}
 
 
 def rooms_of(target: Target) -> tuple[str, ...]:
-    """Those that it needs a place in, each; none for a target that may run anywhere."""
+    """List the rooms in which a target needs a place; none for a target that may run anywhere."""
     return tuple(f"{target.run}:{room}" for room in target.limits.rooms)
 
 

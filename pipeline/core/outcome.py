@@ -19,7 +19,7 @@ STALE = "stale"  # of one that no build has looked at
 
 
 class Outcome(NamedTuple):
-    """`receipt` is what to record, None when there is nothing new."""
+    """How a target ended.  `receipt` is to be recorded; None when there is nothing new."""
 
     status: str
     receipt: Receipt | None = None
@@ -37,7 +37,7 @@ class Outcome(NamedTuple):
 
 
 def needs_message(names: Sequence[str]) -> str:
-    """Why a target cannot run: these above it did not succeed."""
+    """Message for a target that cannot run because these above it did not succeed."""
     return f"needs {join_names(names)}"
 
 
@@ -46,11 +46,11 @@ RUN, MAYBE, HELD = "run", "maybe", "held"
 
 
 class Forecast(NamedTuple):
-    """What would become of a target, and what is different now from what was recorded of it.
+    """Forecast for one target, and its differences from what was recorded.
 
-    MAYBE: it is redone only if what it reads comes out different.  HELD: it is stale, and the missing file `held_by`
-    keeps it so; what is FRESH may be held too, without harm.  IGNORED: it is left out, fresh or not, since the user
-    told so of `held_by`: of itself, or of one that it is made from."""
+    MAYBE: redone only if its inputs come out different.  HELD: stale, but held back by the missing file `held_by`; a
+    FRESH target may be held too, without harm.  IGNORED: left out, fresh or not, because the user ignored `held_by`,
+    which is the target itself or one above it."""
 
     action: str
     reasons: tuple[Reason, ...] = ()
@@ -64,7 +64,7 @@ def wall_time(
     rooms: Mapping[str, int],
     jobs: int,
 ) -> float:
-    """From the first start to the last end, `jobs` at once as far as their rooms allow."""
+    """Time from the first start to the last end, with `jobs` at once as far as their rooms allow."""
     schedule = Schedule(above, rooms_of, rooms)
     running: list[tuple[float, int]] = []
     now = 0.0
@@ -79,7 +79,7 @@ def wall_time(
 
 
 class Tally(NamedTuple):
-    """How many files, and their bytes."""
+    """Number of files and of their bytes."""
 
     files: int = 0
     size: int = 0
@@ -89,7 +89,8 @@ class Tally(NamedTuple):
 
 
 class CheckoutRefs(NamedTuple):
-    """What another checkout refers to: its place `host:/path`, the file that says so, how many stored results."""
+    """References of another checkout: its place `host:/path`, the file with the references, the number of stored
+    results."""
 
     place: str
     file: str
@@ -97,7 +98,7 @@ class CheckoutRefs(NamedTuple):
 
 
 class GcReport(NamedTuple):
-    """What was dropped from a store and what is left in it."""
+    """Report of a garbage collection: what was dropped from a store and what is left."""
 
     folder: str
     results: Tally

@@ -27,7 +27,8 @@ _BY = ("stage", "python")
 
 
 def recipe(target: Target, code: str) -> dict[str, Any]:
-    """`code` stands for the code of the stage; position (names, paths of outputs) is deliberately absent."""
+    """Make the recipe of a target.  `code` stands for the code of its stage; names and paths of outputs are
+    left out."""
     written = [[port, [suffix(path) for path in group]] for port, group in target.writes]
     params = target.params
     if LIMITS in params:
@@ -36,7 +37,7 @@ def recipe(target: Target, code: str) -> dict[str, Any]:
 
 
 def _reads(target: Target) -> list[Any]:
-    """How many files each port has; and which they are among all, where one is read twice."""
+    """List the number of files of each port; where a file is read twice, the places of the files among all instead."""
     inputs = target.inputs
     place = {path: n for n, path in enumerate(dict.fromkeys(inputs))}
     twice = len(place) < len(inputs)
@@ -44,7 +45,7 @@ def _reads(target: Target) -> list[Any]:
 
 
 def same_request(then: Mapping[str, Any], now: Mapping[str, Any] | None) -> bool:
-    """Does a spec ask for the same, whatever code and Python it is done by?"""
+    """Check if two recipes ask for the same, whatever code and Python do it."""
     return now is not None and compact_json(_request_part(then)) == compact_json(_request_part(now))
 
 
@@ -53,7 +54,7 @@ def _request_part(recipe: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def reads_of(recipe: Mapping[str, Any], inputs: Sequence[str]) -> Ports:
-    """The other way round: the ports of a target whose inputs are known in their order."""
+    """Rebuild the ports of a target whose inputs are known in their order."""
     left = iter(inputs)
     return tuple(
         (port, tuple(islice(left, files)) if isinstance(files, int) else tuple(inputs[place] for place in files))
@@ -67,8 +68,9 @@ def writes_of(recipe: Mapping[str, Any], outputs: Iterable[str]) -> Ports:
 
 
 def suffix(path: str) -> str:
-    """`.csv`, `.tar.gz`: many programs write by it what they write.  A number such as in `lr-0.10` is none; nor is what
-    else stands between dots, such as the position in `d0.n1.csv`."""
+    """Suffix of a file name such as `.csv` or `.tar.gz`, by which many programs choose what they write.
+
+    A number such as in `lr-0.10` is no suffix; nor is a position such as in `d0.n1.csv`."""
     match = _SUFFIX.search(path)
     return match[0] if match else ""
 

@@ -58,15 +58,15 @@ class Schedule:
                 self.free[room] += by
 
     def requeue(self, index: int) -> None:
-        """It was started, has left, and may start anew."""
+        """Make a target ready again that was started and has left."""
         self._make_ready(index)
 
     def ready_count(self) -> int:
-        """How many could start if there were threads and places enough."""
+        """Count the targets that could start if there were threads and places enough."""
         return sum(map(len, self.ready.values()))
 
     def release(self, index: int) -> None:
-        """The target no longer needs its places."""
+        """Release the places of a target that needs them no longer."""
         self._change(self.rooms_of.get(index, ()), 1)
 
     def finish(self, index: int, ok: bool) -> list[BlockedTarget]:

@@ -29,7 +29,7 @@ class TemplateError(ValueError):
 
 
 class Template(NamedTuple):
-    """`text` in parts, (literal, name or None) pairs; and the same as a format for %."""
+    """Parsed text: pairs of (literal, name or None), and the same as a format for %."""
 
     parts: tuple[tuple[str, str | None], ...]
     names: tuple[str, ...]
@@ -59,14 +59,14 @@ def parse_template(text: str) -> Template:
 
 
 def fill(template: Template, matrix: ValueTable) -> Sequence[str]:
-    """For each row its values put in and braces unescaped: finished texts."""
+    """Fill in each row's values and unescape braces: finished texts."""
     if not template.names:
         return [template.form % ()] * matrix.size
     return [*map(template.form.__mod__, zip(*[matrix.columns[name] for name in template.names], strict=True))]
 
 
 def fill_values(template: Template, matrix: ValueTable, spell: Spell = lambda value, place: value) -> Sequence[str]:
-    """For each row its values put in, names of files left in braces: still templates."""
+    """Fill in each row's values and leave the names of files in braces: still templates."""
     form = ""
     values: list[Sequence[str]] = []
     for n, (literal, name) in enumerate(template.parts):
@@ -80,7 +80,7 @@ def fill_values(template: Template, matrix: ValueTable, spell: Spell = lambda va
 
 
 def fill_shell_values(line: Template, matrix: ValueTable) -> Sequence[str]:
-    """The same for a shell line, in which each value stands for just itself."""
+    """Fill in each row's values so that the shell takes each for just itself."""
     marks = _open_quotes(line)
     return fill_values(line, matrix, lambda value, n: _in_shell([value], marks[n]))
 
@@ -90,7 +90,7 @@ def _escaped(text: str) -> str:
 
 
 def files_by_name(reads: Mapping[str, Sequence[str]], writes: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
-    """What the names in braces stand for when a command runs."""
+    """Map names in braces to files, for a command that is about to run."""
     everything = {
         "in": [path for group in reads.values() for path in group],
         "out": [path for group in writes.values() for path in group],
@@ -111,7 +111,7 @@ def fill_argv(words: Sequence[str], files: Mapping[str, Sequence[str]]) -> list[
 
 
 def parse_shell_template(text: str) -> Template:
-    """Refuses what would have to be understood better than is done here to put values in as just themselves."""
+    """Parse a shell line; refuse what cannot be understood well enough to put values in safely."""
     parsed = parse_template(text)
     if any(name is not None and _EATS.search(literal) for literal, name in parsed.parts):
         raise TemplateError("a backslash before a name in braces would eat a quote; values are quoted by themselves")
@@ -127,7 +127,7 @@ def fill_shell_line(line: str, files: Mapping[str, Sequence[str]]) -> str:
 
 
 def _in_shell(texts: Sequence[str], mark: str) -> str:
-    """Words of their own; or inside quotes, a part of what stands there, for which odd texts interrupt the quotes."""
+    """Quote texts as words of their own; inside quotes, interrupt the quotes for texts with special characters."""
     if not mark:
         return " ".join(map(shlex.quote, texts))
     text = " ".join(texts)
@@ -135,7 +135,7 @@ def _in_shell(texts: Sequence[str], mark: str) -> str:
 
 
 def _open_quotes(line: Template) -> list[str]:
-    """At the end of each literal of a shell line: the quotes that are open there, if any."""
+    """List the quote that is open at the end of each literal of a shell line, or nothing."""
     marks: list[str] = []
     inside: list[str] = []
     text = "".join(f"{literal}\0" for literal, _ in line.parts)
@@ -148,7 +148,7 @@ def _open_quotes(line: Template) -> list[str]:
 
 
 def _follow(inside: list[str], token: str) -> None:
-    """`inside` is all that is open: quotes, (, a comment.  In $() quotes begin anew, also when it is in quotes."""
+    """Update `inside`, all that is open: quotes, (, a comment.  In $() quotes begin anew, also within quotes."""
     top = inside[-1] if inside else ""
     literal = top in ("'", "#")  # where a backslash is one
     if (token[-1] if literal else token) == _CLOSED_BY.get(top):
@@ -162,7 +162,7 @@ def template_names(words: Iterable[str]) -> set[str]:
 
 
 class _Single(dict[str, str]):
-    """Inside a longer word, a port stands for one file; that it is one was checked when the spec was read."""
+    """Values for a port inside a longer word, where it stands for one file; the number was checked with the spec."""
 
     def __init__(self, files: Mapping[str, Sequence[str]]) -> None:
         super().__init__({name: group[0] for name, group in files.items() if len(group) == 1})

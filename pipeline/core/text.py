@@ -1,4 +1,4 @@
-"""Words for people: how many, which, and how long."""
+"""Text for people: one bounded line, numbers, lists of names, durations."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ from collections.abc import Sequence
 
 # A step may read from ten thousand others; so many of them are named.
 MOST_NAMED = 3
+
+
+def one_line(text: str, most: int) -> str:
+    """Bound `text` to one line of at most `most` characters: what cannot be printed is escaped, what is cut ends in
+    `…`."""
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:most])
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def plural(number: int, what: str) -> str:
@@ -28,7 +36,7 @@ def one_line(text: str, most: int) -> str:
 
 
 def duration(seconds: float, digits: int = 1) -> str:
-    """0.3 s, 12.4 s, 3 min 20 s, 2 h 05 min."""
+    """Format seconds: 0.3 s, 12.4 s, 3 min 20 s, 2 h 05 min."""
     if round(seconds, digits) < 60:
         return f"{max(seconds, 0.0):.{digits}f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 
 class Confinement(NamedTuple):
-    """How a command is kept.  In `project`, and in what is `apart` from it, it writes to nothing but `writable`; it
-    reads nothing of `unreadable`.
+    """Limits on a command: in `project` and in `apart` it writes to `writable` alone; it reads nothing of
+    `unreadable`.
 
-    All are absolute; what is empty holds nothing back.  Names of files in an unreadable folder can be seen."""
+    All paths are absolute; an empty field limits nothing.  Names of files in an unreadable folder can be seen."""
 
     writable: tuple[str, ...] = ()
     project: str = ""
@@ -29,7 +29,7 @@ class Confinement(NamedTuple):
 
     @contextmanager
     def ready(self) -> Iterator[Callable[[Callable[[], T]], T]]:
-        """For the block: calls a function such that what it starts is confined, and we are not."""
+        """Give, for the block, a caller of functions: processes that they start are confined, this process is not."""
         from pipeline.machine import landlock  # what it needs takes longer to import than most builds take
 
         write = landlock.write_access() if self.project else 0
@@ -42,21 +42,21 @@ class Confinement(NamedTuple):
 
 
 def landlock_version() -> int:
-    """The version of Landlock that holds commands here; 0 for none."""
+    """Version of Landlock that holds commands here; 0 for none."""
     from pipeline.machine import landlock
 
     return landlock.abi()
 
 
 def shield_name(project: str) -> str:
-    """What keeps commands from writing to the project, for a record; empty when nothing does.
+    """Name of what keeps commands from writing to the project, for a record; empty when nothing does.
 
-    Where all is the project there is no way to it to allow what lies beside."""
+    A project at / cannot be shielded: nothing lies beside it."""
     return f"landlock {landlock_version()}" if os.path.realpath(project) != "/" and landlock_version() else ""
 
 
 def _rules(confined: Confinement, write: int, read: int) -> dict[str, int]:
-    """What is allowed below each path."""
+    """Map each path to what is allowed below it."""
     rules: dict[str, int] = {}
     if write:
         outside = _beside([*map(os.path.realpath, (confined.project, *confined.apart))])
@@ -69,7 +69,7 @@ def _rules(confined: Confinement, write: int, read: int) -> dict[str, int]:
 
 
 def _beside(hidden: Iterable[str]) -> Iterator[str]:
-    """All that is neither one of `hidden`, nor another name of it, nor a folder on the way to one."""
+    """Yield all that is neither one of `hidden`, nor another name of it, nor a folder on the way to one."""
     hidden = {*hidden}
     files = {_file(path) for path in hidden}
     outermost = {path for path in hidden if hidden.isdisjoint(_above(path))}
@@ -83,7 +83,7 @@ def _beside(hidden: Iterable[str]) -> Iterator[str]:
 
 
 def _file(path: str) -> tuple[int, int] | str:
-    """Which one it is, whatever its name."""
+    """Identity of a file, whatever its name."""
     try:
         s = os.lstat(path)
     except OSError:

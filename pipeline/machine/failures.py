@@ -27,7 +27,7 @@ _SCRATCH = "/tmp"
 
 
 def describe_exit(ended: Exit, timeout: float | None) -> tuple[str, int]:
-    """What went wrong, empty when nothing did; and the exit status as a shell has it."""
+    """Describe what went wrong, empty when nothing did; with the exit status as a shell has it."""
     if ended.timed_out:
         return f"timed out after {timeout:g} s", LATE_STATUS
     if ended.code < 0:
@@ -36,7 +36,7 @@ def describe_exit(ended: Exit, timeout: float | None) -> tuple[str, int]:
 
 
 def describe_start_failure(error: OSError, program: str) -> tuple[str, int]:
-    """The same of one that did not start.  An error that is not about the program is raised again."""
+    """Describe why a command did not start.  An error that is not about the program is raised again."""
     if error.errno not in START_ERRORS:
         raise error
     status = NOT_FOUND if error.errno in _MISSING else NOT_EXECUTABLE
@@ -44,7 +44,7 @@ def describe_start_failure(error: OSError, program: str) -> tuple[str, int]:
 
 
 def describe_unwritten(error: OSError) -> str:
-    """What the system has refused, of which file; and where there is no room left, if that is why."""
+    """Describe what the system refused for which file, and how full the disk is if that is the cause."""
     if not error.filename:
         return str(error)
     room = f"; {describe_room(error.filename)}" if error.errno in NO_ROOM else ""
@@ -52,8 +52,7 @@ def describe_unwritten(error: OSError) -> str:
 
 
 def with_full_disk(why: str, paths: Iterable[str]) -> str:
-    """`why` something failed that wrote there, and that there was no room for it, if so: it may not have got to say
-    that, since its log lies there too."""
+    """Add to `why` that a disk written to is full, if so: the command may have had no room to say it in its log."""
     places = {_mount(path): path for path in (*paths, _SCRATCH)}
     said = any(os.strerror(number) in why for number in NO_ROOM)
     full = [path for path in places.values() if _left(path) < _FULL] or [*places.values()][: int(said)]
@@ -65,7 +64,7 @@ def describe_room(path: str) -> str:
 
 
 def _left(path: str) -> int:
-    """In bytes; nothing where no more files can be made."""
+    """Free bytes; 0 where no more files can be made."""
     found = os.statvfs(_mount(path))
     return found.f_bavail * found.f_frsize if found.f_favail or not found.f_files else 0
 
@@ -78,13 +77,13 @@ def _mount(path: str) -> str:
 
 
 class FailureFacts(NamedTuple):
-    """All that is known of something that failed while it worked for a candidate.
+    """Facts about a failure while something worked for a candidate.
 
-    asked: a role, for an answer; otherwise it is a command that measures the candidate
+    asked: it was a role that gives an answer; otherwise a command that measures the candidate
     missing: there is no such program as the spec names
-    status: of HTTP, where a server or a tool says one; 0 stands for no connection
-    garbled: what came back is not what the protocol has
-    said: by what words the tool itself calls it a failure of its service"""
+    status: of HTTP, where a server or a tool gives one; 0 for no connection
+    garbled: the answer does not follow the protocol
+    said: the tool's own message, if it blames its service"""
 
     ended: Exit = Exit(0)
     asked: bool = False
@@ -109,7 +108,7 @@ _SERVICE = re.compile(
 
 
 def signal_of(ended: Exit) -> int:
-    """The signal that ended it, or what its shell had run; 0 if none did."""
+    """Signal that ended it, or what its shell had run; 0 if none did."""
     return -ended.code if ended.code < 0 else ended.code - 128 if 128 < ended.code < 128 + signal.NSIG else 0
 
 
@@ -130,7 +129,7 @@ _OUTAGES: tuple[tuple[Callable[[FailureFacts], bool], str], ...] = (
 
 
 def outage_reason(failure: FailureFacts) -> str:
-    """Why this says nothing of the candidate; empty where it is the candidate's own failure.
+    """Reason why a failure is an outage; empty where it is the candidate's own.
 
-    Only the latter is a result.  Anything else fails the target, is kept nowhere, and is tried again."""
+    Only the candidate's own failure is a result.  An outage fails the target, is stored nowhere, and is tried again."""
     return next((why for fits, why in _OUTAGES if fits(failure)), "")

@@ -19,7 +19,7 @@ ProcessList = Iterable[tuple[int, bytes]]
 
 
 def read_sessions(lines: Iterable[str]) -> tuple[set[int], bool]:
-    """The sessions that were alive when the build ended; did it end in order?"""
+    """Collect the sessions that were alive when the build ended, and whether it ended in order."""
     live: set[int] = set()
     in_order = False
     for line in lines:
@@ -31,7 +31,7 @@ def read_sessions(lines: Iterable[str]) -> tuple[set[int], bool]:
 
 
 def from_proc() -> Iterator[tuple[int, bytes]]:
-    """Every process that lives and its environment, as far as we may look."""
+    """Yield every living process and its environment, as far as we may look."""
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{name}/environ", "rb", buffering=0) as file:
@@ -44,13 +44,14 @@ def from_proc() -> Iterator[tuple[int, bytes]]:
 
 
 def is_zombie(name: str) -> bool:
-    """Ended, but nobody asks how: where the first process of a container reaps no others, that is for ever."""
+    """Check if it has ended without being reaped: in a container whose first process reaps none, that lasts
+    for ever."""
     with open(f"/proc/{name}/stat", "rb", buffering=0) as file:
         return file.read().rpartition(b") ")[2][:1] == b"Z"
 
 
 def from_psutil() -> Iterator[tuple[int, bytes]]:
-    """The same where there is no /proc."""
+    """Yield the same where there is no /proc."""
     import psutil
 
     for process in psutil.process_iter(["environ", "status"]):
@@ -63,7 +64,7 @@ def environ_block(environ: dict[str, str]) -> bytes:
 
 
 def strays(processes: ProcessList, live: set[int], marks: set[bytes]) -> Iterator[int]:
-    """Processes of those sessions, and any that carry a mark; each right after it was looked at."""
+    """Yield processes of those sessions and any that carry a mark, each right after it was looked at."""
     for pid, environ in processes:
         try:
             marked = MARK in environ and not marks.isdisjoint(environ.split(b"\0"))
@@ -74,7 +75,7 @@ def strays(processes: ProcessList, live: set[int], marks: set[bytes]) -> Iterato
 
 
 def kill_all(pids: Iterable[int]) -> int:
-    """How many there were."""
+    """Kill processes; gives how many there were."""
     found = 0
     for pid in pids:
         found += 1

@@ -21,7 +21,7 @@ from pipeline.machine.process import Processes, copy_redacted, has_ended, redact
 
 
 class WorkerReply(NamedTuple):
-    """`error` is empty when the call went well; `dead` when the process ended instead of answering."""
+    """Answer of a worker: `error` is empty after a good call; `dead` is set when the process ended instead."""
 
     error: str
     dead: int | None = None
@@ -35,7 +35,7 @@ class _Worker(NamedTuple):
 
 
 class Workers:
-    """A worker for each thread that asks, started when first needed and again after it died.
+    """Workers, one for each thread that asks, started when first needed and again after it died.
 
     A worker serves one environment; a call that needs another one gets a new worker."""
 
@@ -82,7 +82,7 @@ class Workers:
 
 
 def _exchange(process: subprocess.Popen[bytes], request: dict[str, Any]) -> str | None:
-    """The answer; None when it died before it was asked, or while."""
+    """Send a request; the answer, or None when the worker died before or while it worked."""
     assert process.stdin is not None
     assert process.stdout is not None
     message = marshal.dumps(request)
@@ -98,7 +98,7 @@ def _exchange(process: subprocess.Popen[bytes], request: dict[str, Any]) -> str 
 
 
 def _move_printed(printed: IO[bytes], log: str, secrets: Mapping[str, str]) -> None:
-    """Most calls print nothing, and then no log is made."""
+    """Move what was printed to the log.  Most calls print nothing; then no log is made."""
     if os.fstat(printed.fileno()).st_size:
         with writing(log), open(log, "ab") as file:
             copy_redacted(printed.fileno(), file, secrets)
@@ -126,7 +126,7 @@ class SharedResources:
         self._made: dict[Hashable, Closeable] = {}
 
     def get(self, name: Hashable, make: Callable[[], T]) -> T:
-        """The same for the same name, which stands for its type too."""
+        """Give the resource of that name, which stands for its type too; made once."""
         with self._lock:
             if name not in self._made:
                 self._made[name] = make()
@@ -134,7 +134,7 @@ class SharedResources:
             return found
 
     def close(self) -> None:
-        """All of it, the last first, also when one of them fails to."""
+        """Close all, the last first, also when one of them fails to."""
         with self._lock, ExitStack() as stack:
             for each in self._made.values():
                 stack.callback(each.close)
@@ -142,7 +142,7 @@ class SharedResources:
 
 
 class JobFiles(Protocol):
-    """Of a job, all that a stage needs which makes files of files: it starts nothing and asks nobody."""
+    """Part of a job for stages that only make files from files: they start nothing and ask nobody."""
 
     @property
     def target(self) -> Target: ...
@@ -153,10 +153,10 @@ class JobFiles(Protocol):
 
 
 class Job(NamedTuple):
-    """One attempt at a target.  Outputs go to the paths in `writes`; they are put in place afterwards.
+    """Attempt at a target.  Outputs go to the paths in `writes`; they are put in place afterwards.
 
-    `store`: where results are kept; a stage only keeps others from it.  `kept`: what targets of a build share.
-    `say`: how far it is, in a line for people."""
+    `store`: the results, which a stage may keep others from reading.  `shared`: resources of the whole build.  `say`
+    shows people one line of progress."""
 
     target: Target
     reads: Mapping[str, Sequence[str]]
@@ -170,7 +170,7 @@ class Job(NamedTuple):
 
 
 def input_path(job: JobFiles, port: str) -> str:
-    """The one file there."""
+    """Path of the one file at a port."""
     (path,) = job.reads[port]
     return path
 
@@ -181,7 +181,7 @@ def output_path(job: JobFiles, port: str) -> str:
 
 
 class StageFailed(Exception):
-    """The candidate's failure, not the tool's: recorded with its exit status."""
+    """Failure of the candidate, not of the tool; recorded with its exit status."""
 
     def __init__(self, why: str, status: int) -> None:
         super().__init__(why)
@@ -193,7 +193,7 @@ def no_variables(_target: Target) -> Sequence[str]:
 
 
 class Stage(NamedTuple):
-    """`code` stands for what the stage does in every recipe: change it when results change."""
+    """Function that makes a target.  `code` stands for it in every recipe: change it when results change."""
 
     code: str
     do: Callable[[Job], None]

@@ -30,7 +30,7 @@ _OF_FILES = READ_ACCESS | _WRITE_FILE | _TRUNCATE
 
 @lru_cache(maxsize=1)
 def abi() -> int:
-    """Which version there is; 0 for none that would do."""
+    """Version of Landlock; 0 when there is none that would do."""
     if sys.platform != "linux":
         return 0
     found = _libc().syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(_VERSION))
@@ -38,14 +38,15 @@ def abi() -> int:
 
 
 def write_access() -> int:
-    """All that changes something, as far as this kernel can tell."""
+    """Rights to change anything, as far as this kernel can restrict them."""
     return _WRITE_FILE | _IN_FOLDERS | (_TRUNCATE if abi() >= _WITH_TRUNCATE else 0)
 
 
 def open_ruleset(handled: int, rules: Mapping[str, int]) -> int:
-    """An open one, for any number of threads: of what is `handled`, only what `rules` allow, below each path.
+    """Open a ruleset for any number of threads: of the rights `handled`, only those that `rules` allow below each
+    path.
 
-    Nobody else's processes can be ended, where the kernel can tell."""
+    Where the kernel can tell, other processes cannot be sent signals."""
     what = pack("=QQQ", handled, 0, _SIGNALS) if abi() >= _WITH_SCOPES else pack("=Q", handled)
     fd = _syscall(_CREATE, what, ctypes.c_size_t(len(what)), ctypes.c_uint32(0))
     try:
@@ -71,7 +72,7 @@ def _allow(ruleset: int, path: str, access: int) -> None:
 
 
 def run_within(ruleset: int, do: Callable[[], T]) -> T:
-    """In a thread of its own, which alone is restricted."""
+    """Run in a thread of its own, which alone is restricted."""
 
     def restricted() -> T:
         _restrict(ruleset)

@@ -14,12 +14,12 @@ ROOT = Path("/")
 
 
 def load_per_cpu(root: Path = ROOT) -> float:
-    """The load average of the last minute per usable CPU."""
+    """Load average of the last minute per usable CPU."""
     return os.getloadavg()[0] / usable_cpus(root)
 
 
 def usable_cpus(root: Path = ROOT) -> float:
-    """What this process may run on, at most so much of it as its control groups allow; a quota may be a fraction."""
+    """CPUs that this process may use, as limited by its control groups; a quota may be a fraction."""
     return min([float(_affinity()), *cpu_quotas(root)])
 
 
@@ -29,13 +29,13 @@ def _affinity() -> int:
 
 
 def cpu_quotas(root: Path = ROOT) -> list[float]:
-    """CPUs by every limit that holds here: that of a group holds for all groups within it."""
+    """CPUs by every limit that holds here: the limit of a group holds for all groups within it."""
     found = [_v2(folder) if version == 2 else _v1(folder) for version, folder in _groups(root)]
     return [quota for quota in found if quota]
 
 
 def _groups(root: Path) -> Iterator[tuple[int, Path]]:
-    """The folders of our groups and of those around them, with the version of control groups."""
+    """Folders of our groups and of those around them, with the version of control groups."""
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
@@ -57,5 +57,5 @@ def _v1(folder: Path) -> float | None:
 
 
 def _text(path: Path) -> str:
-    """Empty where there is none: no control groups, or no limit."""
+    """Text of a file; empty where there is none: no control groups, or no limit."""
     return path.read_text() if path.is_file() else ""

@@ -15,13 +15,13 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from pipeline.errors import RunLocked, writing
+from pipeline.errors import RunLocked
 from pipeline.store import noop
 from pipeline.store.files import missing_newline, write_whole
 from pipeline.store.flock import acquire_lock, try_lock
@@ -35,7 +35,18 @@ HEARTBEAT_PERIOD = 5.0
 LEAST_PATIENCE = 3 * HEARTBEAT_PERIOD
 HOLDER_VERSION = 1
 
-Holder = dict[str, Any]
+
+class Holder(NamedTuple):
+    """Content of run.lock.json: the process that has the lock of a run."""
+
+    lock_version: int
+    tree_run_id: str
+    pid: int
+    hostname: str
+    platform: str
+    python: str
+    created_at: str
+    last_heartbeat_at: str
 
 
 def holder_path(run: str) -> str:
@@ -51,36 +62,28 @@ def unix_time(at: str) -> float:
 
 
 def own_holder(run: str) -> Holder:
-    """Of this process, which has the lock now."""
+    """Holder record of this process, which has the lock now."""
     now, system = iso_time(time.time()), os.uname()
-    return {
-        "lock_version": HOLDER_VERSION,
-        "tree_run_id": run,
-        "pid": os.getpid(),
-        "hostname": socket.gethostname(),
-        "platform": f"{system.sysname}-{system.release}-{system.machine}",
-        "python": ".".join(map(str, sys.version_info[:3])),
-        "created_at": now,
-        "last_heartbeat_at": now,
-    }
+    platform = f"{system.sysname}-{system.release}-{system.machine}"
+    python = ".".join(map(str, sys.version_info[:3]))
+    return Holder(HOLDER_VERSION, run, os.getpid(), socket.gethostname(), platform, python, now, now)
 
 
-def write_holder(holder: Mapping[str, Any]) -> None:
-    text = json.dumps(holder, indent=1) + "\n"
-    path = holder_path(holder["tree_run_id"])
-    with writing(path):
-        write_whole(path, text.encode(), durable=False)
+def write_holder(holder: Holder) -> None:
+    text = json.dumps(holder._asdict(), indent=1) + "\n"
+    write_whole(holder_path(holder.tree_run_id), text.encode(), durable=False)
 
 
 def read_holder(run: str) -> Holder | None:
-    """None in the moment after a holder got the lock, before it says so.  One that was killed is named until then."""
+    """Read the holder record; None in the moment before a new holder wrote it.  A killed holder's stays until then."""
     try:
         with open(holder_path(run), "rb") as file:
-            found: Holder = json.load(file)
-        whole = isinstance(found["pid"], int) and {*own_holder(run)} <= {*found}
-        return found if whole and unix_time(found["created_at"]) and unix_time(found["last_heartbeat_at"]) else None
+            fields = json.load(file)
+        holder = Holder(*(fields[name] for name in Holder._fields))
+        whole = isinstance(fields["pid"], int) and unix_time(holder.created_at) and unix_time(holder.last_heartbeat_at)
     except (OSError, ValueError, TypeError, LookupError):
         return None
+    return holder if whole else None
 
 
 def remove_holder(run: str) -> None:
@@ -90,7 +93,7 @@ def remove_holder(run: str) -> None:
 
 @contextmanager
 def heartbeats(holders: Sequence[Holder], period: float = HEARTBEAT_PERIOD) -> Iterator[None]:
-    """Say again and again that we are there, for as long as the block takes."""
+    """Renew the heartbeat of `holders` for as long as the block takes."""
     over = Event()
 
     def beat() -> None:
@@ -98,7 +101,7 @@ def heartbeats(holders: Sequence[Holder], period: float = HEARTBEAT_PERIOD) -> I
             now = iso_time(time.time())
             with suppress(OSError):  # a full disk, say: the build tells of it, and the next beat may get through
                 for holder in holders:
-                    write_holder({**holder, "last_heartbeat_at": now})
+                    write_holder(holder._replace(last_heartbeat_at=now))
 
     thread = Thread(target=beat, daemon=True)
     thread.start()
@@ -117,7 +120,7 @@ TOLERANCE = 1.0
 
 
 class Takeover(NamedTuple):
-    """`run` may be taken from who holds it: at once, or after so many seconds without a heartbeat."""
+    """Permission to take `run` from its holder: at once, or after so many seconds without a heartbeat."""
 
     run: str
     force: bool
@@ -125,11 +128,11 @@ class Takeover(NamedTuple):
 
 
 def lock_message(run: str, holder: Holder | None) -> str:
-    """How to say that a run is locked."""
+    """Message that a run is locked."""
     if holder is None:
         return f"run {run} is being built by another process that has just started. Run lock is active (not stale)"
-    since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(unix_time(holder["created_at"])))
-    who = f"process {holder['pid']} on {holder['hostname']} since {since}"
+    since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(unix_time(holder.created_at)))
+    who = f"process {holder.pid} on {holder.hostname} since {since}"
     heard = f"last heard of {_age(holder):.0f} s ago"
     return f"run {run} is being built by {who}, {heard}. Run lock is active (not stale)"
 
@@ -143,45 +146,44 @@ def end_holder(wanted: Takeover) -> Holder:
     if not wanted.force and _age(holder) <= wanted.patience:
         later = f"it is stale after {wanted.patience:g} s; wait, or take it over at once with --force"
         raise RunLocked(f"{lock_message(run, holder)}: {later}")
-    if holder["hostname"] != socket.gethostname():
-        there = f"that process can only be ended there, on {holder['hostname']}"
+    if holder.hostname != socket.gethostname():
+        there = f"that process can only be ended there, on {holder.hostname}"
         raise RunLocked(f"{lock_message(run, holder)}, and not on this host, {socket.gethostname()}: {there}")
     _end(holder)
     return holder
 
 
 def _age(holder: Holder) -> float:
-    return max(0.0, time.time() - unix_time(holder["last_heartbeat_at"]))
+    return max(0.0, time.time() - unix_time(holder.last_heartbeat_at))
 
 
 def _end(holder: Holder) -> None:
     import psutil
 
     try:
-        process = psutil.Process(holder["pid"])
+        process = psutil.Process(holder.pid)
         if _is_younger(process, holder):
             return
         process.terminate()
         if not _gone_within(process, GRACE):
             process.kill()
             if not _gone_within(process, GRACE):
-                raise RunLocked(
-                    f"process {process.pid}, which builds {holder['tree_run_id']}, does not end; look at it"
-                )
+                raise RunLocked(f"process {process.pid}, which builds {holder.tree_run_id}, does not end; look at it")
     except psutil.NoSuchProcess:
         return
     except psutil.AccessDenied as error:
-        raise RunLocked(f"process {holder['pid']} is another user's, who must end it: {error}") from error
+        raise RunLocked(f"process {holder.pid} is another user's, who must end it: {error}") from error
 
 
 def is_gone(holder: Holder) -> bool:
-    """It has ended for sure, though maybe nobody has asked how, or its number is another one's by now."""
+    """Check that the holder has surely ended, though perhaps not reaped, or that its number is another
+    process's now."""
     import psutil
 
-    if holder["hostname"] != socket.gethostname():
+    if holder.hostname != socket.gethostname():
         return False
     try:
-        process = psutil.Process(holder["pid"])
+        process = psutil.Process(holder.pid)
         return process.status() == psutil.STATUS_ZOMBIE or _is_younger(process, holder)
     except psutil.NoSuchProcess:
         return True
@@ -190,12 +192,12 @@ def is_gone(holder: Holder) -> bool:
 
 
 def _is_younger(process: psutil.Process, holder: Holder) -> bool:
-    """Than its hold of the lock: that was another one, of the same number."""
-    return bool(process.create_time() > unix_time(holder["created_at"]) + TOLERANCE)
+    """Check if a process started after the lock was taken, and so only has the same number as its holder."""
+    return bool(process.create_time() > unix_time(holder.created_at) + TOLERANCE)
 
 
 def _gone_within(process: psutil.Process, limit: float) -> bool:
-    """Ended, though maybe nobody has asked how: its locks are free then."""
+    """Wait until a process has ended, reaped or not: its locks are free then."""
     import psutil
 
     last = time.monotonic() + limit
@@ -206,9 +208,10 @@ def _gone_within(process: psutil.Process, limit: float) -> bool:
     return False
 
 
-def log_takeover(wanted: Takeover, before: Holder, after: Mapping[str, Any]) -> None:
+def log_takeover(wanted: Takeover, before: Holder, after: Holder) -> None:
     why = "force" if wanted.force else f"no heartbeat for {wanted.patience:g} s"
-    event = {"event": "lock_takeover", "at": round(time.time(), 3), "from": before, "by": after, "why": why}
+    who = {"from": before._asdict(), "by": after._asdict()}
+    event = {"event": "lock_takeover", "at": round(time.time(), 3), **who, "why": why}
     path = f"runs/{wanted.run}/events.jsonl"
     with open(path, "a+b") as file:
         file.write(missing_newline(file) + json.dumps(event, sort_keys=True).encode() + b"\n")
@@ -220,10 +223,10 @@ DYING = 0.1
 
 @contextmanager
 def lock_runs(runs: Sequence[str], takeover: Takeover | None = None) -> Iterator[tuple[int, ...]]:
-    """Hold the locks of `runs`.  Nobody waits for one, so that no order is needed: the one to be taken over is first.
+    """Hold the locks of `runs`.  Nobody waits for one, so no order is needed: the one to be taken over is first.
 
-    Gives the files that the guard of this build must keep open: as long as the guard of a killed build is
-    still ending what that build left behind, they are locked and we wait for it."""
+    Gives the files that the guard of this build must keep open.  While the guard of a killed build still ends what
+    that build left behind, they are locked, and we wait for it."""
     first = takeover.run if takeover else ""
     order = sorted(runs, key=lambda run: (run != first, run))
     with ExitStack() as stack:
@@ -249,8 +252,10 @@ def _lock_run(run: str, takeover: Takeover | None) -> Iterator[tuple[Holder, int
 
 
 def _acquire_free(run: str, lock: int) -> Holder | None:
-    """From nobody.  A child of a killed build, between its fork and its exec, has the lock a moment longer: as long as
-    who holds it by name is gone, it is about to be free."""
+    """Acquire a lock that nobody holds.
+
+    A child of a killed build, between fork and exec, has it a moment longer: while the named holder is gone, it is
+    about to be free."""
     asked = time.monotonic()
     while not try_lock(lock):
         holder, waited = read_holder(run), time.monotonic() - asked
@@ -263,7 +268,8 @@ def _acquire_free(run: str, lock: int) -> Holder | None:
 
 
 def _acquire_by_takeover(takeover: Takeover, lock: int) -> Holder | None:
-    """From whom.  Of several who try, one has its turn; the others have come too late, also when it is free by then."""
+    """Acquire the lock from its holder, which is given.  Of several who try, one has its turn; the others are too
+    late, even when the lock is free by then."""
     run = takeover.run
     with _open_file(f"{noop.folder(run)}/takeover") as turn:
         if not try_lock(turn):
@@ -276,11 +282,11 @@ def _acquire_by_takeover(takeover: Takeover, lock: int) -> Holder | None:
 
 
 def _await_release(run: str, lock: int, before: Holder) -> None:
-    """A process that is gone may still have threads that are about to be; its locks are free after the last of them."""
+    """Wait for the lock of a process that is gone: its threads may end a moment later, and the lock with the last."""
     last = time.monotonic() + GRACE
     while not try_lock(lock):
         now = read_holder(run)
-        if time.monotonic() > last or (now and now["created_at"] != before["created_at"]):
+        if time.monotonic() > last or (now and now.created_at != before.created_at):
             raise RunLocked(f"{lock_message(run, now)}: the lock is not free yet; try again")
         time.sleep(PAUSE)
 

@@ -21,6 +21,7 @@ from threading import Event, Lock, Timer
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from pipeline.errors import writing
+from pipeline.store.flock import LockWaits
 
 if TYPE_CHECKING:
     from pipeline.machine.confine import Confinement
@@ -41,7 +42,7 @@ class Redactor:
         self._rest = b""
 
     def feed(self, chunk: bytes, last: bool = False) -> bytes:
-        """What can be let out so far; the tail may be the start of a secret and is held back."""
+        """Give what can be let out so far; a tail that may be the start of a secret is held back."""
         ready = self._rest + chunk
         for value, name in self._pairs:
             ready = ready.replace(value, name)
@@ -54,7 +55,7 @@ class Redactor:
 
 
 def _start_of(value: bytes, ready: bytes) -> int:
-    """Where a tail begins that is the start of `value`."""
+    """Place where a tail begins that is the start of `value`."""
     place = max(0, len(ready) - len(value) + 1)
     while (place := ready.find(value[:1], place)) >= 0 and not value.startswith(ready[place:]):
         place += 1
@@ -62,7 +63,7 @@ def _start_of(value: bytes, ready: bytes) -> int:
 
 
 def copy_redacted(source: int, log: IO[bytes], secrets: Mapping[str, str]) -> None:
-    """What is in the file by now.  Somebody may still be writing to it, in our place of the file if we moved it."""
+    """Copy to the log what is in the file by now.  Somebody may still be writing to it."""
     redactor = Redactor(secrets)
     place, size = 0, os.fstat(source).st_size
     while place < size and (chunk := os.pread(source, min(CHUNK, size - place), place)):
@@ -72,7 +73,7 @@ def copy_redacted(source: int, log: IO[bytes], secrets: Mapping[str, str]) -> No
 
 
 def unnamed_file() -> IO[bytes]:
-    """A file without a name, at whose end everybody writes, also after it was emptied."""
+    """Open a file without a name, to whose end everybody writes, also after it was emptied."""
     file = TemporaryFile()  # noqa: SIM115 - the caller closes it
     fcntl.fcntl(file, fcntl.F_SETFL, os.O_APPEND)
     return file
@@ -80,7 +81,7 @@ def unnamed_file() -> IO[bytes]:
 
 @contextmanager
 def redacted_output(secrets: Mapping[str, str], log: IO[bytes]) -> Iterator[IO[bytes]]:
-    """Where a command may print; what may have a secret in it waits in a file without a name until all is printed."""
+    """File for the output of a command; output that may hold a secret waits in a file without a name until the end."""
     if not secrets:
         yield log
         return
@@ -121,7 +122,8 @@ def signal_group(pid: int, number: int) -> None:
 
 
 def start_guard(marks: Sequence[str], locks: Sequence[int], variable: str) -> subprocess.Popen[bytes]:
-    """Without the mark of a build whose command we may be: if that one is killed, our guard must outlive us."""
+    """Start the guard, without the mark of a build whose command we may be: if that build is killed, our guard must
+    outlive us."""
     guard = os.path.join(os.path.dirname(__file__), "guard.py")
     return subprocess.Popen(
         [sys.executable, "-I", "-S", guard, os.pathsep.join(sys.path), *marks],
@@ -151,7 +153,7 @@ class Exit(NamedTuple):
 
 
 class BuildStopping(Exception):
-    """The build is being interrupted; nothing new is started."""
+    """Refusal to start anything new, because the build is being interrupted."""
 
 
 class Processes:
@@ -169,14 +171,14 @@ class Processes:
         self._lock = Lock()
         self._guard: subprocess.Popen[bytes] | None = None
         self._wakes: list[Callable[[], object]] = []
-        self.stopping = False
+        self.stopping = LockWaits.stopping = False
         # Whoever started us may have had it ignored: then the system forgets how children ended, and all seems well.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
     def environment(
         self, run: str, fixed: Mapping[str, str], passed: Sequence[str]
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """What a step of `run` sees, and the part of it that must not be seen in logs."""
+        """Environment of a step of `run`, and the part of it that must not appear in logs."""
         secrets = {name: os.environ[name] for name in passed if name in os.environ}
         return {**self._base, **secrets, **fixed, MARK: self._marks[run]}, secrets
 
@@ -254,7 +256,7 @@ class Processes:
         self._reap(child)
 
     def _reap(self, child: subprocess.Popen[bytes]) -> None:
-        """It has ended: the rest of its group goes too, then we ask how it ended."""
+        """End the rest of the group of a child that has ended, then ask how it ended."""
         with self._lock:
             if self._live.pop(child.pid, None):
                 signal_group(child.pid, signal.SIGKILL)
@@ -263,7 +265,8 @@ class Processes:
 
     @contextmanager
     def wake_on_stop(self, wake: Callable[[], object]) -> Iterator[None]:
-        """For what waits, but not for a command: `wake` is called when the build stops, maybe in a signal handler."""
+        """Call `wake`, perhaps in a signal handler, when the build stops during the block, which waits but not for a
+        command."""
         self._wakes.append(wake)
         try:
             if self.stopping:  # looked at after `wake` is known: no stop comes between
@@ -273,8 +276,8 @@ class Processes:
             self._wakes.remove(wake)
 
     def stop(self) -> None:
-        """Interrupt everything: TERM to all, a moment for them, then KILL."""
-        self.stopping = True
+        """Interrupt all commands: TERM, a moment for them, then KILL."""
+        self.stopping = LockWaits.stopping = True
         for wake in [*self._wakes]:
             wake()
         self._signal_all(signal.SIGTERM)
@@ -306,6 +309,7 @@ class Processes:
         if guard is not None and guard.stdin is not None:
             guard.stdin.close()
             guard.wait()
+        LockWaits.stopping = False
 
     def _tell_guard(self, line: bytes) -> None:
         if self._guard is not None and self._guard.stdin is not None:

@@ -43,7 +43,7 @@ def mark_of(file: str) -> tuple[int, ...]:
 
 
 def forget_edited(sources: Sources) -> None:
-    """One module was edited: all are imported anew, since others hold what they took from it."""
+    """Forget all modules once one was edited: others hold what they imported from it."""
     if any(mark_of(file) != mark for file, mark in IMPORTED.values()):
         for name in IMPORTED:
             sys.modules.pop(name, None)
@@ -55,7 +55,7 @@ def forget_edited(sources: Sources) -> None:
 
 
 def namespace(file: str, sources: Sources) -> dict[str, Any]:
-    """What the file now defines; it is read again when it has changed."""
+    """Names that the file defines now; it is read again when it has changed."""
     forget_edited(sources)
     mark = mark_of(file)
     if file not in sources or sources[file][0] != mark:
@@ -68,7 +68,7 @@ def namespace(file: str, sources: Sources) -> dict[str, Any]:
 
 
 def make_call(request: dict[str, Any], sources: Sources) -> tuple[str, str]:
-    """What went wrong, or nothing; and the traceback, if there is one."""
+    """Make the call; what went wrong, or nothing, and the traceback, if there is one."""
     try:
         names = namespace(request["file"], sources)
         if request["function"] not in names:
@@ -82,7 +82,7 @@ def make_call(request: dict[str, Any], sources: Sources) -> tuple[str, str]:
 
 
 class FromSource(SourceFileLoader):
-    """Compiled files are trusted by size and second: a module edited twice in a second would be an old one."""
+    """Loader that ignores compiled files: they are trusted by size and second, and a module may change twice in one."""
 
     def get_code(self, name: str) -> CodeType:
         path = self.get_filename(name)
@@ -92,7 +92,7 @@ class FromSource(SourceFileLoader):
 
 
 def finder(folder: str) -> FileFinder:
-    """Finds modules of the project; those that are installed may be compiled."""
+    """Finder of the project's modules; those that are installed may be compiled."""
     if not f"{folder}/".startswith(f"{HOME}/") or "/site-packages" in folder:
         raise ImportError
     extensions, sources = (ExtensionFileLoader, EXTENSION_SUFFIXES), (FromSource, SOURCE_SUFFIXES)
@@ -100,7 +100,7 @@ def finder(folder: str) -> FileFinder:
 
 
 def traceback_of(error: Exception) -> str:
-    """From the user's own code on: how it came to be called is of no interest."""
+    """Traceback from the user's own code on."""
     import traceback  # most calls go well
 
     told = traceback.TracebackException.from_exception(error)
@@ -122,7 +122,7 @@ class Streams:
         self._renew()
 
     def restore(self) -> None:
-        """As they were, whatever the function did to them; what it printed is written out."""
+        """Restore the streams, whatever the function did to them, and write out what it printed."""
         whole = (sys.stdout, sys.stderr) == self._ours and not any(stream.closed for stream in self._ours)
         sys.stdout, sys.stderr = self._ours  # a stream that the function put there ends, and writes what it holds
         for stream in self._ours:
@@ -136,7 +136,8 @@ class Streams:
             self._renew()
 
     def _renew(self) -> None:
-        """By lines: what was printed is in its place, also when a command prints between, and stays if we are ended."""
+        """Open streams that write by lines: output keeps its order when a command prints between, and
+        survives a kill."""
         sys.stdout = sys.__stdout__ = lines_to(1, "strict")  # type: ignore[misc]
         sys.stderr = sys.__stderr__ = lines_to(2, "backslashreplace")  # type: ignore[misc]
         self._ours = (sys.stdout, sys.stderr)

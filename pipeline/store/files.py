@@ -18,6 +18,7 @@ from threading import Lock
 from typing import IO
 
 from pipeline.core.graph import GLOB, Ports, glob_regex
+from pipeline.errors import writing
 from pipeline.store.noop import NOTHING
 from pipeline.store.state import signature, stat_signature
 
@@ -57,7 +58,7 @@ class Files:
         )  # read twice and found different: what was judged by the first reading is in doubt
 
     def content(self, path: str) -> str | None:
-        """sha256 of what is there, None when nothing is."""
+        """Give the sha256 of what is at `path`, None when nothing is."""
         known = self._unchanged(path)
         if known is not None:
             return known
@@ -66,14 +67,14 @@ class Files:
         return self._read(path)
 
     def _unchanged(self, path: str) -> str | None:
-        """What was found in a file before, if its signature is still the same."""
+        """Content found in a file before, if its signature is still the same."""
         known = self._known.get(path)
         if known is None or known[1] == FOLDER or path in self._unsure or known[0] != signature(path):
             return None
         return known[1]
 
     def _read(self, path: str) -> str | None:
-        """Read until it stays the same for as long as that takes."""
+        """Read a file until it stays the same for as long as the reading takes."""
         while True:
             before, seen_at = signature(path), time.time_ns()
             if before == NOTHING and _is_gone(path):
@@ -115,8 +116,9 @@ class Files:
         return content
 
     def _watch(self, folder: str, group: str, seen: int) -> None:
-        """A file that appears or goes changes the signature of its folder.  What was listed for one group says nothing
-        of what another found there earlier, so each has its own."""
+        """Note the signature of a folder for one group of files; a file that appears or goes changes it.
+
+        Each group has its own, because a listing made for one says nothing of what another found earlier."""
         before = self._known.get(folder)
         if before is not None and before[1] != FOLDER:
             self.unstable.add(folder)  # it was a file
@@ -125,11 +127,12 @@ class Files:
         self._known[folder] = (seen, FOLDER)
 
     def _disputed(self) -> set[str]:
-        """Folders that changed between two looks: no signature of theirs is right for all that rests on them."""
+        """Find folders that changed between two looks: no signature is right for all that rests on them."""
         return {folder for folder, found in self._listings.items() if len({*found.values()}) > 1}
 
     def marks(self, contents: Mapping[str, str | None]) -> dict[str, Mark]:
-        """What to compare with later, of inputs whose contents were just asked for."""
+        """Make marks by which a later look sees if these inputs, whose contents were just asked for, were
+        written to."""
         return {path: self._mark(path, content) for path, content in contents.items()}
 
     def _mark(self, path: str, content: str | None) -> Mark:
@@ -146,7 +149,7 @@ class Files:
         return (content, *((name, row[0]) for name, row in known if row[1] != FOLDER))
 
     def was_touched(self, path: str, mark: Mark) -> bool:
-        """Was an input written to since, even if it is the same again?"""
+        """Check if an input was written to since, even if it is the same again."""
         if isinstance(mark, int):
             return mark != signature(path)
         content = self.content(path)
@@ -155,7 +158,7 @@ class Files:
         return mark != content
 
     def note_written(self, path: str, content: str, was: Version | None = None) -> None:
-        """We put `content` there ourselves, by renaming the file that `was` there; believed while it is that one."""
+        """Note that we put `content` there by renaming the file that `was` there; believed while it is that file."""
         stat = os.stat(path)
         if was is not None and was != file_version(stat):
             return  # written to since it was read
@@ -178,36 +181,36 @@ def file_version(stat: os.stat_result) -> Version:
 
 
 def digest_entry(name: str, content: str | None) -> bytes:
-    """A file as part of the folder or pattern it belongs to.  Names need not be UTF-8."""
+    """Encode a file as part of the folder or pattern it belongs to.  Names need not be UTF-8."""
     return b"%b\0%b\n" % (os.fsencode(name), str(content).encode())
 
 
 def is_pattern(path: str) -> bool:
-    """A file that is there is meant, even if its name has characters of patterns."""
+    """Check if a path is a pattern: an existing file is meant as such, even with the characters of a pattern."""
     return GLOB.search(path) is not None and not os.path.lexists(path)
 
 
 def matches(path: str) -> list[str]:
-    """The files a pattern stands for; a file or a folder stands for itself."""
+    """List the files a pattern stands for; a file or a folder stands for itself."""
     if not is_pattern(path):
         return [path]
     return [name for name, seen in _walk(path) if seen is None]
 
 
 def files_behind(path: str) -> list[str]:
-    """The files in a folder, or that match a pattern; a file stands for itself."""
+    """List the files in a folder or that match a pattern; a file stands for itself."""
     return [name for name, seen in _walk(path) if seen is None] if os.path.isdir(path) or is_pattern(path) else [path]
 
 
 def files_by_port(ports: Ports) -> dict[str, list[str]]:
-    """The files behind each port."""
+    """Map each port to the files behind it."""
     return {port: [match for path in group for match in matches(path)] for port, group in ports}
 
 
 def _walk(path: str) -> Iterator[tuple[str, int | None]]:
-    """In a fixed order: files meant (None); folders, and links to nothing, with the signatures to watch them by.
+    """Yield, in a fixed order, files that are meant (None); folders and links to nothing, with signatures to watch.
 
-    A signature is taken before what it stands for is looked at.  What may not be looked at is an error."""
+    Each signature is taken before its folder or link is read.  What may not be read is an error."""
     top, depth, meant = _searched(path)
     runs, _ = _looked_at("runs")  # who reads what it is in does not mean it, by whatever way it is reached
     seen = {runs}
@@ -228,7 +231,8 @@ def _walk(path: str) -> Iterator[tuple[str, int | None]]:
 
 
 def _searched(path: str) -> tuple[str, int | None, Callable[[str], object]]:
-    """The folder to start from, how many levels below it to look into (None for all), and which files are meant."""
+    """Folder to start from, number of levels to look into below it (None for all), and test for the files that are
+    meant."""
     match = GLOB.search(path) if is_pattern(path) else None
     top = os.path.normpath(os.path.dirname(path[: match.start()]) if match else path)
     top = "" if top == "." else top
@@ -241,7 +245,7 @@ def _searched(path: str) -> tuple[str, int | None, Callable[[str], object]]:
 def _inside(
     folder: str, meant: Callable[[str], object], deeper: bool
 ) -> tuple[list[str], list[tuple[str, int]], list[tuple[str, bool]]]:
-    """As far as it matters: files; links to nothing, with their signatures; folders, and whether they are links."""
+    """List a folder as far as it matters: files; links to nothing, with signatures; folders, and if they are links."""
     files, links, inner = [], [], []
     with os.scandir(folder or ".") as entries:
         for found in sorted(entries, key=attrgetter("name")):
@@ -260,7 +264,7 @@ def _inside(
 
 
 def _nothing_behind(found: os.DirEntry[str]) -> int | None:
-    """The signature of a link to neither file nor folder: one may come there, and leave no trace where the link is."""
+    """Signature of a link to neither file nor folder; one may appear there and leave no trace where the link is."""
     if not found.is_symlink():
         return None
     try:
@@ -277,7 +281,8 @@ def _is_skipped(link: str) -> bool:
 
 
 def _looked_at(folder: str) -> tuple[Place | None, int]:
-    """Where it is, by whatever name, and its signature: 0, which never matches, where it may change and keep it."""
+    """Identity of a folder by whatever name, and its signature: 0, which never matches, while a change might
+    keep it."""
     sure_before = time.time_ns() - TICK_NS
     try:
         stat = os.stat(folder)
@@ -312,11 +317,12 @@ def file_sha256(path: str) -> str:
 
 
 def write_whole(path: str, content: bytes, durable: bool = True) -> None:
-    """A reader sees the old content or all of the new one; `durable` survives a power cut."""
+    """Replace a file: readers see the old content or all of the new.  `durable` survives a power cut."""
     draft = f"{path}.{os.getpid()}.draft"
     try:
-        write_all(draft, content, durable)
-        os.replace(draft, path)
+        with writing(path):
+            write_all(draft, content, durable)
+            os.replace(draft, path)
     except BaseException:
         if os.path.exists(draft):
             os.unlink(draft)
@@ -324,17 +330,19 @@ def write_whole(path: str, content: bytes, durable: bool = True) -> None:
 
 
 def write_all(path: str, content: bytes, durable: bool = False) -> None:
-    """Raw writes may be cut short, by a full disk for one: go on until all is written or an error says why not."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
-    try:
-        append_all(fd, content)
-        if durable:
-            os.fsync(fd)
-    finally:
-        os.close(fd)
+    """Write all of `content`; an error names `path`."""
+    with writing(path):
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        try:
+            append_all(fd, content)
+            if durable:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
 
 
 def append_all(fd: int, content: bytes) -> None:
+    """Write all of `content`: a raw write may be cut short, by a full disk for one."""
     written = os.write(fd, content)
     while written < len(content):
         content = content[written:]
@@ -342,7 +350,7 @@ def append_all(fd: int, content: bytes) -> None:
 
 
 def missing_newline(file: IO[bytes]) -> bytes:
-    """What has to stand before the next line: whoever wrote the last one may have been killed before its end."""
+    """Newline that is needed before the next line: the last writer may have been killed within a line."""
     if not file.seek(0, os.SEEK_END):
         return b""
     file.seek(-1, os.SEEK_END)

@@ -7,10 +7,26 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
+import time
 from contextlib import closing, suppress
 from threading import Event, Thread
 
 from pipeline.errors import RunLocked
+
+# A wait that lasts longer than this is reported.
+SILENT = 1.0
+# A guard has next to nothing to do; neither has whoever changes git's list of worktrees.
+LOCK_PATIENCE = 60.0
+# A wait looks this often whether its build stops; a signal that another thread took is handled then, too.
+WAKE_SECONDS = 0.25
+# How long a wait may still last once its build stops: enough for locks that are held for moments.
+LAST_WAIT = 1.0
+
+
+class LockWaits:
+    """The waits for locks in this process.  `stopping` is a plain mark, because signal handlers set it."""
+
+    stopping = False
 
 
 def try_lock(fd: int, how: int = fcntl.LOCK_EX) -> bool:
@@ -21,18 +37,12 @@ def try_lock(fd: int, how: int = fcntl.LOCK_EX) -> bool:
     return True
 
 
-# Who waits for longer than this says so.
-SILENT = 1.0
-# A guard has next to nothing to do; neither has whoever changes what git knows of its worktrees.
-LOCK_PATIENCE = 60.0
-
-
 def acquire_lock(fd: int, how: int, path: str, patience: float = LOCK_PATIENCE) -> None:
-    """Lock the file `fd`, which was opened at `path`; waits, with a word on standard error.  Locked after `patience`.
+    """Lock the file `fd`, which was opened at `path`.  Raises RunLocked after `patience`, or when the build stops.
 
-    A thread does the waiting, as the system has no flock with a deadline, and to ask again and again would never get
-    a lock that others let go of for moments.  It has a number of its own for the file: what it gets too late, it
-    lets go of again."""
+    A thread does the waiting: the system has no flock with a deadline, and asking again and again would never get a
+    lock that others release for moments only.  The thread has a file number of its own; a lock that it gets too late
+    is released with it."""
     if try_lock(fd, how):
         return
     got = Event()
@@ -43,21 +53,35 @@ def acquire_lock(fd: int, how: int, path: str, patience: float = LOCK_PATIENCE) 
             got.set()
 
     Thread(target=wait, args=[os.dup(fd)], daemon=True).start()
-    if got.wait(min(SILENT, patience)):
+    if _wait_within(got, min(SILENT, patience)):
         return
     with suppress(OSError):  # nobody reads it; we wait all the same
         sys.stderr.write(f"coppice: waiting for the lock {path}, held by {lock_holders(fd)}; {patience:g} s at most\n")
         sys.stderr.flush()
-    if not got.wait(patience - SILENT):
-        who = lock_holders(fd)
-        raise RunLocked(f"{path}: locked for {patience:g} s by {who}; wait for its end, or end it, and start again")
+    if _wait_within(got, patience - SILENT):
+        return
+    if LockWaits.stopping:
+        raise RunLocked(f"{path}: still locked by {lock_holders(fd)} when the build was stopped")
+    who = lock_holders(fd)
+    raise RunLocked(f"{path}: locked for {patience:g} s by {who}; wait for its end, or end it, and start again")
+
+
+def _wait_within(got: Event, seconds: float) -> bool:
+    last = time.monotonic() + seconds
+    stopping = False
+    while (left := last - time.monotonic()) > 0:
+        if got.wait(min(left, WAKE_SECONDS)):
+            return True
+        if LockWaits.stopping and not stopping:
+            stopping, last = True, min(last, time.monotonic() + LAST_WAIT)
+    return got.is_set()
 
 
 def lock_holders(fd: int) -> str:
-    """Who has the file locked, as far as the system tells us: a child may have inherited it from who is gone."""
+    """The processes that have the file locked, as far as the system tells: a child may have inherited the lock."""
     here, mark = os.getpid(), b":%d 0 EOF" % os.fstat(fd).st_ino
     pids = filter(str.isdigit, os.listdir("/proc")) if os.path.isdir("/proc/self/fdinfo") else ()
-    found = [f"process {pid} ({_called(pid)})" for pid in pids if int(pid) != here and _holds(pid, mark)]
+    found = [f"process {pid} ({_process_name(pid)})" for pid in pids if int(pid) != here and _holds(pid, mark)]
     return ", ".join(found) or ("this process itself" if _holds(str(here), mark) else "another process")
 
 
@@ -72,7 +96,7 @@ def _holds(pid: str, mark: bytes) -> bool:
     return False
 
 
-def _called(pid: str) -> str:
+def _process_name(pid: str) -> str:
     try:
         with open(f"/proc/{pid}/comm", errors="replace") as file:
             return file.read().strip()

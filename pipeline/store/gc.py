@@ -18,8 +18,9 @@ _DRAFT = re.compile(r".+\.\d+\.\d+")
 
 
 def references(runs: Iterable[str]) -> set[str]:
-    """The key of every result that these runs were made of, as far back as their receipts go: an edit that is
-    undone then finds its results.  Receipts forget older lines when most of the file is out of date."""
+    """Collect the keys of all results in the receipts of these runs, so that undoing an edit finds its results.
+
+    Receipts forget older lines when most of the file is out of date."""
     keys: set[str] = set()
     for run in runs:
         try:
@@ -32,7 +33,8 @@ def references(runs: Iterable[str]) -> set[str]:
 
 
 def sweep(store: Store, own: Collection[str], dry: bool) -> GcReport:
-    """`own` are the references of this checkout; those of others stand in their own files of the store."""
+    """Drop what neither `own`, the references of this checkout, nor the files of other checkouts in the store refer
+    to."""
     results = {name for name in store.entry_names("results") if _SHA.fullmatch(name)}
     others = _others(store)
     if not dry:
@@ -63,13 +65,13 @@ def _others(store: Store) -> list[tuple[CheckoutRefs, set[str]]]:
 
 
 def _rewrite_root(store: Store, keys: Iterable[str]) -> None:
-    """Without what its receipts no longer speak of.  Its builders are locked out, so none of them appends meanwhile."""
+    """Rewrite this checkout's references without those its receipts no longer have.  Its builders are locked out."""
     os.makedirs(os.path.dirname(store.root), exist_ok=True)
     write_whole(store.root, "".join(f"{line}\n" for line in (f"# {checkout_name()}", *sorted(keys))).encode())
 
 
 def _undamaged(store: Store, names: Iterable[str]) -> tuple[set[str], set[str]]:
-    """Of these results those that are undamaged, and the objects they name."""
+    """Find the undamaged results among these, and the objects they name."""
     whole: set[str] = set()
     objects: set[str] = set()
     for name in names:
@@ -82,7 +84,7 @@ def _undamaged(store: Store, names: Iterable[str]) -> tuple[set[str], set[str]]:
 
 
 def _drafts(store: Store) -> Iterator[str]:
-    """Nobody writes any while we hold the lock, nor is there another gc: those that are there were left by a kill."""
+    """Find drafts that a kill left behind: while we hold the lock nobody writes any."""
     yield from (path for path in _files(f"{store.folder}/drafts") if _DRAFT.fullmatch(os.path.basename(path)))
     yield from (path for path in _files(f"{store.folder}/roots") if path.endswith(".draft"))
 

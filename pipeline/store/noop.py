@@ -30,7 +30,8 @@ def folder(run: str) -> str:
 
 
 def changed_files(files: Sequence[str], signatures: Sequence[int]) -> list[str]:
-    """The files that are not as they were.  ctime cannot be set, so a write shows even with size and mtime kept."""
+    """List the files that are not as they were.  ctime cannot be set, so a write shows even with size and
+    mtime kept."""
     found = []
     paths, olds = iter(files), iter(signatures)
     while True:
@@ -46,7 +47,7 @@ def changed_files(files: Sequence[str], signatures: Sequence[int]) -> list[str]:
 
 
 def load_head(run: str) -> tuple[Head, bytes, int] | None:
-    """The first part of the state of `run`, the whole file, and when it was written."""
+    """Load the first part of the state of `run`, the whole file, and when it was written."""
     try:
         with open(f"{folder(run)}/state", "rb", buffering=0) as file:
             written = os.fstat(file.fileno()).st_ctime_ns
@@ -60,7 +61,7 @@ def load_head(run: str) -> tuple[Head, bytes, int] | None:
 
 
 def up_to_date(runs: Sequence[str]) -> int | None:
-    """How many targets these runs have, if nothing at all needs to be done for them; else None."""
+    """Number of targets of these runs if nothing needs to be done for them; else None."""
     total = 0
     pending, done = list(runs), set()
     while pending:

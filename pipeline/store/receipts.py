@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from pipeline.core.freshness import Receipt
+from pipeline.core.freshness import FailureRecord, Receipt
 from pipeline.core.recipe import compact_json
 from pipeline.errors import writing
 from pipeline.store import noop
@@ -46,7 +46,7 @@ FEW = 50
 
 
 class Receipts:
-    """What was recorded of the targets of one run.  Lines are found when asked for: most builds ask for few.
+    """Records of the targets of one run.  Lines are looked up when asked for: most builds ask for few.
 
     Many threads may ask; one appends."""
 
@@ -69,7 +69,7 @@ class Receipts:
         return f"{noop.folder(run)}/receipts"
 
     def _events(self, target: str) -> dict[str, tuple[int, int]]:
-        """Where the lines of `target` are that still hold."""
+        """Map each event of `target` to the place of its line, for lines that still hold."""
         with self._mutex:
             if target not in self._at and not self._indexed:
                 if len(self._at) < FEW:
@@ -103,7 +103,7 @@ class Receipts:
         self._indexed = True
 
     def _place(self, target: str, event: str, start: int, size: int) -> None:
-        """A line was found or appended: what it says of earlier ones."""
+        """Index a line, and drop earlier lines that it makes void."""
         events = self._at.setdefault(target, {})
         if event == FORGOTTEN:
             events.clear()
@@ -130,15 +130,15 @@ class Receipts:
         files = {name: dict(fields[name]) for name in ORDERED}
         return Receipt(**{**fields, **files, "unsettled": tuple(fields["unsettled"])})
 
-    def failure(self, target: str) -> dict[str, Any] | None:
+    def failure(self, target: str) -> FailureRecord | None:
         line = self._last(target, FAILED)
-        return line.fields if line else None
+        return FailureRecord(**line.fields) if line else None
 
     def is_ignored(self, target: str) -> bool:
         return IGNORED in self._events(target)
 
     def is_forgotten(self, target: str) -> bool:
-        """The user asked for it to be made anew, and that was not done yet."""
+        """Check if the user asked for it to be made anew and that was not done yet."""
         return FORGOTTEN in self._events(target)
 
     def names(self) -> list[str]:
@@ -148,22 +148,21 @@ class Receipts:
             return list(self._at)
 
     def append(self, entries: Iterable[ReceiptEntry]) -> None:
-        """Write them: from here on they survive a kill; after the next `sync` a power cut too."""
+        """Append lines: they survive a kill from here on, and a power cut after the next `sync`."""
         if self._fd is None:
             self._fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
             self._torn = True
-        if self._torn:
-            with writing(self.path):
+        with writing(self.path):
+            if self._torn:
                 self._size = self._after_torn_tail(self._fd)
-        for target, event, raw in entries:
-            self._events(target)
-            self._torn = True
-            with writing(self.path):
+            for target, event, raw in entries:
+                self._events(target)
+                self._torn = True
                 append_all(self._fd, raw)
-            self._torn = False
-            with self._mutex:
-                self._place(target, event, self._size, len(raw) - 1)
-            self._size += len(raw)
+                self._torn = False
+                with self._mutex:
+                    self._place(target, event, self._size, len(raw) - 1)
+                self._size += len(raw)
 
     def sync(self) -> None:
         if self._fd is not None:
@@ -172,7 +171,7 @@ class Receipts:
 
     @staticmethod
     def _after_torn_tail(fd: int) -> int:
-        """A line cut off by a kill is closed, so that the next one starts on its own."""
+        """Close a line that a kill cut off, so that the next one starts on its own; the size of the file."""
         size = os.fstat(fd).st_size
         if size and os.pread(fd, 1, size - 1) != b"\n":
             append_all(fd, b"\n")
@@ -180,7 +179,7 @@ class Receipts:
         return size
 
     def live_lines(self) -> Iterator[ReceiptLine]:
-        """The lines that still hold."""
+        """Yield the lines that still hold."""
         for target in self.names():
             for event in self._at[target]:
                 if line := self._last(target, event):
@@ -191,8 +190,7 @@ class Receipts:
         if self._fd is not None and self._content.count(b"\n") > max(1000, 8 * targets):
             content = b"".join(receipt_entry(*line).raw for line in self.live_lines())
             self.close()
-            with writing(self.path):
-                write_whole(self.path, content)
+            write_whole(self.path, content)
 
     def close(self) -> None:
         if self._fd is not None:
@@ -214,6 +212,10 @@ def parse_line(raw: bytes) -> ReceiptLine | None:
         return ReceiptLine(target, event, json.loads(fields))
     except ValueError:
         return None
+
+
+def failed_entry(target: str, failure: FailureRecord) -> ReceiptEntry:
+    return receipt_entry(target, FAILED, failure._asdict())
 
 
 def done_entry(target: str, receipt: Receipt) -> ReceiptEntry:

@@ -37,7 +37,8 @@ _SHA = re.compile(r"[0-9a-f]{64}")
 
 
 class Result(NamedTuple):
-    """What a stored result holds for each output, in order: its sha256, the bytes if they are few, may it be run."""
+    """Contents of a stored result, for each output in order: its sha256, its bytes if small, and if it is
+    executable."""
 
     contents: tuple[str, ...]
     small: tuple[bytes | None, ...]
@@ -45,7 +46,8 @@ class Result(NamedTuple):
 
 
 class OutputFile(NamedTuple):
-    """An output as it was found: its sha256, its bytes if they are few, may it be run, and which file it was."""
+    """Output as it was found: its sha256, its bytes if small, if it is executable, and which version of the file it
+    was."""
 
     content: str
     inside: bytes | None
@@ -54,7 +56,7 @@ class OutputFile(NamedTuple):
 
 
 def read_output(fd: int, status: os.stat_result | None = None) -> OutputFile:
-    """Read an open file once; `status` is what it was before, for who has looked already."""
+    """Read an open file once; `status` is its earlier stat, if the caller has one."""
     status = status or os.fstat(fd)
     runnable = bool(status.st_mode & 0o100)
     if status.st_size > SMALL:
@@ -65,7 +67,7 @@ def read_output(fd: int, status: os.stat_result | None = None) -> OutputFile:
 
 
 class StoredResult(NamedTuple):
-    """A result as it lies in the store, and how long it took to make."""
+    """Result with the time it took to make."""
 
     result: Result
     seconds: float
@@ -88,7 +90,7 @@ class Store:
         self._users = 0
 
     def put(self, key: str, paths: Sequence[str], outputs: Sequence[OutputFile], seconds: float, target: str) -> None:
-        """Keep `outputs`, which lie at `paths`."""
+        """Store `outputs`, which lie at `paths`."""
         with writing(self.folder), self._shared():
             self._refer(key)
             rows: list[Any] = []
@@ -100,7 +102,7 @@ class Store:
             self._write(self.place("results", key), b"%b\n%b" % (sha256(body).hexdigest().encode(), body))
 
     def _keep(self, path: str, content: str) -> bool:
-        """Copy a large output in, under the sha256 that the copy itself has."""
+        """Copy a large output in, under the sha256 of the copy itself."""
         place = self.place("objects", content)
         if os.path.exists(place):
             return True
@@ -116,7 +118,7 @@ class Store:
         return True
 
     def get(self, key: str) -> Result | None:
-        """The result, if it is there and undamaged as far as it can be seen before its objects are copied."""
+        """Load the result if it is there and undamaged, as far as can be seen before its objects are copied."""
         raw = self._read(key)
         if raw is None:
             return None
@@ -128,7 +130,7 @@ class Store:
         return stored.result
 
     def peek(self, key: str) -> StoredResult | None:
-        """What would be taken, if nothing of it is damaged that is not seen before it is copied.  Changes nothing."""
+        """Load the result and how long it took, if all its objects are there.  Changes nothing."""
         raw = self._read(key)
         stored = parse_result(raw) if raw is not None else None
         return stored if stored and all(map(os.path.exists, map(self.object, stored.objects))) else None
@@ -144,23 +146,21 @@ class Store:
             return None
 
     def object(self, content: str) -> str:
-        """Where a larger output of these contents is, if it is stored."""
+        """Path of a larger output of these contents, if it is stored."""
         return self.place("objects", content)
 
     def take(self, key: str, result: Result, paths: Sequence[str]) -> bool:
-        """Write the outputs of `result` to `paths`; False if it has not as many, or an object is not as it was."""
+        """Write the outputs of `result` to `paths`; False if their number differs or an object is damaged."""
         if len(paths) != len(result.contents):
             return False
         with self._shared():
-            with writing(self.root):
-                self._refer(key)
+            self._refer(key)
             return os.path.exists(self.place("results", key)) and self._write_outputs(result, paths)
 
     def _write_outputs(self, result: Result, paths: Sequence[str]) -> bool:
         for path, content, inside, runnable in zip(paths, *result, strict=True):
             if inside is not None:
-                with writing(path):
-                    write_all(path, inside, durable=True)
+                write_all(path, inside, durable=True)
             elif not self._copy_object(content, path):
                 return False
             if runnable:
@@ -181,8 +181,9 @@ class Store:
         return True
 
     def _refer(self, key: str) -> None:
-        """Note that this checkout uses `key`, before it is there: gc in another checkout then leaves it."""
-        append_all(self._root(), f"{key}\n".encode())
+        """Add `key` to this checkout's references before the result is there, so that gc elsewhere leaves it."""
+        with writing(self.root):
+            append_all(self._root(), f"{key}\n".encode())
 
     def _root(self) -> int:
         with self._mutex:
@@ -195,7 +196,8 @@ class Store:
 
     @contextmanager
     def _shared(self) -> Iterator[None]:
-        """Locked with the others who put and take, from the reference to the last byte; until `rest` by then."""
+        """Hold the lock together with others who put and take, from the reference to the last byte; kept until
+        `release`."""
         with self._mutex:
             if self._shared_fd is None:
                 self._shared_fd = self._locked(fcntl.LOCK_SH)
@@ -207,7 +209,7 @@ class Store:
                 self._users -= 1
 
     def release(self) -> None:
-        """Let go of the lock while nobody puts or takes: to be called now and then.  Does not wait for those who do."""
+        """Release the lock unless somebody puts or takes; to be called now and then.  Never waits."""
         if self._mutex.acquire(blocking=False):
             try:
                 if self._shared_fd is not None and not self._users:
@@ -218,8 +220,9 @@ class Store:
 
     @contextmanager
     def lock_alone(self) -> Iterator[None]:
-        """Held by gc from the first reference it reads to the last entry it drops.  All others hold the lock from the
-        reference to the last byte put or taken: so what gc finds without a reference has none, nor gets one."""
+        """Hold the lock alone, for gc: from the first reference it reads to the last entry it drops.
+
+        All others hold it from the reference to the last byte, so a result without a reference gets none meanwhile."""
         self.release()
         fd = self._locked(fcntl.LOCK_EX)
         try:
@@ -238,7 +241,7 @@ class Store:
 
     @property
     def root(self) -> str:
-        """The file with this checkout's references."""
+        """File with this checkout's references."""
         return f"{self.folder}/roots/{sha256(checkout_name().encode()).hexdigest()[:16]}"
 
     def close(self) -> None:
@@ -258,7 +261,7 @@ class Store:
         return path
 
     def _write(self, place: str, content: bytes) -> None:
-        """Whole or not at all; not synced: after a power cut a torn entry fails its own check and is made again."""
+        """Write whole or not at all.  Not synced: after a power cut a torn entry fails its check and is made again."""
         draft = self._draft()
         try:
             write_all(draft, content)
@@ -268,7 +271,7 @@ class Store:
             raise
 
     def _draft(self) -> str:
-        """A name of one's own."""
+        """Path for a draft that nobody else has."""
         return self._ready(f"{self.folder}/drafts/{_ME}.{next(_COUNT)}")
 
     def _set_aside(self, place: str) -> None:
@@ -279,7 +282,7 @@ class Store:
             return  # another process set it aside first
 
     def entry_names(self, part: str) -> Iterator[str]:
-        """The names of all entries of `results` or `objects`."""
+        """Yield the names of all entries of `results` or `objects`."""
         top = f"{self.folder}/{part}"
         for folder in sorted(os.listdir(top)) if os.path.isdir(top) else ():
             if os.path.isdir(f"{top}/{folder}"):
@@ -292,7 +295,7 @@ def _drop(draft: str) -> None:
 
 
 def parse_result(raw: bytes) -> StoredResult | None:
-    """A file of results/; None when it is damaged, or was not written by us: anybody can sign anything."""
+    """Parse a file of results/; None when it is damaged or not of our form: a right hash proves nothing."""
     sign, _, body = raw.partition(b"\n")
     if sha256(body).hexdigest().encode() != sign:
         return None
@@ -314,7 +317,8 @@ def parse_result(raw: bytes) -> StoredResult | None:
 
 
 def _output(row: Any) -> tuple[str, bytes | None, bool] | None:
-    """Of one output: its sha256, which names a file, the bytes if they are inside, may it be run."""
+    """Check the row of one output: its sha256, which names a file, its bytes if they are inside, if it is
+    executable."""
     match row:
         case [str(content), text, bool(runnable)] if _SHA.fullmatch(content):
             pass
@@ -330,7 +334,7 @@ def _output(row: Any) -> tuple[str, bytes | None, bool] | None:
 
 
 def checkout_name() -> str:
-    """What this checkout is called among those that share a store."""
+    """Name of this checkout among those that share a store."""
     return f"{socket.gethostname()}:{os.getcwd()}"
 
 

@@ -27,7 +27,7 @@ __all__ = [
 
 
 class StateHead(NamedTuple):
-    """First part of the file: all that is needed to say "nothing changed"."""
+    """First part of the file: all that is needed to find that nothing changed."""
 
     format: str
     complete: bool  # every target of the run was fresh
@@ -54,18 +54,18 @@ def signature(path: str) -> int:
 
 
 def stat_signature(s: os.stat_result) -> int:
-    """As `noop.changed` has it, where a call would cost."""
+    """Signature from a stat; `noop.changed_files` has the same inline, because a call would cost."""
     return hash((s.st_ctime_ns, s.st_ino, s.st_size))
 
 
 def changed_inputs(run: str, seen: StateHead, written: int) -> list[str]:
-    """The files that are not as they were; from the look that led to this build, when it was at the same state."""
+    """List the files that are not as they were, from the look that led to this build if the state is the same."""
     looked, found = noop.LAST_LOOK.get(run, (None, []))
     return found if looked == written else noop.changed_files(seen.files, seen.signatures)
 
 
 def load_state(run: str) -> tuple[StateHead, StateDetails, int] | None:
-    """Both parts of the state, and when it was written.  What is in it is believed, so all of it is checked."""
+    """Load both parts of the state and when it was written.  All of it is checked, because it is believed."""
     loaded = noop.load_head(run)
     if loaded is None:
         return None

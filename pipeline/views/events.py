@@ -15,7 +15,7 @@ from pipeline.core.outcome import FAILED, FRESH, SKIPPED, Outcome, needs_message
 
 
 class Build(NamedTuple):
-    """What a build sets out to do, as known before its first target starts."""
+    """Build to be done, as known before its first target starts."""
 
     targets: Sequence[Target]  # all of the graph; each comes after those it reads from
     above: Callable[[int], Iterable[int]]
@@ -27,38 +27,38 @@ class Build(NamedTuple):
 
 
 class Reporter:
-    """What can be heard of a build; this one hears nothing.  All but `stopping` is told by the main thread."""
+    """Listener to a build; this one ignores everything.  The main thread calls all but `stopping`."""
 
     def __init__(self, outstream: Any, options: Mapping[str, Any]) -> None:
         self.outstream = outstream
 
     def begin(self, build: Build) -> None:
-        """Only to be remembered: effects start with `initialize`, from where on `complete_run` is sure to follow."""
+        """Remember the build: effects start with `initialize`, from where on `complete_run` is sure to follow."""
         self.build = build
 
     def stopping(self, why: str) -> None:
-        """Nothing more will be started.  Told by any thread and by signal handlers: set a mark, no more."""
+        """Note that nothing more will be started.  Called by any thread and by signal handlers: set a mark, no more."""
 
     def target_started(self, target: Target) -> None: ...
 
     def target_progress(self, target: Target, line: str) -> None:
-        """How far it is."""
+        """Report how far a target is."""
 
     def target_ended(self, target: Target, outcome: Outcome) -> None: ...
 
     def initialize(self, tasks: Any, selected: Any) -> None:
-        """doit's name for the start."""
+        """Start: doit's name for it."""
 
     def complete_run(self) -> None:
-        """And for the end."""
+        """End: doit's name for it."""
 
     def runtime_error(self, msg: str) -> None:
-        """And for what went wrong in doit itself."""
+        """Report what went wrong in doit itself."""
         sys.stderr.write(f"{msg}\n")
 
 
 class Recorder(Reporter):
-    """Remembers what it is told."""
+    """Reporter that remembers what it hears."""
 
     def begin(self, build: Build) -> None:
         super().begin(build)
@@ -77,7 +77,7 @@ class Recorder(Reporter):
         self.outcomes[target.name] = outcome
 
     def all(self) -> Iterator[tuple[str, Outcome]]:
-        """Each target asked for or needed, by name and in the order of the plan."""
+        """Yield each target asked for or needed, by name and in the order of the plan."""
         behind: set[int] = set()  # a failure, the failed ones included
         for i in sorted(self.build.needed):
             name = self.build.targets[i].name

@@ -19,7 +19,7 @@ STATUSES = (FRESH, STALE, FAILED, IGNORED)
 
 
 class Box(NamedTuple):
-    """A step or a target.  `reads` are the places of other boxes in the chart; `facts`, what there is to say of it."""
+    """Step or target.  `reads` are the places of other boxes in the chart; `facts` are remarks on it."""
 
     name: str
     statuses: Mapping[str, int]
@@ -45,7 +45,7 @@ class Chart(NamedTuple):
 
 
 def make_chart(title: str, graph: Graph, shown: Iterable[int], status: Mapping[int, str], full: bool = False) -> Chart:
-    """`shown` are targets in graph order.  Names go without their run as long as there is only one."""
+    """Make a chart of `shown`, targets in graph order.  Names go without their run as long as there is only one."""
     groups: dict[str, list[int]] = {}
     for i in shown:
         name = graph.targets[i].name
@@ -76,7 +76,7 @@ def _facts(graph: Graph, group: Sequence[int], status: Mapping[int, str]) -> tup
 
 
 def _status_facts(targets: Sequence[Target], statuses: Sequence[str]) -> Iterator[str]:
-    """Of many, those are named that are not fresh."""
+    """Yield statuses; of many targets, those are named that are not fresh."""
     if len(targets) == 1:
         yield f"{targets[0].name}: {statuses[0]}"
         return
@@ -87,7 +87,7 @@ def _status_facts(targets: Sequence[Target], statuses: Sequence[str]) -> Iterato
 
 
 def counts_text(statuses: Mapping[str, int]) -> str:
-    """`23 fresh, 1 stale`; only the word when it is about a single target."""
+    """Format counts: `23 fresh, 1 stale`; only the word when it is about a single target."""
     if sum(statuses.values()) == 1:
         return next(iter(statuses))
     return ", ".join(f"{n} {status}" for status, n in statuses.items())
@@ -154,7 +154,7 @@ def chart_svg(chart: Chart) -> str:
 
 
 def _style_rules(colours: Mapping[str, str]) -> str:
-    """Plain rules rather than variables: more programs can draw them."""
+    """Rules of style.  Plain rules rather than variables: more programs can draw them."""
     return " ".join([
         f".paper {{ fill: {colours['paper']} }}",
         f"text {{ fill: {colours['ink']}; font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace }}",
@@ -212,7 +212,7 @@ def _flat_box(box: Box, height: float) -> Iterator[str]:
 
 
 def _tall_box(box: Box, width: float, height: float) -> Iterator[str]:
-    """Name, counts, and a bar with the share of each status."""
+    """Draw name, counts, and a bar with the share of each status."""
     yield f'<text x="14" y="20">{escape(box.label)}</text>'
     yield f'<text class="small" x="14" y="35">{counts_text(box.statuses)}</text>'
     x, whole = 14.0, width - 28
@@ -232,7 +232,7 @@ def _arrows(chart: Chart, placed: Layout) -> Iterator[str]:
 
 
 def _curve(route: list[Point]) -> str:
-    """Bends between columns, straight lines through them."""
+    """Path of an arrow: bends between columns, straight lines through them."""
     x, y = route[0]
     steps = [f"M{x:.1f} {y:.1f}"]
     for i, (to_x, to_y) in enumerate(route[1:]):

@@ -19,7 +19,7 @@ _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class JUnitReporter(Recorder):
-    """Writes the file once, whole, at the end, however the build ends."""
+    """Reporter that writes the file once, whole, at the end, however the build ends."""
 
     def __init__(self, path: str) -> None:
         super().__init__(None, {})
@@ -34,7 +34,7 @@ class JUnitReporter(Recorder):
 
 
 def junit_document(ended: Iterable[tuple[str, Outcome]], begun: datetime, stopped: str) -> bytes:
-    """A suite for each run, a case for each target."""
+    """Document with a suite for each run, a case for each target."""
     top = Element("testsuites")
     by_run: dict[str, dict[str, Outcome]] = {}
     for name, outcome in ended:
@@ -78,5 +78,5 @@ def _property(parent: Element, name: str, value: str) -> None:
 
 
 def xml_text(text: str) -> str:
-    """Without what XML cannot hold in any spelling."""
+    """Text without the characters that XML cannot hold in any spelling."""
     return _ILLEGAL.sub("", text)

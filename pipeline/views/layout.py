@@ -17,7 +17,8 @@ PULL_OF_LINES = 4.0  # how much more a line that only passes through wants to be
 
 
 class Spacing(NamedTuple):
-    """`centred` puts boxes in the middle of all their neighbours; else arrows are straight where they can be."""
+    """Distances.  `centred` puts boxes in the middle of all their neighbours; else arrows are straight where they can
+    be."""
 
     column: float
     row: float
@@ -26,7 +27,7 @@ class Spacing(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """`boxes` are (left, top, width); `routes` are for each arrow the points it goes through, always rightwards."""
+    """Places: `boxes` are (left, top, width); `routes` are the points of each arrow, always rightwards."""
 
     boxes: list[tuple[float, float, float]]
     routes: dict[Edge, list[Point]]
@@ -35,7 +36,7 @@ class Layout(NamedTuple):
 
 
 def layout(sizes: Sequence[tuple[float, float]], edges: Iterable[Edge], spacing: Spacing) -> Layout:
-    """Box `a` of an edge (a, b) must come before `b` in `sizes`."""
+    """Lay out a graph.  Box `a` of an edge (a, b) must come before `b` in `sizes`."""
     edges = list(edges)
     grid = _Grid(layers(len(sizes), edges), edges)
     grid.sort()
@@ -53,7 +54,8 @@ def layout(sizes: Sequence[tuple[float, float]], edges: Iterable[Edge], spacing:
 
 
 def layers(count: int, edges: Sequence[Edge]) -> list[int]:
-    """One more than the last of what is read; what reads nothing goes right before its first reader."""
+    """Column of each box: one after the last it reads; a box that reads nothing stands right before its first
+    reader."""
     above: list[list[int]] = [[] for _ in range(count)]
     below: list[list[int]] = [[] for _ in range(count)]
     for a, b in edges:
@@ -92,7 +94,8 @@ class _Grid:
         return [a, *bends, b]
 
     def sort(self) -> None:
-        """Each vertex to the mean place of its neighbours, rightwards and leftwards in turn; the best order stays."""
+        """Move each vertex to the mean place of its neighbours, rightwards and leftwards in turn; the best order
+        stays."""
         best = [list(column) for column in self.columns]
         fewest = self._crossings()
         for sweep in range(SWEEPS):
@@ -125,7 +128,7 @@ class _Grid:
 
 
 def _middles(grid: _Grid, heights: Sequence[float], spacing: Spacing) -> list[float]:
-    """The height of each vertex: as near to its neighbours as their order and their distances allow."""
+    """Height of each vertex: as near to its neighbours as their order and their distances allow."""
     tall = [*heights, *[0.0] * (len(grid.layer) - len(heights))]
     pull = [1.0] * len(heights) + [PULL_OF_LINES] * (len(tall) - len(heights))
     middles = [0.0] * len(tall)
@@ -148,7 +151,7 @@ def _gap(a: int, b: int, tall: Sequence[float], boxes: int, spacing: Spacing) ->
 
 
 def space_out(wanted: Sequence[float], gaps: Sequence[float], pull: Sequence[float]) -> list[float]:
-    """The places nearest to `wanted` (least squares, weighted) that are at least `gaps` apart, in the given order."""
+    """Places nearest to `wanted` (least squares, weighted) that are at least `gaps` apart, in the given order."""
     shift = [0.0]
     for gap in gaps:
         shift.append(shift[-1] + gap)
@@ -165,7 +168,7 @@ def space_out(wanted: Sequence[float], gaps: Sequence[float], pull: Sequence[flo
 
 
 def _route(way: Sequence[int], spans: Sequence[tuple[float, float]], middles: Sequence[float]) -> list[Point]:
-    """From the right of the first box, straight through the columns between, to the left of the last."""
+    """Points from the right of the first box, straight through the columns between, to the left of the last."""
     points = [(spans[way[0]][1], middles[way[0]])]
     for bend in way[1:-1]:
         points += [(spans[bend][0], middles[bend]), (spans[bend][1], middles[bend])]

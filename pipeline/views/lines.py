@@ -24,7 +24,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def outcome_line(name: str, outcome: Outcome) -> str:
-    """`built demo:a.1  0.3 s`."""
+    """Format an outcome: `built demo:a.1  0.3 s`."""
     how = ", ".join(_circumstances(outcome)) if outcome.status == FAILED else ""
     again = f" ({outcome.attempts} attempts)" if outcome.attempts > 1 else ""
     time = duration(outcome.seconds)
@@ -38,14 +38,15 @@ def _circumstances(failed: Outcome) -> list[str]:
 
 
 def failure_lines(outcome: Outcome) -> list[str]:
-    """Under a failure: the end of its log, and where the rest is."""
+    """Lines under a failure: the end of its log, and where the rest is."""
     if outcome.status != FAILED or not outcome.log:
         return []
     return [*(f"    {line}" for line in log_tail(outcome.log)), f"    log: {outcome.log}"]
 
 
 def summary_line(total: int, counts: Mapping[str, int], seconds: float) -> str:
-    """`9 targets: 3 built, 1 recalled, 5 fresh, 0 failed in 1.3 s`.  Those not asked about any more are `not run`."""
+    """Format totals: `9 targets: 3 built, 1 recalled, 5 fresh, 0 failed in 1.3 s`; what was not reached is
+    `not run`."""
     built, recalled, failed, ignored = (counts.get(s, 0) for s in (BUILT, RECALLED, FAILED, IGNORED))
     left = counts.get(SKIPPED, 0)
     targets = target_count(total)
@@ -57,7 +58,7 @@ def summary_line(total: int, counts: Mapping[str, int], seconds: float) -> str:
 
 
 def log_tail(path: str) -> list[str]:
-    """The last lines of a log, however long it is."""
+    """Last lines of a log, however long it is."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -72,11 +73,11 @@ def log_tail(path: str) -> list[str]:
 
 
 def clean_line(line: str) -> str:
-    """Without what moves the cursor or colours; of a line that was written over again and again, the last state."""
+    """Line without what moves the cursor or colours; if it was overwritten again and again, its last state."""
     return _CONTROLS.sub("", _ESCAPES.sub("", line).rstrip("\r").rpartition("\r")[2].expandtabs())
 
 
 def encodable(text: str, stream: Any) -> str:
-    """A log may hold what the stream cannot show."""
+    """Text that the stream can show; a log may hold more."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)

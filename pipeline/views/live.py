@@ -28,7 +28,7 @@ Span = tuple[str, str]  # style, text
 
 
 class Look(NamedTuple):
-    """What the terminal can show."""
+    """Abilities of the terminal."""
 
     colour: bool
     unicode: bool
@@ -43,13 +43,13 @@ class Look(NamedTuple):
 
 
 def terminal_look(encoding: str, env: Mapping[str, str]) -> Look:
-    """The locale decides, as for any program: Python's own encoding is UTF-8 even where the terminal's is not."""
+    """Abilities by the locale, as for any program: Python's own encoding is UTF-8 even where the terminal's is not."""
     locale = (env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or "").lower()
     return Look(not env.get("NO_COLOR"), "utf" in locale and "utf" in encoding.lower())
 
 
 class ScreenLine(NamedTuple):
-    """A line that fits, and how many columns it takes."""
+    """Line that fits, and its width in columns."""
 
     text: str
     width: int
@@ -69,7 +69,8 @@ def paint(text: str, style: str, look: Look) -> str:
 
 
 def frame_lines(progress: Progress, now: float, width: int, height: int, look: Look) -> list[ScreenLine]:
-    """At most `height` lines of less than `width` columns: a full line makes some terminals add an empty one."""
+    """Lines of the display: at most `height`, each narrower than `width`, since a full line makes some terminals add
+    one."""
     top = [_stopping_row(progress)] if progress.stopping else []
     top += [_bar_row(progress, now, width - 1, look), _places_row(progress, width - 1)]
     rows = [*top, *_running_rows(progress, now, width - 1, height - len(top), look)]
@@ -81,7 +82,7 @@ def _stopping_row(progress: Progress) -> list[Span]:
 
 
 def _bar_row(progress: Progress, now: float, width: int, look: Look) -> list[Span]:
-    """What matters least is left out first when there is no room, then the bar."""
+    """Row with the bar and the counts; without room, the least important words go first, then the bar."""
     words = _words(progress, now)
     while len(words) > 1 and _length(words.values()) > width:
         del words[min(words)]
@@ -93,7 +94,7 @@ def _bar_row(progress: Progress, now: float, width: int, look: Look) -> list[Spa
 
 
 def _words(progress: Progress, now: float) -> dict[int, Span]:
-    """importance -> what is said, the least important first: `frame` shows them the other way round."""
+    """Map importance to words, the least important first; they are shown the other way round."""
     counts = progress.counts
     rest = progress.rest(now)
     left_out = counts.get(SKIPPED, 0) + counts.get(IGNORED, 0)
@@ -119,7 +120,8 @@ def _length(words: Iterable[Span]) -> int:
 
 
 def _places_row(progress: Progress, width: int) -> list[Span]:
-    """How many run at once, of how many; then the same for each room, the fullest first, as far as they fit."""
+    """Row with how many run at once, of how many; then the same for each room, the fullest first, as far as
+    they fit."""
     taken = progress.places_taken()
     rooms = sorted(taken, key=lambda room: (-taken[room] / progress.rooms[room], room))
     busy = min(len(progress.running), progress.jobs)
@@ -131,13 +133,13 @@ def _places_row(progress: Progress, width: int) -> list[Span]:
 
 
 def _room_name(room: str, rooms: Sequence[str]) -> str:
-    """With the run only when there are several."""
+    """Name of a room, with the run only when there are several."""
     run, _, name = room.partition(":")
     return room_label(name) if len({r.partition(":")[0] for r in rooms}) == 1 else f"{run}:{room_label(name)}"
 
 
 def _running_rows(progress: Progress, now: float, width: int, height: int, look: Look) -> list[list[Span]]:
-    """Those that have been running longest; a last line counts the rest."""
+    """Rows of the targets that have been running longest; a last row counts the rest."""
     rows = max(0, min(height, RUNNING_SHOWN))
     running = list(progress.running.values())
     shown = running if len(running) <= rows else running[: max(0, rows - 1)]
@@ -146,7 +148,7 @@ def _running_rows(progress: Progress, now: float, width: int, height: int, look:
 
 
 def _running_row(running: RunningTarget, now: float, width: int, look: Look) -> list[Span]:
-    """Of a name that is too long the end stays: it is what targets of a step differ in."""
+    """Row of a target; of a name that is too long the end stays: it is what targets of a step differ in."""
     time, name = f"{duration(now - running.since, 0):>8} ", running.name
     over = len(time) + len(name) - width
     shown = (PLAIN, look.cut + name[over + 1 :] if over > 0 else name)
@@ -164,7 +166,7 @@ Block = Callable[[int, int], list[ScreenLine]]  # width, height -> lines
 
 
 class Screen:
-    """Draws what `block` gives for a width and a height.  Only its thread writes, until it is closed."""
+    """Thread that draws what `block` gives for a width and a height.  Only it writes, until it is closed."""
 
     def __init__(self, stream: Any, block: Block) -> None:
         self.stream, self.block = stream, block
@@ -185,7 +187,7 @@ class Screen:
             self._changed.set()
 
     def close(self) -> None:
-        """Leaves what was said, and nothing of the block."""
+        """Leave what was said, and nothing of the block."""
         self._over.set()
         self._changed.set()
         self._thread.join()
@@ -203,7 +205,7 @@ class Screen:
             self._changed.wait(TICK)
 
     def _draw(self, lines: list[ScreenLine]) -> None:
-        """One write for all, so that nobody sees it half done."""
+        """Draw in one write, so that nobody sees it half done."""
         said = [self._pending_lines.popleft() for _ in range(len(self._pending_lines))]
         if said or lines != self._drawn:
             up = _rows_taken(self._drawn, self._size()[0])
@@ -221,7 +223,7 @@ class Screen:
             self._gone = True  # the terminal was closed: there is nobody left to tell
 
     def _size(self) -> tuple[int, int]:
-        """Asked every time: it may have been resized.  A terminal that does not know its size says 0 x 0."""
+        """Size of the terminal, asked every time: it may have been resized.  0 x 0 stands for an unknown size."""
         try:
             size = os.get_terminal_size(self.stream.fileno())
         except OSError:
@@ -229,7 +231,7 @@ class Screen:
         return size.columns or 80, size.lines or 24
 
     def _in_front(self) -> bool:
-        """Sent to the background, the terminal is the shell's: then only what is to stay is written."""
+        """Check if the terminal is ours: in the background only what is to stay is written."""
         try:
             return os.tcgetpgrp(self.stream.fileno()) == os.getpgrp()
         except OSError:
@@ -237,12 +239,12 @@ class Screen:
 
 
 def _rows_taken(lines: Iterable[ScreenLine], width: int) -> int:
-    """What was drawn takes more rows once the terminal has become narrower."""
+    """Rows that drawn lines take, which are more once the terminal has become narrower."""
     return sum(max(1, -(-line.width // width)) for line in lines)
 
 
 class LiveDisplay:
-    """Takes events from the main thread while the screen's own thread draws."""
+    """Display that takes events from the main thread while the screen's own thread draws."""
 
     def __init__(self, stream: Any, shown: Collection[str], build: Build) -> None:
         self.shown = shown

@@ -25,7 +25,7 @@ ACTION_WORDS = {RUN: "to run", MAYBE: "to run maybe", RECALLED: "recalled", HELD
 
 
 class PlanItem(NamedTuple):
-    """A target that would be looked at; `seconds` as its last run took, or when `guessed`, the others of its step."""
+    """Target in doubt; `seconds` as its last run took, or when `guessed`, as others of its step took."""
 
     name: str
     action: str
@@ -35,7 +35,7 @@ class PlanItem(NamedTuple):
 
 
 class BuildPlan(NamedTuple):
-    """`serial` and `wall` (`jobs` at once) are for all of it, as if everything in doubt came out different."""
+    """Plan of a build.  `serial` and `wall` (`jobs` at once) assume that everything in doubt comes out different."""
 
     items: Sequence[PlanItem]
     targets: int
@@ -83,7 +83,7 @@ def _table(rows: Iterable[tuple[str, str, str, str]]) -> Iterator[str]:
 
 
 def _steps(items: Sequence[PlanItem]) -> Iterator[tuple[str, str, str, str]]:
-    """All that happens to a step in the same way in one row."""
+    """Rows of steps: targets of a step with the same action in one row."""
     groups: dict[tuple[str, str], list[PlanItem]] = {}
     for item in items:
         groups.setdefault((step_of(item.name), item.action), []).append(item)

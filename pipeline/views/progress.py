@@ -19,7 +19,7 @@ SIBLINGS = 20
 
 
 class PendingTarget(NamedTuple):
-    """A target that has not ended yet; `seconds` if it has a time of its own."""
+    """Target that has not ended yet; `seconds` if it has a time of its own."""
 
     step: str
     rooms: tuple[str, ...]
@@ -27,7 +27,7 @@ class PendingTarget(NamedTuple):
 
 
 class Eta:
-    """Told what is to be done and what has ended, says how long the rest takes."""
+    """Estimate of the rest of a build, from what is still to be done and what has ended."""
 
     def __init__(self, jobs: int, rooms: Mapping[str, int]) -> None:
         self.jobs, self.rooms = jobs, rooms
@@ -52,7 +52,7 @@ class Eta:
         return took / count if count else None
 
     def seconds(self, running: Mapping[str, float]) -> float | None:
-        """The rest of the build; `running` are the targets that run, and for how long already.
+        """Seconds for the rest of the build; `running` are the targets that run, and for how long already.
 
         A step nothing is known of counts like the mean of the others; None as long as nothing is known at all."""
         if not self._took:
@@ -72,7 +72,7 @@ class Eta:
         return max(alone / self.jobs, self._in_line(longest), *in_rooms)
 
     def _in_line(self, longest: Mapping[str, float]) -> float:
-        """Steps that wait for each other take their times one after the other, whatever the number of jobs."""
+        """Longest time of steps that wait for each other, one after the other, whatever the number of jobs."""
         until: dict[str, float] = {}
         for step, above in self.above.items():
             until[step] = longest.get(step, 0.0) + max((until.get(a, 0.0) for a in above), default=0.0)
@@ -80,7 +80,7 @@ class Eta:
 
 
 def eta_of_build(build: Build) -> Eta:
-    """Of large steps a sample is looked up; the rest counts as the mean of its siblings."""
+    """Make the estimate: of large steps a sample is looked up, and the rest counts as its mean."""
     made = Eta(build.jobs, build.rooms)
     todo: dict[str, list[int]] = {}
     for i in sorted(build.todo):
@@ -97,7 +97,7 @@ def eta_of_build(build: Build) -> Eta:
 
 
 def _learn_from_siblings(made: Eta, build: Build) -> None:
-    """A step whose targets here were never built may have others that were."""
+    """Learn the time of a step whose targets here were never built from others of it that were."""
     asked = {step: SIBLINGS for step in made.above if made.usual(step) is None}
     for i, target in enumerate(build.targets):
         if asked.get(step := step_of(target.name), 0) and i not in build.todo:
@@ -107,7 +107,7 @@ def _learn_from_siblings(made: Eta, build: Build) -> None:
 
 
 def _seconds_taken(receipt: Receipt | None) -> float | None:
-    """A recalled result says nothing about the time it takes to make one."""
+    """Seconds a target took to make, which a recalled result does not tell."""
     return receipt.end - receipt.start if receipt and receipt.how == BUILT else None
 
 
@@ -124,7 +124,7 @@ class RunningTarget(NamedTuple):
 
 
 class Progress:
-    """Folded from what the runner tells; `now` is any clock that only goes forward."""
+    """Progress of a build, updated by its events; `now` is any clock that only goes forward."""
 
     def __init__(self, build: Build, now: float) -> None:
         self.begun, self.total, self.jobs = now, len(build.todo), build.jobs
@@ -155,7 +155,7 @@ class Progress:
             self._eta.learn(target.name, outcome.seconds)
 
     def worth_a_line(self, target: Target, outcome: Outcome) -> bool:
-        """Asked before `ended`: is it something to read, among so many?"""
+        """Check, before `target_ended`, if an outcome is worth a line among so many."""
         if self.total <= FEW or outcome.status == FAILED:
             return True
         usual = self._eta.usual(step_of(target.name))
@@ -163,14 +163,14 @@ class Progress:
         return outcome.status == BUILT and (outlier or outcome.seconds > LONG)
 
     def places_taken(self) -> dict[str, int]:
-        """room -> places taken.  What has ended is told a moment late, so there may seem to be more than there are."""
+        """Map rooms to places taken.  An end is heard of a moment late, so more may seem taken than there are."""
         taken = dict.fromkeys(self.rooms, 0)
         for room in (room for target in self.running.values() for room in target.rooms if room in taken):
             taken[room] = min(taken[room] + 1, self.rooms[room])
         return taken
 
     def rest(self, now: float) -> float | None:
-        """Seconds still to go.  Judged anew now and then only: that looks at every target left."""
+        """Seconds still to go.  Estimated anew only now and then: that looks at every target left."""
         if now - self._judged > max(1.0, len(self._eta.left) / 5000):
             self._judged = now
             self._rest = self._eta.seconds({r.name: now - r.since for r in self.running.values()})

@@ -26,7 +26,7 @@ DOIT_RESULTS = {
 
 
 class JsonReporter(Recorder):
-    """Whatever else would be printed during the build becomes part of the document."""
+    """Reporter of one JSON document; whatever else would be printed during the build becomes part of it."""
 
     def initialize(self, tasks: Any, selected: Any) -> None:
         self.printed, self.problems = StringIO(), StringIO()
@@ -48,7 +48,7 @@ class JsonReporter(Recorder):
 
 
 def task_record(name: str, outcome: Outcome) -> dict[str, Any]:
-    """doit's fields, then ours.  `out` is the end of the log of a target that failed; `log` is where all of it is."""
+    """Record of a target: doit's fields, then ours.  `out` is the end of the log of a failure; `log` is its path."""
     ran = bool(outcome.end)
     return {
         "name": name,
@@ -75,7 +75,7 @@ PAUSE = 1.0
 
 
 class Display(Protocol):
-    """Where the events of a build are shown while it runs."""
+    """Display of the events of a build while it runs."""
 
     def open(self) -> None: ...
     def close(self, last: str) -> None: ...
@@ -86,7 +86,7 @@ class Display(Protocol):
 
 
 class LogDisplay:
-    """A line an event, each written out at once: it is read while the build goes on."""
+    """Display with a line an event, each written out at once: it is read while the build goes on."""
 
     def __init__(self, stream: Any, shown: Collection[str]) -> None:
         self.stream, self.shown = stream, shown
@@ -101,7 +101,7 @@ class LogDisplay:
     def target_started(self, target: Target) -> None: ...
 
     def target_progress(self, target: Target, line: str) -> None:
-        """Not each of many: a line a second is as much as anybody reads."""
+        """Write progress, at most a line a second: nobody reads more."""
         if time.monotonic() - self.last.get(target.name, -PAUSE) >= PAUSE:
             self.last[target.name] = time.monotonic()
             self._write([f"{target.name}: {clean_line(line)}"])
@@ -124,7 +124,7 @@ class LogDisplay:
 
 
 class Console(Reporter):
-    """Keeps count, and leaves the showing to what suits the stream."""
+    """Reporter that counts, and leaves the display to what suits the stream."""
 
     shown: Collection[str] = (BUILT, RECALLED, FAILED, SKIPPED, IGNORED)
 
@@ -161,7 +161,7 @@ class Console(Reporter):
 
 
 class ExecutedOnly(Console):
-    """doit's reporter of that name: nothing of targets that were recalled, skipped or ignored."""
+    """Reporter of doit's name: nothing of targets that were recalled, skipped or ignored."""
 
     shown = (BUILT, FAILED)
 
@@ -182,7 +182,7 @@ def junit_reporter(path: str) -> Reporter:
 
 
 class ReporterGroup(Reporter):
-    """Tells every event to all."""
+    """Reporter that passes every event to several."""
 
     def __init__(self, reporters: Sequence[Reporter]) -> None:
         self._reporters = reporters
@@ -212,7 +212,7 @@ class ReporterGroup(Reporter):
             reporter.initialize(tasks, selected)
 
     def complete_run(self) -> None:
-        """Every one gets to its end, also when another one could not write."""
+        """End all reporters, also when one of them could not write."""
         with ExitStack() as ends:
             for reporter in self._reporters:
                 ends.callback(reporter.complete_run)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from pipeline.core.freshness import FAILED_BEFORE, FORGOTTEN, NEVER_BUILT, OTHER_FILES, Reason
+from pipeline.core.freshness import FAILED_BEFORE, FORGOTTEN, NEVER_BUILT, OTHER_FILES, FailureRecord, Reason
 from pipeline.core.graph import step_of
 from pipeline.core.outcome import FRESH, HELD, IGNORED, MAYBE, RECALLED, RUN, Forecast
-from pipeline.core.text import join_names, target_count
+from pipeline.core.text import join_names, one_line, target_count
 
 _SHA = re.compile(r"[0-9a-f]{64}")
 _CHANGES = ("recipe changed", "input changed", "output changed")
@@ -31,11 +31,11 @@ OUTLOOK = {
     IGNORED: f"{LEFT_OUT} until `coppice forget {{}}`",
 }
 
-Failures = Sequence[tuple[str, Mapping[str, Any]]]  # targets that failed when they ran last, with what was recorded
+Failures = Sequence[tuple[str, FailureRecord]]  # targets that failed when they ran last, with what was recorded
 
 
 class Cause(NamedTuple):
-    """A target that is stale by itself; the way up to it: (a stale target, its output that the one below reads)."""
+    """Target that is stale by itself, and the way up to it: (a stale target, its output that the one below reads)."""
 
     target: str
     way: tuple[tuple[str, str], ...]
@@ -48,7 +48,7 @@ Group = tuple[Sequence[str], Cause]  # targets that are stale for the same reaso
 
 
 class TargetAnswer(NamedTuple):
-    """All there is to say of one target; `failures` are those of it and of what it is made from."""
+    """Answer about one target; `failures` are those of it and of what it is made from."""
 
     target: str
     forecast: Forecast
@@ -57,7 +57,7 @@ class TargetAnswer(NamedTuple):
 
 
 class StaleCounts(NamedTuple):
-    """Of many targets: how many there are, how many of them are stale, and how many of these because of others."""
+    """Numbers about many targets: in total, stale, and stale only because of others."""
 
     total: int
     stale: int = 0
@@ -82,7 +82,7 @@ def answer_text(answer: TargetAnswer) -> str:
 
 
 def summary_text(title: str, numbers: StaleCounts, groups: Sequence[Group], failures: Failures = ()) -> str:
-    """What makes targets stale, alike ones in one; and how many are so because of others."""
+    """Text about many targets: their causes, alike ones together, and how many are stale because of others."""
     left_out = sum(number for _, number in numbers.left_out)
     if not numbers.stale and not left_out:
         return f"{title} is fresh: {target_count(numbers.total)}"
@@ -108,7 +108,7 @@ def _failure_lines(failures: Failures) -> Iterator[str]:
 
 
 def _merge_alike(groups: Sequence[Group]) -> list[Group]:
-    """When there are too many, those of a step that are stale in the same way count as one, shown by its first."""
+    """Merge groups of a step that are stale in the same way when there are too many; the first stands for all."""
     merged: dict[tuple[str, ...], list[Group]] = {}
     for names, cause in groups:
         merged.setdefault((step_of(names[0]), *(reason.what for reason, _ in cause.reasons)), []).append((names, cause))
@@ -139,7 +139,7 @@ def reason_line(reason: Reason, remark: str = "", several: bool = False) -> str:
 
 
 def difference_text(reason: Reason) -> str:
-    """What differs, without the old and the new value."""
+    """Name of a difference, without the old and the new value."""
     if reason.what == OTHER_FILES:
         pairs = (("-", reason.old), ("+", reason.new))
         return f"{reason.what}: {', '.join(f'{sign} {join_names(names, 1)}' for sign, names in pairs if names)}"
@@ -155,25 +155,24 @@ def _change_text(old: Any, new: Any) -> str:
 
 
 def _around_difference(old: str, new: str) -> tuple[str, str]:
-    """Long texts from a little before they part."""
+    """Cut long texts to begin a little before they part."""
     same = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
     cut = max(0, same - _WIDE // 3) if max(len(old), len(new)) > _WIDE else 0
     return tuple(("…" if cut else "") + text[cut:] for text in (old, new))  # type: ignore[return-value]
 
 
 def shorten(value: Any) -> str:
-    """A sha256 by its first digits, a long text by its beginning."""
+    """Shorten a value: a sha256 to its first digits, a long text to its beginning."""
     text = "nothing" if value is None else value if isinstance(value, str) else repr(value)
     if _SHA.fullmatch(text):
         return f"{text[:8]}…"
-    text = text.replace("\n", "⏎")
-    return text if len(text) <= _WIDE else f"{text[: _WIDE - 1]}…"
+    return one_line(text.replace("\n", "⏎"), _WIDE)
 
 
-def failure_text(failure: Mapping[str, Any]) -> str:
-    """When, why, and where its log is."""
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(failure["end"]))
-    plain = f"exit status {failure['exit']}"
-    why = plain if failure["why"] == plain else f"{plain}, {failure['why']}"
-    log = f"; its log is {failure['log']}" if failure["log"] else ""
+def failure_text(failure: FailureRecord) -> str:
+    """Text about a failure: when, why, and where its log is."""
+    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(failure.end))
+    plain = f"exit status {failure.exit}"
+    why = plain if failure.why == plain else f"{plain}, {failure.why}"
+    log = f"; its log is {failure.log}" if failure.log else ""
     return f"{when}: {why}{log}"

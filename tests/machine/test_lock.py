@@ -113,20 +113,20 @@ def test_it_is_heard_of_again_and_again(tmp_path: Path, monkeypatch: pytest.Monk
     first = own_holder("x")
 
     def heard() -> str:
-        return str((read_holder("x") or first)["last_heartbeat_at"])
+        return (read_holder("x") or first).last_heartbeat_at
 
     with heartbeats([first], period=0.01):
-        eventually(lambda: heard() > first["last_heartbeat_at"])
+        eventually(lambda: heard() > first.last_heartbeat_at)
         last = heard()
         eventually(lambda: heard() > last)
-    assert (read_holder("x") or {})["created_at"] == first["created_at"]
+    assert (read_holder("x") or first).created_at == first.created_at
 
 
 DAMAGED = [{"pid": "1"}, {"created_at": "yesterday"}, {"last_heartbeat_at": None}]
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"pid": 1}', "\0", *(json.dumps(own_holder("x") | damage) for damage in DAMAGED)]
+    "text", ["", "{", "[]", '{"pid": 1}', "\0", *(json.dumps(own_holder("x")._asdict() | damage) for damage in DAMAGED)]
 )
 def test_damage_is_as_if_nothing_was_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.chdir(tmp_path)
@@ -395,3 +395,21 @@ def test_a_build_that_waits_for_a_lock_says_so_and_goes_on_once_it_is_free(searc
     out, err = build.communicate(timeout=60)
     assert build.returncode == 0, err
     assert json.loads(out)["current_depth"] == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("lock", ["runs/x/.coppice/guard", "runs/.store/lock", "runs/x/repo.git/coppice.lock"])
+def test_a_build_that_is_stopped_waits_for_no_lock_any_more(search: Project, lock: str, number: int) -> None:
+    (search.root / "wait").unlink()
+    with held_by_somebody(search.root / lock):
+        build = search.popen("advance", "x")
+        assert build.stderr is not None
+        assert any("waiting" in line for line in build.stderr)
+        build.send_signal(number)
+        try:
+            _, err = build.communicate(timeout=20)
+        finally:
+            build.kill()
+    before_the_build = lock.endswith("guard")  # nothing runs yet that would have to be ended
+    assert build.returncode == (-number if before_the_build and number == signal.SIGTERM else 128 + number), err
+    assert "Traceback" not in err

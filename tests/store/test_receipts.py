@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.project import environment
 
-from pipeline.core.freshness import Receipt
+from pipeline.core.freshness import FailureRecord, Receipt
 from pipeline.store.receipts import DONE, FAILED, FORGOTTEN, IGNORED, ReceiptEntry, Receipts, done_entry, receipt_entry
 
 NAMES = ["a:one", "a:two", "a:two.1"]
@@ -103,7 +103,7 @@ def test_a_forgotten_result_stays_forgotten_until_it_is_made_anew() -> None:
 def test_a_failure_is_known_until_the_target_succeeds_and_hides_no_receipt() -> None:
     written(done_entry("a:one", receipt("k")), receipt_entry("a:one", FAILED, {"why": "exit status 3"}))
     assert keys()[0] == "k"
-    assert Receipts("a").failure("a:one") == {"why": "exit status 3"}
+    assert Receipts("a").failure("a:one") == FailureRecord("exit status 3")
     written(done_entry("a:one", receipt("k2")))
     assert Receipts("a").failure("a:one") is None
 
@@ -157,7 +157,7 @@ try:
 except OSError:
     resource.setrlimit(resource.RLIMIT_FSIZE, (free, free))
     receipts.append([entry("a:three", "failed", {"why": "3"})])
-    print(receipts.failure("a:three")["why"])
+    print(receipts.failure("a:three").why)
 """
 
 

@@ -44,7 +44,7 @@ class ChartLine(NamedTuple):
 
 
 class Plane(NamedTuple):
-    """Where on the paper the numbers are."""
+    """Mapping of numbers to places on the paper."""
 
     across: Scale
     up: Scale
@@ -79,7 +79,7 @@ def stairs(grown: Iterable[tuple[float, float]], start: float, end: float) -> li
 
 
 def _legend_places(names: Sequence[str]) -> Iterator[tuple[float, float]]:
-    """Where each has its place in the legend, in rows."""
+    """Places of the names in the legend, in rows."""
     x, y = float(LEFT), 4.0
     for name in names:
         width = SAMPLE + 26 + LETTER * len(name)
@@ -126,7 +126,7 @@ ROW_PAD = 22
 
 
 class ChartRow(NamedTuple):
-    """`look`: that of the line of this number in other charts."""
+    """Row of a chart.  `look` is the look of the line of this number in other charts."""
 
     name: str
     look: int

@@ -59,7 +59,7 @@ class Scale(NamedTuple):
     unit: str = ""
 
     def part(self, value: float) -> float:
-        """How far along it is, from 0 to 1."""
+        """Share of the way along the scale, from 0 to 1."""
         if self.logarithmic:
             return log10(max(value, self.low) / self.low) / log10(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
@@ -70,7 +70,7 @@ class Scale(NamedTuple):
 
 
 def amount_scale(title: str, high: float) -> Scale:
-    """Of what is counted: from 0 to a round number that is not below `high`."""
+    """Scale for counts: from 0 to a round number that is not below `high`."""
     step = max(1.0, _step_size(max(1.0, high)))
     marked = max(1, ceil(round(high / step, 9)))
     return Scale(title, 0.0, marked * step, _ticks(step, 0, marked))
@@ -81,14 +81,14 @@ def share_scale(title: str) -> Scale:
 
 
 def difference_scale(title: str, low: float, high: float) -> Scale:
-    """Of shares, or of differences of them, as far as there are some."""
+    """Scale for shares, or for differences of them, as far as there are some."""
     step = _step_size(high - low)
     first, last = floor(round(low / step, 9)), ceil(round(high / step, 9))
     return Scale(title, first * step, last * step, _ticks(step, first, last), percent=True)
 
 
 def decades(low: float, high: float) -> Iterator[float]:
-    """`low` and ten times as much, as often as that is not above `high`."""
+    """List `low` and its tenfolds up to `high`."""
     tick = low
     while tick <= high:
         yield tick
@@ -143,7 +143,7 @@ def svg_picture(title: str, height: float, parts: Iterable[str]) -> str:
 
 
 def svg_group(look: int, parts: Iterable[str], told: str = "") -> str:
-    """`told` is read where the pointer rests on it."""
+    """Group of SVG with a tooltip, `told`."""
     title = f"<title>{escape(told)}</title>" if told else ""
     return f'<g class="look{look % len(LIGHT)}">{title}{"".join(parts)}</g>'
 
