@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.errors import RunLocked, writing
 from pipeline.store import noop
-from pipeline.store.files import missing_newline, write_whole
+from pipeline.store.files import append_lines, write_whole
 from pipeline.store.flock import acquire_lock, try_lock
 
 if TYPE_CHECKING:
@@ -210,8 +210,7 @@ def log_takeover(wanted: Takeover, before: Holder, after: Mapping[str, Any]) -> 
     why = "force" if wanted.force else f"no heartbeat for {wanted.patience:g} s"
     event = {"event": "lock_takeover", "at": round(time.time(), 3), "from": before, "by": after, "why": why}
     path = f"runs/{wanted.run}/events.jsonl"
-    with open(path, "a+b") as file:
-        file.write(missing_newline(file) + json.dumps(event, sort_keys=True).encode() + b"\n")
+    append_lines(path, json.dumps(event, sort_keys=True).encode() + b"\n")
 
 
 # A process that is being killed is not gone at once.

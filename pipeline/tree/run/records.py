@@ -14,9 +14,9 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
-from typing import IO, Any
+from typing import Any
 
-from pipeline.store.files import missing_newline
+from pipeline.store.files import append_lines, whole_lines
 from pipeline.tree.rules.beam import Evaluation
 from pipeline.tree.rules.positions import EvalSlot
 from pipeline.tree.rules.scoring import (
@@ -134,24 +134,17 @@ Event = dict[str, Any]
 class EventLog:
     def __init__(self, path: str) -> None:
         self.path = path
-        self._torn = True  # until somebody has looked: a line may have been cut short
 
     def read(self) -> Iterator[Event]:
         """A torn line was never written."""
         if os.path.exists(self.path):
             with open(self.path, "rb") as file:
-                yield from (event for line in file if (event := _parsed(line)) is not None)
+                yield from (event for line in whole_lines(file) if (event := _parsed(line)) is not None)
 
     def append(self, event: Mapping[str, Any], at: float | None = None) -> Event:
         whole = {"at": round(time.time() if at is None else at, 3), **event}
-        line = json.dumps(whole, sort_keys=True).encode() + b"\n"
-        with open(self.path, "a+b") as file:
-            file.write(self._missing_line_break(file) + line)
+        append_lines(self.path, json.dumps(whole, sort_keys=True).encode() + b"\n")
         return whole
-
-    def _missing_line_break(self, file: IO[bytes]) -> bytes:
-        torn, self._torn = self._torn, False
-        return missing_newline(file) if torn else b""
 
 
 def _parsed(line: bytes) -> Event | None:
@@ -159,7 +152,7 @@ def _parsed(line: bytes) -> Event | None:
         event = json.loads(line)
     except ValueError:
         return None
-    return event if isinstance(event, dict) and line.endswith(b"\n") else None
+    return event if isinstance(event, dict) else None
 
 
 EVENT_QUEUED, EVENT_STARTED, EVENT_COMPLETED, EVENT_FAILED, EVENT_REQUEUED = (
