@@ -277,7 +277,7 @@ from pipeline.store.results import Store
 store = Store(sys.argv[1])
 print(flush=True)
 while not select.select([sys.stdin], [], [], 0)[0]:
-    with store.alone():
+    with store.lock_alone():
         sweep(store, (), dry=False)
 """
 
