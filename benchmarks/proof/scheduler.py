@@ -51,7 +51,7 @@ def rules(bandit: str, arms: int) -> ScheduleRules:
 
 def cost(bandit: str, arms: int, some: Sequence[Goal]) -> Cost:
     gc.collect()
-    plain = ScheduleJournal(rules(bandit, arms), lambda _: None).schedule
+    plain = ScheduleJournal(rules(bandit, arms), lambda _: None).policy
     begun = time.process_time()
     for goal in some:
         plain.add(goal)

@@ -12,7 +12,7 @@ from pipeline.build import project
 from pipeline.build.make import Maker
 from pipeline.core.graph import Graph, Target, step_of
 from pipeline.core.outcome import FAILED
-from pipeline.core.text import one_line
+from pipeline.core.text import printable_line
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.machine.job import Stage
 from pipeline.store import noop, state
@@ -144,7 +144,7 @@ class BuildSession:
                     asked.setdefault(path, target)
         for path, target in asked.items():
             if not os.path.exists(path) and self.maker.files.content(path) is None:
-                missing = f"{one_line(path, LONGEST_PATH)} is missing, which {target.name} reads"
+                missing = f"{printable_line(path, LONGEST_PATH)} is missing, which {target.name} reads"
                 raise SpecError(f"{self.plans[target.run].spec}:{target.line}: {missing}; {_missing_hint(path)}")
         self._check_folders(todo)
 

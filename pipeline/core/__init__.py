@@ -9,4 +9,4 @@ schedule   what may start now
 outcome    records that views show: how a target went, what a build would do, what a gc dropped
 templates  texts with {braces}: parsed, filled in, quoted for a shell
 text       numbers, lists and durations in words
-journal    a journal replayed, each line compared with what is written again"""
+journal    policies that are asked and told; their journals, resumed and replayed"""

@@ -1,20 +1,87 @@
-"""Replay of a journal: each line is handed again to whoever wrote it, and compared byte for byte.
+"""Kernel of all searches: a policy that is asked and told, its journal, resuming and replay.
 
-It stops at the first line that differs: what follows it was decided in another state."""
+A policy decides what is tried next. It waits for nobody, asks no clock and throws no dice: loads, times and outcomes
+come in as arguments, so the same questions have the same answers. Its journal is therefore enough to go on from.
+
+The way of a trial:   asked -> unanswered -> told, or given up by the policy
+The way of a journal: begin, its first line, has all that the policy starts from; each further line is a question with
+                      its answer, as JSON with sorted keys; a question that changed nothing has no line
+resume                asks all lines again, each of which must come out byte for byte; new lines follow them
+journal_differences   does the same to say which line would be another one now; after it all was decided in another
+                      state, so it is only the first"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-T = TypeVar("T")
+Fields = Mapping[str, Any]
 Write = Callable[[str], object]
+T_co = TypeVar("T_co", covariant=True)
+O_contra = TypeVar("O_contra", contravariant=True)
+
+
+class Policy(Protocol[T_co, O_contra]):
+    """`version` grows with whatever changes what it will do next.  `ask` may be handed how much room there is."""
+
+    @property
+    def version(self) -> int: ...
+    @property
+    def is_finished(self) -> bool: ...
+    @property
+    def unanswered(self) -> Sequence[T_co]: ...
+    @property
+    def ask(self) -> Callable[..., T_co | None]: ...
+    def tell(self, outcome: O_contra) -> object: ...
+
+
+P = TypeVar("P", bound=Policy[Any, Any])
+
+
+class Journal(Generic[P]):
+    """A policy whose questions are written down.  A subclass hands each on, and `record`s it with its answer."""
+
+    def __init__(self, policy: P, write: Write, first: str) -> None:
+        self.policy, self.write = policy, write
+        self.count, self._version = 1, policy.version
+        write(first)
+
+    def record(self, what: str, /, **fields: Any) -> None:
+        if self.policy.version != self._version:
+            self._version = self.policy.version
+            self.count += 1
+            self.write(journal_line(self.count, what, **fields))
+
+
+def journal_line(number: int, what: str, /, **fields: Any) -> str:
+    """Numbered from 1, so that a line that is missing shows."""
+    fields = {"n": number, "what": what, **fields}
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def split_lines(content: bytes) -> list[str]:
+    """Only a line feed ends one: other line ends of Unicode may stand in a tactic.  Damage reads as another text."""
+    return content.decode(errors="replace").removesuffix("\n").split("\n") if content else []
+
+
+J = TypeVar("J", bound=Journal[Any])
+
+
+class JournalForm(NamedTuple, Generic[J]):
+    """How the journals of one kind of policy are read.
+
+    begin: a journal from the fields of a first line
+    steps: for each word that a further line may have as its `what`, how its question is asked again"""
+
+    version: int
+    begin: Callable[[Fields, Write], J]
+    steps: Mapping[str, Callable[[J, Fields], object]]
 
 
 class Difference(NamedTuple):
-    """`line` counts from 1.  What follows it was decided in another state."""
+    """`line` counts from 1."""
 
     line: int
     recorded: str
@@ -22,45 +89,49 @@ class Difference(NamedTuple):
 
 
 class JournalDiffers(Exception):
+    """Other code wrote the journal, or it was edited."""
+
     def __init__(self, difference: Difference) -> None:
-        super().__init__(difference)
+        super().__init__(f"line {difference.line}: {difference.now} instead of what is recorded")
         self.difference = difference
 
 
-def replay_and_compare(
-    lines: Sequence[str],
-    begin: Callable[[str, Write], T],
-    again: Mapping[str, Callable[[T, Mapping[str, Any]], object]],
-    first: str | None = None,
-) -> T:
-    """Who wrote it, as after the last line; Differs at the first that is not written again byte for byte.
+def resume(form: JournalForm[J], lines: Sequence[str], write: Write, first: str | None = None) -> J:
+    """The journal as if it had never been stopped after `lines`: what is unanswered then is to be tried again.
 
-    `begin` writes the first line, and `again` has what to do for each word that a further one may have as its `what`.
-    `first`: what it should begin with, if its own rules are not to be taken for the right ones."""
-    written: list[str] = []
+    `first`: the line that it must begin with, if its own rules are not to be taken for the right ones.
+    Raises JournalDiffers at the first line that is not written again byte for byte."""
+    again: list[str] = []
     if not lines:
         raise JournalDiffers(Difference(1, "", "a journal begins with its rules"))
     if first is not None:
         _compare(1, lines[0], first)
     with _readable(1, lines[0]):
-        teller = begin(lines[0], written.append)
-    _compare(1, lines[0], *written)
+        journal = form.begin(_of_version(form.version, json.loads(lines[0])), again.append)
+    _compare(1, lines[0], *again)
     for number, recorded in enumerate(lines[1:], start=2):
-        written.clear()
+        again.clear()
         with _readable(number, recorded):
             fields = json.loads(recorded)
-            again[fields["what"]](teller, fields)
-        _compare(number, recorded, *written)
-    return teller
+            form.steps[fields["what"]](journal, fields)
+        _compare(number, recorded, *again)
+    journal.write = write
+    return journal
 
 
-def journal_differences(go: Callable[[], object]) -> list[Difference]:
-    """Empty, or the first."""
+def journal_differences(form: JournalForm[J], lines: Sequence[str], first: str | None = None) -> list[Difference]:
+    """Where the journal is not what its policy writes now: empty, or the first such line."""
     try:
-        go()
-    except JournalDiffers as found:
-        return [found.difference]
+        resume(form, lines, lambda line: None, first)
+    except JournalDiffers as error:
+        return [error.difference]
     return []
+
+
+def _of_version(version: int, fields: Fields) -> Fields:
+    if fields["version"] != version:
+        raise ValueError(f"a journal of version {fields['version']}; this is {version}")
+    return fields
 
 
 @contextmanager

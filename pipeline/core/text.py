@@ -8,9 +8,8 @@ from collections.abc import Sequence
 MOST_NAMED = 3
 
 
-def one_line(text: str, most: int) -> str:
-    """Bound `text` to one line of at most `most` characters: what cannot be printed is escaped, what is cut ends in
-    `…`."""
+def printable_line(text: str, most: int) -> str:
+    """Bound `text` to `most` characters, exact as far as they go: what cannot be printed is escaped."""
     if not text.isprintable():
         text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:most])
     return text if len(text) <= most else f"{text[: most - 1]}…"

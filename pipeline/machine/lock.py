@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pipeline.errors import RunLocked
 from pipeline.store import noop
-from pipeline.store.files import missing_newline, write_whole
+from pipeline.store.files import append_lines, write_whole
 from pipeline.store.flock import acquire_lock, try_lock
 
 if TYPE_CHECKING:
@@ -213,8 +213,7 @@ def log_takeover(wanted: Takeover, before: Holder, after: Holder) -> None:
     who = {"from": before._asdict(), "by": after._asdict()}
     event = {"event": "lock_takeover", "at": round(time.time(), 3), **who, "why": why}
     path = f"runs/{wanted.run}/events.jsonl"
-    with open(path, "a+b") as file:
-        file.write(missing_newline(file) + json.dumps(event, sort_keys=True).encode() + b"\n")
+    append_lines(path, json.dumps(event, sort_keys=True).encode() + b"\n")
 
 
 # A process that is being killed is not gone at once.

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 
 from pipeline.banks.records import Record, load
 from pipeline.core.graph import Target
-from pipeline.core.journal import Difference
+from pipeline.core.journal import Difference, journal_differences, split_lines
 from pipeline.core.text import join_names, plural
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.goals.proving import difference_lines, path_of_port
 from pipeline.mcts.plan import SEARCH, TRACE
 from pipeline.mcts.report.figures import REFUSED
-from pipeline.mcts.search.journal import replay_with_trace, split_lines
+from pipeline.mcts.search.journal import search_form
+from pipeline.mcts.search.trace import trace_line
 
 
 class ReplayedJournal(NamedTuple):
@@ -34,9 +35,9 @@ def replay(run: str, targets: Sequence[Target]) -> Record:
         raise SpecError(f"{run}: nothing is recorded of it yet; `coppice {run}` builds it")
     decisions, found = 0, list[Record]()
     for target in there:
-        lines = _read_lines(path_of_port(target, "journal.jsonl"))
-        decisions += len(lines)
-        found += _differences(target, ReplayedJournal(lines, *replay_with_trace(lines)))
+        journal = _replay_journal(target)
+        decisions += len(journal.lines)
+        found += _first_difference(target, journal)
     return {
         "run": run,
         "searches": len(there),
@@ -48,7 +49,13 @@ def replay(run: str, targets: Sequence[Target]) -> Record:
     }
 
 
-def _differences(target: Target, journal: ReplayedJournal) -> list[Record]:
+def _replay_journal(target: Target) -> ReplayedJournal:
+    lines, trace = _read_lines(path_of_port(target, "journal.jsonl")), list[str]()
+    form = search_form(lambda told: trace.append(trace_line(told)))
+    return ReplayedJournal(lines, journal_differences(form, lines), trace)
+
+
+def _first_difference(target: Target, journal: ReplayedJournal) -> list[Record]:
     """The first of a search."""
     for port, look in CHECKS.items():
         path = path_of_port(target, port)

@@ -11,10 +11,9 @@ from pipeline.core.graph import Target
 from pipeline.core.outcome import BUILT, FAILED, RECALLED, Outcome
 from pipeline.goals.bank import doubts, refusal_line
 from pipeline.goals.proving import doubt_lines, has_library, path_of_port, refused_rows
-from pipeline.mcts.plan import COMPARE, GOAL, ROW_INDEX, ROWS, SEARCH, goal_of_target
+from pipeline.mcts.plan import COMPARE, GOAL, ROW_INDEX, ROWS, SEARCH, goal_of_target, journal_path
 from pipeline.mcts.report.compare import comparison_headline
 from pipeline.mcts.report.figures import REFUSED, row_refusals
-from pipeline.mcts.run.journal_file import journal_path
 
 
 class MctsFollower:

@@ -12,10 +12,10 @@ from pipeline.core.graph import Limits, Ports, Target
 from pipeline.core.recipe import LIMITS
 from pipeline.goals import proving as banks
 from pipeline.mcts.search.agents import Block, Delay
-from pipeline.mcts.search.distributed import Team
 from pipeline.mcts.search.guides import LEDGER_PRIORS
-from pipeline.mcts.search.journal import REAL_TIME, search_rules_as_json, team_as_json
+from pipeline.mcts.search.journal import REAL_TIME, mode_as_json
 from pipeline.mcts.spec.model import MctsSpec, Scenario
+from pipeline.store import noop
 
 ROWS, GOAL, SHARES, SEARCH, COMPARE = "rows", "goal", "shares", "search", "compare"
 TRACE = "mcts_trace.jsonl"  # called after its goal
@@ -55,6 +55,11 @@ def goal_of_target(target: Target) -> str:
     return rest if stage == GOAL else rest.split(".", 2)[2]
 
 
+def journal_path(target: Target) -> str:
+    """The journal of a search that is not over; it is on the disk after each line."""
+    return f"{noop.folder(target.run)}/journals/{target.name.partition(':')[2]}"
+
+
 def search_cells(spec: MctsSpec) -> Iterator[SearchCell]:
     for scenario in spec.scenarios:
         for seed in spec.seeds:
@@ -86,11 +91,7 @@ def _search_params(spec: MctsSpec, cell: SearchCell) -> Mapping[str, Any]:
 
 def search_rules(spec: MctsSpec, cell: SearchCell) -> Mapping[str, Any]:
     """Rules of the search, as its journal begins with them."""
-    rules = cell.scenario.rules(spec.rules, cell.seed)
-    told = {"mode": cell.scenario.mode}
-    if isinstance(rules, Team):
-        return {**told, "team": team_as_json(rules), "time": cell.scenario.time}
-    return {**told, "rules": search_rules_as_json(rules)}
+    return mode_as_json(cell.scenario.rules(spec.rules, cell.seed), cell.scenario.time)
 
 
 def _compare_target(spec: MctsSpec) -> Target:

@@ -12,6 +12,7 @@ from typing import Any
 
 from pipeline.banks.lean import imported, shared_lean
 from pipeline.banks.records import Proof, Record, goal_of, lean_file, load, save, theorem_of, write
+from pipeline.core.journal import JournalDiffers
 from pipeline.core.recipe import LIMITS, compact_json
 from pipeline.core.text import plural
 from pipeline.goals.bank import Goal
@@ -20,14 +21,14 @@ from pipeline.ledger.model import Attempt, AttemptKey, KnownGoal
 from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.machine.job import Job, input_path, output_path
 from pipeline.machine.process import BuildStopping, Processes
-from pipeline.mcts.plan import SEARCH_FILES, TRACE, goal_of_target
+from pipeline.mcts.plan import SEARCH_FILES, TRACE, goal_of_target, journal_path
 from pipeline.mcts.report.figures import REFUSED
 from pipeline.mcts.run.engine import SearchFiles, TheoremResult, TheoremTask, prove_theorem
-from pipeline.mcts.run.journal_file import JournalFile, journal_path, open_journal
 from pipeline.mcts.search import guides
 from pipeline.mcts.search.evaluator import Guide
-from pipeline.mcts.search.journal import DISTRIBUTED, VIRTUAL_TIME, Diverged, search_rules_from_json, team_from_json
+from pipeline.mcts.search.journal import mode_from_json
 from pipeline.mcts.search.trace import TraceTally, trace_line
+from pipeline.store.files import OwnedLog, open_log
 from pipeline.tactics.moves import PORTFOLIO
 
 SEARCH_CODE = f"mcts.search/1 portfolio {PORTFOLIO}"  # the number is raised when the same search may end otherwise
@@ -112,7 +113,7 @@ def search_goal(job: Job) -> None:
     begun, whose = time.monotonic(), search_identity(job)
     asked = goal_of({**goal, "id": goal_of_target(job.target)})
     wanted = theorem_task(job, asked)
-    with open_journal(journal_path(job.target), whose) as draft:
+    with open_log(journal_path(job.target), whose) as draft:
         found, tally = _search_or_restart(job, wanted, draft)
         write(output_path(job, "journal.jsonl"), "".join(f"{each}\n" for each in draft.lines))
     seconds, toolchain = time.monotonic() - begun, load(input_path(job, "toolchain.json"))
@@ -122,11 +123,10 @@ def search_goal(job: Job) -> None:
 
 def theorem_task(job: Job, goal: Goal) -> TheoremTask:
     params = job.target.params
-    told, by = params["rules"], params["guides"]
-    rules = team_from_json(told["team"]) if told["mode"] == DISTRIBUTED else search_rules_from_json(told["rules"])
+    (rules, clock), by = mode_from_json(params["rules"]), params["guides"]
     known = load(input_path(job, "shares.json"))["shares"] if "shares.json" in job.reads else None
     guide = Guide(guides.choose_priors(by["priors"], known, by["seed"]), guides.choose_rewards(by["rewards"]))
-    return TheoremTask(theorem_of(goal), rules, guide, told.get("time", VIRTUAL_TIME))
+    return TheoremTask(theorem_of(goal), rules, guide, clock)
 
 
 def search_identity(job: Job) -> str:
@@ -139,16 +139,16 @@ def search_identity(job: Job) -> str:
     return sha256(compact_json([SEARCH_CODE, params, contents]).encode()).hexdigest()
 
 
-def _search_or_restart(job: Job, wanted: TheoremTask, draft: JournalFile) -> tuple[TheoremResult, TraceTally]:
+def _search_or_restart(job: Job, wanted: TheoremTask, draft: OwnedLog) -> tuple[TheoremResult, TraceTally]:
     try:
         return _run_search(job, wanted, draft)
-    except Diverged as why:
+    except JournalDiffers as why:
         job.say(f"begun anew, its journal being that of other code: {why}")
         draft.begin()
         return _run_search(job, wanted, draft)
 
 
-def _run_search(job: Job, wanted: TheoremTask, draft: JournalFile) -> tuple[TheoremResult, TraceTally]:
+def _run_search(job: Job, wanted: TheoremTask, draft: OwnedLog) -> tuple[TheoremResult, TraceTally]:
     tally = TraceTally()
     with open(output_path(job, TRACE), "w", encoding="utf-8") as trace:
 

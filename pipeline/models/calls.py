@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from pipeline.machine.failures import NOT_NOW
 from pipeline.models.contract import Answer, BackendUnavailable, CallFailed, Question, Usage, valid_amount
-from pipeline.store.files import append_all, sync_path
+from pipeline.store.files import append_lines, whole_lines
 
 CALLS_FILE = "calls.jsonl"
 _TEXTS = ("key", "role", "backend", "model", "prompt_sha256", "prompt", "text", "patch", "error")
@@ -88,8 +88,8 @@ def call_line(call: Call) -> bytes:
 def read_calls(path: str, key: str = "") -> Iterator[Call]:
     """Calls in the order of the file, only those of `key` if it is given.  A torn last line was never written."""
     with open(path, "rb") as file:
-        for number, line in enumerate(file, 1):
-            if key.encode() in line and line.endswith(b"\n"):
+        for number, line in enumerate(whole_lines(file), 1):
+            if key.encode() in line:
                 call = _parse_call(line, f"{path}:{number}")
                 if key in ("", call.key):
                     yield call
@@ -132,17 +132,4 @@ class Calls:
     def append(self, call: Call) -> None:
         """Append a call; it is on the disk when this returns."""
         os.makedirs(self._folder, exist_ok=True)
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
-        try:
-            os.ftruncate(fd, _whole_size(fd))
-            append_all(fd, call_line(call))
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        sync_path(self._folder)
-
-
-def _whole_size(fd: int) -> int:
-    """The size of the whole lines, without a torn last one."""
-    with open(fd, "rb", closefd=False) as file:
-        return file.read().rfind(b"\n") + 1
+        append_lines(self.path, call_line(call), cut=True, durable=True)

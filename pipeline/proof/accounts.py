@@ -8,22 +8,22 @@ from typing import Any
 
 from pipeline.banks.records import Record, load, load_lines
 from pipeline.core.graph import Target
+from pipeline.core.journal import split_lines
 from pipeline.core.text import duration, plural
 from pipeline.errors import SpecError, cut_text, did_you_mean
 from pipeline.goals.proving import difference_lines
 from pipeline.proof.records import PROVED, SampleRecord
 from pipeline.proof.report import with_check_results
-from pipeline.proof.schedule.journal import first_line
-from pipeline.proof.schedule.journal import replay_schedule as decided_again
+from pipeline.proof.schedule.journal import first_line, replay_schedule
 from pipeline.proof.search_stage import schedule_rules
 from pipeline.proof.spec.model import Pace, SearchSettings
 
 
 def replay(run: str, targets: Sequence[Target]) -> Record:
     path = _output_path(targets, "journal.jsonl")
-    with open(_existing_path(run, path), encoding="utf-8") as file:
-        lines = file.read().splitlines()
-    found = decided_again(lines)
+    with open(_existing_path(run, path), "rb") as file:
+        lines = split_lines(file.read())
+    found = replay_schedule(lines)
     return {
         "run": run,
         "decisions": len(lines),

@@ -1,7 +1,9 @@
-"""Contents of files, each read once while its signature stays the same; and writing whole or not at all.
+"""Contents of files, each read once while its signature stays the same; files written whole or not at all; logs.
 
 A file written within the last tick of the file system's clock is not believed: it may be written again without a new
-signature."""
+signature.
+
+A log grows by whole lines; a kill may leave a torn one at its end, which whoever appends next mends."""
 
 from __future__ import annotations
 
@@ -10,8 +12,9 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from hashlib import sha256
+from itertools import takewhile
 from operator import attrgetter
 from stat import S_ISDIR, S_ISREG
 from threading import Lock
@@ -342,19 +345,82 @@ def write_all(path: str, content: bytes, durable: bool = False) -> None:
 
 
 def append_all(fd: int, content: bytes) -> None:
-    """Write all of `content`: a raw write may be cut short, by a full disk for one."""
-    written = os.write(fd, content)
-    while written < len(content):
-        content = content[written:]
-        written = os.write(fd, content)
+    while content:
+        content = content[os.write(fd, content) :]
 
 
-def missing_newline(file: IO[bytes]) -> bytes:
-    """Newline that is needed before the next line: the last writer may have been killed within a line."""
-    if not file.seek(0, os.SEEK_END):
-        return b""
-    file.seek(-1, os.SEEK_END)
-    return b"" if file.read(1) == b"\n" else b"\n"
+def append_lines(path: str, lines: bytes, cut: bool = False, durable: bool = False) -> None:
+    """Append whole lines to a log, whose last one may have been cut short by a kill.
+
+    Such a line is closed, so that what follows stands on its own; with `cut`, where every line has to be readable and
+    nobody else appends, it is removed.  `durable` survives a power cut."""
+    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        if cut:
+            with open(fd, "rb", closefd=False) as file:
+                os.ftruncate(fd, sum(map(len, whole_lines(file))))
+        append_all(fd, missing_newline(fd) + lines)
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+    if durable:
+        sync_path(os.path.dirname(path))
+
+
+def missing_newline(fd: int) -> bytes:
+    """What has to stand before the next line of a log: nothing, unless the last one was cut short."""
+    size = os.fstat(fd).st_size
+    return b"\n" if size and os.pread(fd, 1, size - 1) != b"\n" else b""
+
+
+def whole_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a log, each with its end.  A last one without was never written."""
+    return (line for line in file if line.endswith(b"\n"))
+
+
+class OwnedLog:
+    """A log of text that one process has open.  Its first line says whose it is; `lines` are the others up to now.
+
+    A torn line is cut off, and so is all from a line on that is no text any more."""
+
+    def __init__(self, file: IO[bytes], owner: str) -> None:
+        self._file, self._owner = file, owner
+        whole = [*takewhile(_is_text, whole_lines(file))]
+        file.truncate(sum(map(len, whole)))
+        first, *self.lines = [line[:-1].decode() for line in whole] or [""]
+        if first != owner:
+            self.begin()
+
+    def begin(self) -> None:
+        """From nothing."""
+        self._file.truncate(0)
+        self.lines = []
+        self._append(self._owner)
+
+    def write(self, line: str) -> None:
+        self.lines.append(line)
+        self._append(line)
+
+    def _append(self, line: str) -> None:
+        self._file.write(line.encode() + b"\n")
+        self._file.flush()
+
+
+def _is_text(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@contextmanager
+def open_log(path: str, owner: str) -> Iterator[OwnedLog]:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "a+b") as file:
+        file.seek(0)
+        yield OwnedLog(file, owner)
 
 
 def sync_path(path: str) -> None:

@@ -16,7 +16,7 @@ from pipeline.core.freshness import FailureRecord, Receipt
 from pipeline.core.recipe import compact_json
 from pipeline.errors import writing
 from pipeline.store import noop
-from pipeline.store.files import append_all, write_whole
+from pipeline.store.files import append_all, missing_newline, write_whole
 
 DONE, FAILED, IGNORED, FORGOTTEN = "done", "failed", "ignored", "forgotten"
 # Of a receipt, files by path whose order counts: which of them belongs to which port.
@@ -154,7 +154,8 @@ class Receipts:
             self._torn = True
         with writing(self.path):
             if self._torn:
-                self._size = self._after_torn_tail(self._fd)
+                append_all(self._fd, missing_newline(self._fd))
+                self._size = os.fstat(self._fd).st_size
             for target, event, raw in entries:
                 self._events(target)
                 self._torn = True
@@ -168,15 +169,6 @@ class Receipts:
         if self._fd is not None:
             with writing(self.path):
                 _sync(self._fd)
-
-    @staticmethod
-    def _after_torn_tail(fd: int) -> int:
-        """Close a line that a kill cut off, so that the next one starts on its own; the size of the file."""
-        size = os.fstat(fd).st_size
-        if size and os.pread(fd, 1, size - 1) != b"\n":
-            append_all(fd, b"\n")
-            size += 1
-        return size
 
     def live_lines(self) -> Iterator[ReceiptLine]:
         """Yield the lines that still hold."""

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.recipe import compact_json
 from pipeline.errors import writing
-from pipeline.store.files import Version, append_all, file_sha256, file_version, sync_path, write_all
+from pipeline.store.files import Version, append_all, file_sha256, file_version, missing_newline, sync_path, write_all
 from pipeline.store.flock import acquire_lock
 
 # Somebody's gc of a large store takes minutes, and so does a copy of a large output, for which gc waits.
@@ -188,10 +188,10 @@ class Store:
     def _root(self) -> int:
         with self._mutex:
             if self._root_fd is None:
-                flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+                flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
                 self._root_fd = os.open(self._ready(self.root), flags, 0o666)
-                if not os.fstat(self._root_fd).st_size:
-                    os.write(self._root_fd, f"# {checkout_name()}\n".encode())
+                head = b"" if os.fstat(self._root_fd).st_size else f"# {checkout_name()}\n".encode()
+                append_all(self._root_fd, missing_newline(self._root_fd) + head)
             return self._root_fd
 
     @contextmanager

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from pipeline.core.freshness import FAILED_BEFORE, FORGOTTEN, NEVER_BUILT, OTHER_FILES, FailureRecord, Reason
 from pipeline.core.graph import step_of
 from pipeline.core.outcome import FRESH, HELD, IGNORED, MAYBE, RECALLED, RUN, Forecast
-from pipeline.core.text import join_names, one_line, target_count
+from pipeline.core.text import join_names, printable_line, target_count
 
 _SHA = re.compile(r"[0-9a-f]{64}")
 _CHANGES = ("recipe changed", "input changed", "output changed")
@@ -166,7 +166,7 @@ def shorten(value: Any) -> str:
     text = "nothing" if value is None else value if isinstance(value, str) else repr(value)
     if _SHA.fullmatch(text):
         return f"{text[:8]}…"
-    return one_line(text.replace("\n", "⏎"), _WIDE)
+    return printable_line(text.replace("\n", "⏎"), _WIDE)
 
 
 def failure_text(failure: FailureRecord) -> str:

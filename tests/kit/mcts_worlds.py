@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from pipeline.mcts.search.agents import UNOBSERVED, VIRTUAL_LOSS, Interventions, Steering
+from pipeline.core.journal import Difference, journal_differences, resume
+from pipeline.mcts.search.agents import UNOBSERVED, VIRTUAL_LOSS, Block, Delay, Interventions, Steering
 from pipeline.mcts.search.distributed import Team
 from pipeline.mcts.search.evaluator import carry_out
-from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME, SearchJournal, first_line
+from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME, SearchJournal, SearchStart, search_form
 from pipeline.mcts.search.records import (
     EXPLORE,
     MINIMUM,
@@ -27,6 +28,7 @@ from pipeline.mcts.search.records import (
     TacticAttempt,
     WeightedMove,
 )
+from pipeline.mcts.search.trace import trace_line
 from pipeline.mcts.search.tree import SearchTree
 
 ENOUGH = 600
@@ -131,6 +133,18 @@ def teams(iterations: int = ENOUGH) -> st.SearchStrategy[Team]:
     return st.builds(Team, by, steerings, st.just(Interventions()))
 
 
+blocks = st.builds(
+    lambda fraction, duration, seed: Block(fraction, duration, seed, 0.5, 2, 0.1),
+    st.sampled_from([0.0, 0.4]),
+    st.sampled_from([-1, 3]),
+    st.integers(0, 3),
+)
+delays = st.builds(Delay, st.sampled_from([0.0, 0.4]), st.integers(0, 3), st.integers(0, 3))
+interventions = st.builds(Interventions, blocks, delays, st.integers(0, 2))
+ones = st.builds(lambda by, expansion: rules(40, maths=by, expansion=expansion), maths(), expansions)
+hindered = st.builds(lambda by, between: by._replace(interventions=between), teams(40), interventions)
+
+
 class Played(NamedTuple):
     journalled: SearchJournal
     lines: list[str]
@@ -144,7 +158,7 @@ class Played(NamedTuple):
 def begun(world: World, by: SearchRules | Team, time: str = VIRTUAL_TIME) -> Played:
     lines: list[str] = []
     trace: list[dict[str, Any]] = []
-    journalled = SearchJournal(first_line(by, world.root, time), lines.append, lambda told: trace.append(dict(told)))
+    journalled = SearchJournal(SearchStart(by, world.root, time), lines.append, lambda told: trace.append(dict(told)))
     return Played(journalled, lines, trace)
 
 
@@ -184,6 +198,16 @@ def team(world_rules: SearchRules, agents: int = 1, inflight: int = 4, **how: An
 
 def text(trace: list[dict[str, Any]]) -> str:
     return "\n".join(json.dumps(told, sort_keys=True) for told in trace)
+
+
+def differences(lines: list[str], first: str | None = None) -> list[Difference]:
+    return journal_differences(search_form(), lines, first)
+
+
+def trace_of_journal(lines: list[str]) -> list[str]:
+    found: list[str] = []
+    resume(search_form(lambda told: found.append(trace_line(told))), lines, lambda line: None)
+    return found
 
 
 TIMES = (VIRTUAL_TIME, REAL_TIME)

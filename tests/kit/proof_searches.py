@@ -79,9 +79,13 @@ def begun(case: Case) -> Played:
     lines: list[str] = []
     journalled = ScheduleJournal(case.rules, lines.append)
     for each in case.goals:
-        known = [(name, level) for goal_id, name, level in case.known if goal_id == each.id]
-        journalled.add(each, case.cached.get(each.id), known)
+        _add(case, journalled, each)
     return Played(journalled, lines, [], [])
+
+
+def _add(case: Case, journalled: ScheduleJournal, each: Goal) -> None:
+    known = [(name, level) for goal_id, name, level in case.known if goal_id == each.id]
+    journalled.add(each, case.cached.get(each.id), known)
 
 
 def played(case: Case, check: Check = lambda *_: None) -> Played:
@@ -89,10 +93,10 @@ def played(case: Case, check: Check = lambda *_: None) -> Played:
     played = begun(case)
     running: dict[int, Trial] = {}
     unwanted: set[int] = set()
-    while not played.journalled.schedule.is_over:
+    while not played.journalled.policy.is_finished:
         rng = Random(f"{case.seed} {len(played.ended)}")
         if case.stop_after is not None and len(played.ended) >= case.stop_after:
-            unwanted |= {*played.journalled.stop("enough")} if not played.journalled.schedule.stopped else set()
+            unwanted |= {*played.journalled.stop("enough")} if not played.journalled.policy.stopped else set()
         if case.rules.cpu_target:
             played.journalled.load(rng.random() * 2)
         while trial := played.journalled.ask(case.processes - len(running)):
@@ -118,3 +122,21 @@ def attempts(played: Played) -> Counter[tuple[str, str, int]]:
     status = {each.trial: each.status for each in played.ended}
     mine = (each for each in played.started if status.get(each.number) != CANCELLED)
     return Counter((each.goal, each.strategy, each.level) for each in mine)
+
+
+def schedule_on(case: Case, journalled: ScheduleJournal) -> bool:
+    """One line more, which depends on the journal alone; False when all is over."""
+    policy, before, rng = journalled.policy, journalled.count, Random(f"{case.seed} {journalled.count}")
+    if (there := len(policy.standings())) < len(case.goals):
+        _add(case, journalled, case.goals[there])
+    elif case.stop_after is not None and before > there + case.stop_after and not policy.stopped:
+        journalled.stop("enough")
+    elif case.rules.cpu_target and not policy.is_finished and rng.random() < 0.2:
+        journalled.load(rng.random() * 2)
+    elif not policy.unanswered or rng.random() < 0.7:
+        journalled.ask(case.processes - len(policy.unanswered))
+    if journalled.count == before and policy.unanswered:
+        trial = rng.choice(policy.unanswered)
+        status = CANCELLED if rng.random() < 0.2 else PROVED if proves(case, trial) else FAILED
+        journalled.tell(TrialOutcome(trial.number, status, rng.choice([0.1, 1.0, 5.0])))
+    return journalled.count > before

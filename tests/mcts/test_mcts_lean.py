@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 import pytest
 from kit.leaning import command
+from kit.mcts_worlds import differences, trace_of_journal
 
+from pipeline.core.journal import JournalDiffers
 from pipeline.lean.model import (
     HEARTBEATS,
     Interrupted,
@@ -30,7 +32,7 @@ from pipeline.mcts.search.agents import UNOBSERVED, Steering
 from pipeline.mcts.search.distributed import Team
 from pipeline.mcts.search.evaluator import Guide
 from pipeline.mcts.search.guides import Proposal
-from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME, Diverged, replay_search, trace_of_journal
+from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME
 from pipeline.mcts.search.records import ALL_SUCCESSES, Budget, Expansion, SearchRules
 from pipeline.mcts.search.trace import trace_line
 from pipeline.tactics.text.goal import PrintedGoal
@@ -241,7 +243,7 @@ def unproved(run: Searched) -> dict[int, list[str]]:
 
 def test_a_journal_of_another_search_is_not_gone_on_with(lean: Lean) -> None:
     lines = searched(lean, SUM, PARTS).lines
-    with pytest.raises(Diverged, match="line 1"):
+    with pytest.raises(JournalDiffers, match="line 1"):
         prove_theorem(TheoremTask(SUM, SearchRules(Budget(9)), only(PARTS)), lean, SearchFiles(lines))
 
 
@@ -275,7 +277,7 @@ def test_two_processes_prove_it_in_real_time_and_the_journal_says_how(lean: Lean
     enough = SearchRules(Budget(2000, 400))  # some orders take longer than others
     run = searched(lean, SUM, PARTS, Team(enough, Steering(4, 2, UNOBSERVED)), REAL_TIME, 2)
     assert run.found.verified
-    assert replay_search(run.lines) == []
+    assert differences(run.lines) == []
     assert trace_of_journal(run.lines) == run.trace
 
 

@@ -15,11 +15,11 @@ from pipeline.core.graph import Target
 from pipeline.core.recipe import LIMITS
 from pipeline.machine.job import Job, SharedResources, Workers
 from pipeline.machine.process import Processes
-from pipeline.mcts.plan import SEARCH_FILES
-from pipeline.mcts.run.journal_file import journal_path, open_journal
+from pipeline.mcts.plan import SEARCH_FILES, journal_path
 from pipeline.mcts.search.journal import search_rules_as_json
 from pipeline.mcts.search.records import Budget, SearchRules
 from pipeline.mcts.search_stage import search_goal, search_identity
+from pipeline.store.files import open_log
 
 
 class Moves(dict[str, tuple[str, ...]]):
@@ -53,7 +53,7 @@ class Place:
 
     def searched(self, *draft: str) -> list[str]:
         """The journal, where these lines were left of one."""
-        with open_journal(journal_path(self.job.target), search_identity(self.job)) as file:
+        with open_log(journal_path(self.job.target), search_identity(self.job)) as file:
             file.begin()
             for line in draft:
                 file.write(line)

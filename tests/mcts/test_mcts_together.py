@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kit.mcts_leans import BOUND, GOAL, During, Hanging, Killed, TableLean, guide
-from kit.mcts_worlds import TIMES, World, expansions, maths, rules, team, teams
+from kit.mcts_worlds import TIMES, World, differences, expansions, maths, rules, team, teams, trace_of_journal
 
 from pipeline.lean.model import Interrupted, LeanCrash, LeanStartError, Stop
 from pipeline.mcts.run.engine import SearchFiles, TheoremResult, TheoremTask, prove_theorem
 from pipeline.mcts.search.distributed import Team
-from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME, replay_search, trace_of_journal
+from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME
 from pipeline.mcts.search.records import Budget, Maths, SearchRules
 from pipeline.mcts.search.trace import trace_line
 
@@ -120,7 +120,7 @@ def test_in_real_time_the_journal_tells_the_order_and_no_iteration_is_lost(
     world: World, by: Team, sessions: int, seed: int
 ) -> None:
     run = Search(world, by, REAL_TIME, slowly(seed)).run(sessions)
-    assert replay_search(run.lines) == []
+    assert differences(run.lines) == []
     assert trace_of_journal(run.lines) == run.trace
     iterations = sorted(json.loads(each)["iteration"] for each in run.trace)
     assert iterations == [*range(1, len(iterations) + 1)]
@@ -161,7 +161,7 @@ def test_what_a_lean_says_that_was_killed_with_us_is_not_believed(
         assert not stop.is_set()
     assert not late
     again = Search(world, by, time, slow).run(2, before=lines)
-    assert replay_search(again.lines) == []
+    assert differences(again.lines) == []
     assert "no_goal" not in "".join(again.trace)
     if time == VIRTUAL_TIME:
         whole = Search(world, by, time).run(1)

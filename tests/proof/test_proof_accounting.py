@@ -4,9 +4,13 @@ from typing import Any
 
 import pytest
 from kit.project import Project
+from kit.proof_searches import goal, rules
 from test_proof_plan import LEAST
 
 from pipeline.banks.records import save, save_lines
+from pipeline.proof.schedule.journal import ScheduleJournal
+from pipeline.proof.schedule.records import FAILED as TRIAL_FAILED
+from pipeline.proof.schedule.records import TrialOutcome
 
 TRIED = {"level": 0, "budget": 8.0, "seconds": 1.25, "recalled": False}
 FAILED = {**TRIED, "strategy": "micro", "success": False, "error": "nothing more to try"}
@@ -59,3 +63,19 @@ def test_a_journal_that_cannot_be_read_is_no_mistake_of_ours(recorded: Project) 
     assert said.code == 1
     assert "runs/x/journal.jsonl:1: recorded" in said.out
     assert "a journal of version 7; this is 1" in said.out
+
+
+def test_only_a_line_feed_ends_a_line_of_a_journal_and_damage_is_a_difference(recorded: Project) -> None:
+    lines: list[str] = []
+    journal = ScheduleJournal(rules("a"), lines.append)
+    journal.add(goal(0))
+    trial = journal.ask(1)
+    assert trial
+    journal.tell(TrialOutcome(trial.number, TRIAL_FAILED, 0.5, "no\u2028goal\x85here"))
+    path, content = recorded.root / "runs/x/journal.jsonl", "".join(f"{line}\n" for line in lines).encode()
+    path.write_bytes(content)
+    said = recorded.call("replay", "x")
+    assert (said.code, said.out) == (0, "x: 4 lines of the journal: the same again; by another spec than today's\n")
+    path.write_bytes(content.replace(b"goal", b"go\xffal"))
+    said = recorded.call("replay", "x")
+    assert (said.code, "journal.jsonl:" in said.out) == (1, True), said

@@ -2,13 +2,11 @@
 
 import json
 from collections import Counter
-from dataclasses import replace
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit.proof_searches import Case, cases, played
 
 from pipeline.goals.bank import Goal
 from pipeline.proof.schedule.bandits import (
@@ -26,7 +24,6 @@ from pipeline.proof.schedule.bandits import (
     ucb1_score,
 )
 from pipeline.proof.schedule.effort import goal_shape
-from pipeline.proof.schedule.journal import replay_schedule
 
 ARMS = ("a", "b", "c")
 LIST, NAT = GoalShape("List =", ("about List", "has ++")), GoalShape("Nat ≤", ("about Nat", "has <"))
@@ -75,13 +72,6 @@ def test_what_it_knows_can_be_kept_as_json_and_it_goes_on_alike(name: str, histo
         bandit.learn(arm, looks, success, seconds)
         again.learn(arm, looks, success, seconds)
     assert again.as_json() == bandit.as_json()
-
-
-@named
-@given(cases(stops=True))
-def test_a_search_among_several_arms_is_decided_again_to_the_byte(name: str, case: Case) -> None:
-    run = played(case._replace(rules=replace(case.rules, bandit=name)))
-    assert replay_schedule(run.lines) == []
 
 
 @named

@@ -119,7 +119,7 @@ def test_a_goal_is_solved_by_the_strategy_that_can() -> None:
     kept = Kept()
     standings = ran(run_trials(journalled, goals, means({"a": answers(failure("a")), "b": answers(found("b"))}, kept)))
     assert [(each.status, each.by and each.by.strategy) for each in standings] == [(SOLVED, "b")] * 3
-    assert replay_schedule(lines, journalled.schedule.rules) == []
+    assert replay_schedule(lines, journalled.policy.rules) == []
 
 
 def test_the_first_verified_success_wins_although_a_failure_and_a_false_proof_ended_before() -> None:
@@ -143,7 +143,7 @@ def test_the_first_verified_success_wins_although_a_failure_and_a_false_proof_en
     assert standing.by
     assert standing.by.strategy == "c"
     assert {name: result.error for _, name, _, result in kept.all}["b"] == "not verified: it has a sorry in it"
-    assert journalled.schedule.bandit.as_json()["tallies"]
+    assert journalled.policy.bandit.as_json()["tallies"]
 
 
 def test_the_others_are_cancelled_with_their_processes_and_are_no_failures() -> None:
@@ -160,7 +160,7 @@ def test_the_others_are_cancelled_with_their_processes_and_are_no_failures() -> 
     assert standing.status == SOLVED
     assert log == [f"g0 ended by {signal.SIGKILL}"]
     assert kept.names == [("g0", "b")]
-    assert journalled.schedule.bandit.as_json()["trials"] == {"b": 1}
+    assert journalled.policy.bandit.as_json()["trials"] == {"b": 1}
     assert f'"status":"{CANCELLED}"' in lines[-1]
 
 
@@ -225,7 +225,7 @@ def test_the_fault_of_the_tool_is_raised_once_all_that_ran_has_ended(where: str)
             )
         )
     assert f"g0 ended by {signal.SIGKILL}" in log
-    assert journalled.schedule.stopped.startswith("fault")
+    assert journalled.policy.stopped.startswith("fault")
 
 
 def test_a_worker_that_overruns_is_cancelled_and_has_failed() -> None:
@@ -289,11 +289,11 @@ def test_stopped_it_ends_what_runs_keeps_what_is_done_and_leaves_the_rest(how: s
             with pytest.raises(asyncio.CancelledError):
                 await task
         else:
-            assert await task == journalled.schedule.standings()
+            assert await task == journalled.policy.standings()
         reasons = {"deadline": "timeout", "stop": "stopped", "cancel": "interrupted"}
-        assert journalled.schedule.stopped == reasons[how]
+        assert journalled.policy.stopped == reasons[how]
         assert replay_schedule(lines) == []
-        return journalled.schedule.standings()
+        return journalled.policy.standings()
 
     standings = ran(main())
     assert log == [f"g0 ended by {signal.SIGKILL}"]
@@ -326,7 +326,7 @@ def test_what_is_being_ended_already_is_waited_for_when_all_is_stopped(how: str)
         task = asyncio.create_task(run_trials(journalled, goals, means({"a": slow_to_end, "b": wins}), None, stop))
         await ending.wait()
         stop.set() if how == "stop" else task.cancel()
-        while not journalled.schedule.stopped:
+        while not journalled.policy.stopped:
             await asyncio.sleep(0)
         for _ in range(20):
             await asyncio.sleep(0)
@@ -357,7 +357,7 @@ def test_an_attempt_that_ended_is_kept_even_if_it_is_cancelled_while_it_is_being
         with pytest.raises(asyncio.CancelledError):
             await task
         assert kept.names == [("g0", "a")]
-        assert journalled.schedule.standings()[0].status == SOLVED
+        assert journalled.policy.standings()[0].status == SOLVED
         assert replay_schedule(lines) == []
 
     asyncio.run(main())

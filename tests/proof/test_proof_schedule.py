@@ -55,7 +55,7 @@ def test_no_goal_is_lost(case: Case) -> None:
     run = played(case)
     names = [each.name for each in case.rules.strategies]
     tried = attempts(run)
-    for standing in run.journalled.schedule.standings():
+    for standing in run.journalled.policy.standings():
         mine = {(name, level) for goal_id, name, level in tried if goal_id == standing.goal.id}
         if standing.status == SOLVED:
             assert standing.by
@@ -86,7 +86,7 @@ def test_rooms_and_processes_are_never_exceeded(case: Case) -> None:
 @given(cases())
 def test_no_process_idles_while_a_goal_could_use_it(case: Case) -> None:
     def check(run: Played, running: dict[int, Trial]) -> None:
-        could = any(map(run.journalled.schedule.could_start, (LIGHT, HEAVY)))
+        could = any(map(run.journalled.policy.could_start, (LIGHT, HEAVY)))
         assert len(running) == case.processes or not could
 
     played(case, check)
@@ -101,7 +101,7 @@ def test_heavy_goals_never_take_the_last_process_from_light_ones_that_wait(case:
         new = run.started[len(started) :]
         started.extend(each.number for each in new)
         heavy = sum(trial.room == HEAVY for trial in running.values())
-        if run.journalled.schedule.could_start(LIGHT) and any(each.room == HEAVY for each in new):
+        if run.journalled.policy.could_start(LIGHT) and any(each.room == HEAVY for each in new):
             assert heavy < processes
 
     played(case, check)
@@ -136,7 +136,7 @@ def test_a_goal_without_a_place_waits_and_is_tried_when_there_is_one() -> None:
     some = schedule(3, "a", light=1, levels=1)
     first = asked(some, 4)
     assert some.ask(3) is None
-    assert not some.is_over
+    assert not some.is_finished
     end(some, first)
     assert asked(some, 4).goal == "g1"
 
@@ -185,15 +185,15 @@ def test_the_first_verified_success_wins_and_a_second_one_changes_nothing() -> N
     assert end(some, second, PROVED) == (first.number,)
     assert end(some, first, PROVED) == ()
     assert some.standings()[0].by == second
-    assert some.is_over
+    assert some.is_finished
 
 
 @given(cases(), st.sampled_from([*BANDITS]))
 def test_what_is_cancelled_is_no_failure(case: Case, name: str) -> None:
     """Neither to the bandit nor to its goal, which is where it was."""
     run = played(case._replace(rules=replace(case.rules, bandit=name)))
-    after = ProofSchedule(run.journalled.schedule.rules)
-    after.bandit = run.journalled.schedule.bandit
+    after = ProofSchedule(run.journalled.policy.rules)
+    after.bandit = run.journalled.policy.bandit
     after.add(goal(0))
     before, arms = dict(after.bandit.as_json()), strategies(after)
     assert {end(after, flight.trial, CANCELLED) for flight in [*after.flying[1].flying.values()]} == {()}
@@ -209,7 +209,7 @@ def test_bandits_learn_from_every_attempt_that_ended_by_itself(case: Case) -> No
     for (_, strategy, _), count in attempts(run).items():
         ended[strategy] += count
     del ended[CACHE]
-    assert Counter(run.journalled.schedule.bandit.as_json()["trials"]) == +ended
+    assert Counter(run.journalled.policy.bandit.as_json()["trials"]) == +ended
 
 
 def test_a_goal_on_which_all_failed_gets_more_time_and_becomes_heavy() -> None:
@@ -220,7 +220,7 @@ def test_a_goal_on_which_all_failed_gets_more_time_and_becomes_heavy() -> None:
         seen.append((trial.level, trial.budget, trial.room))
         end(some, trial)
     assert seen == [(0, 8.0, LIGHT), (1, 32.0, HEAVY), (2, 128.0, HEAVY)]
-    assert some.is_over
+    assert some.is_finished
     assert some.standings()[0].status == EXHAUSTED
 
 
@@ -249,7 +249,7 @@ def test_in_rounds_no_goal_has_more_time_before_all_had_as_much() -> None:
     for number, (priority, difficulty) in enumerate(priorities):
         some.add(goal(number, priority, difficulty))
     order = []
-    while not some.is_over:
+    while not some.is_finished:
         trial = asked(some)
         order.append((trial.level, trial.goal))
         end(some, trial)
@@ -263,7 +263,7 @@ def test_what_is_recalled_is_asked_for_first_and_as_it_was_made() -> None:
     some = ProofSchedule(rules("a", "b", "c", speculate=1, levels=2))
     some.add(goal(0), known=[("c", 0), ("b", 0), ("c", 1)])
     order = []
-    while not some.is_over:
+    while not some.is_finished:
         trial = asked(some)
         order.append((trial.strategy, trial.level))
         end(some, trial)
@@ -274,12 +274,12 @@ def test_what_is_recalled_is_asked_for_first_and_as_it_was_made() -> None:
 def test_what_is_stopped_leaves_a_frontier_and_calls_no_goal_cancelled(case: Case) -> None:
     run = played(case)
     by_goal = {each.goal for each in run.started}
-    standings = run.journalled.schedule.standings()
+    standings = run.journalled.policy.standings()
     assert {each.status for each in standings} <= {SOLVED, EXHAUSTED, FRONTIER}
     never = [each for each in standings if each.goal.id not in by_goal]
     assert all(each.status == FRONTIER for each in never)
     assert len(standings) == len(case.goals)
-    assert Counter(each.status for each in standings) == +run.journalled.schedule.counts
+    assert Counter(each.status for each in standings) == +run.journalled.policy.counts
 
 
 @given(cases())
@@ -291,8 +291,8 @@ def test_nothing_starts_once_stopped(case: Case) -> None:
     assert run.journalled.ask(9) is None
     for each in run.started:
         run.journalled.tell(TrialOutcome(each.number, CANCELLED))
-    assert run.journalled.schedule.is_over
-    assert all(each.attempts == 0 for each in run.journalled.schedule.standings())
+    assert run.journalled.policy.is_finished
+    assert all(each.attempts == 0 for each in run.journalled.policy.standings())
 
 
 def test_a_cancelled_strategy_is_left_for_another_time() -> None:
@@ -306,7 +306,7 @@ def test_a_cancelled_strategy_is_left_for_another_time() -> None:
 def test_strategies_are_all_tried_in_the_end() -> None:
     some = schedule(1, levels=1, speculate=1)
     tried = []
-    while not some.is_over:
+    while not some.is_finished:
         trial = asked(some)
         tried.append(trial.strategy)
         end(some, trial)

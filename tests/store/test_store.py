@@ -54,6 +54,15 @@ def taken(store: Store, key: str, count: int = 1) -> list[bytes] | None:
     return [Path(path).read_bytes() for path in paths]
 
 
+def test_a_reference_after_one_that_a_kill_cut_short_stands_on_its_own(store: Store) -> None:
+    put(store, "a" * 64, b"one")
+    store.close()
+    root = Path(store.root)
+    root.write_bytes(root.read_bytes()[:-9])
+    put(store, "b" * 64, b"two")
+    assert root.read_text().splitlines()[1:] == ["a" * 56, "b" * 64]
+
+
 def entry(part: str) -> Path:
     (path,) = Path("store", part).glob("*/*")
     return path

@@ -1,4 +1,3 @@
 """Running a search of one theorem on a Lean. Not pure; imports search and Lean.
 
-engine        sessions at work at once, and the loop of asking and telling
-journal_file  the journal of a search that is not over, on the disk"""
+engine  sessions at work at once, and the loop of asking and telling"""

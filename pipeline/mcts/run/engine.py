@@ -16,11 +16,12 @@ from threading import Event
 from typing import Any, NamedTuple
 
 from pipeline.banks.lean import proof_fault
+from pipeline.core.journal import resume
 from pipeline.lean.model import Interrupted, Lean, Stop, Theorem
 from pipeline.mcts.search import evaluator, nodes
 from pipeline.mcts.search.distributed import Team
 from pipeline.mcts.search.evaluator import Evaluator, Guide, LeanCalls, sum_calls
-from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME, SearchJournal, first_line, resume_journal
+from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME, SearchJournal, SearchStart, search_form
 from pipeline.mcts.search.nodes import SOLVED, STATUS_WORDS
 from pipeline.mcts.search.records import Expand, ExpandOutcome, SearchRules
 from pipeline.mcts.search.trace import Note
@@ -183,11 +184,11 @@ def interrupt_errors(stop: Stop | None) -> Iterator[None]:
 
 
 def begin_search(wanted: TheoremTask, trying: Evaluator, files: SearchFiles) -> SearchJournal:
-    """From its first line, or from where the journal ends; Diverged if that is one of another search."""
-    first = first_line(wanted.rules, trying.root(), wanted.time)
+    """From its first line, or from where the journal ends; JournalDiffers if that is one of another search."""
+    start = SearchStart(wanted.rules, trying.root(), wanted.time)
     if files.lines:
-        return resume_journal(files.lines, files.write, files.note, first)
-    return SearchJournal(first, files.write, files.note)
+        return resume(search_form(files.note), files.lines, files.write, start.first_line())
+    return SearchJournal(start, files.write, files.note)
 
 
 def drive_search(journalled: SearchJournal, answer: AnswerNext) -> None:

@@ -11,6 +11,6 @@ trace        a record for each iteration, and their sum
 centralized  policy: one controller
 agents       how an agent of many goes down the tree; blocks and delays
 distributed  policy: many controllers over one tree, and the clocks that give them turns
-journal      each question with its answer, a line each, as JSON; replay and resuming
+journal      rules, questions and answers as lines, for core.journal
 guides       priors over tactics, and rewards of goals
 evaluator    carries out an `Expand` on a Lean session"""

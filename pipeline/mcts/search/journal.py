@@ -1,21 +1,22 @@
-"""Journal of a search: all questions and answers, a line each, as JSON; replay and resuming.
-
-It is enough to do the search again, and to go on after any line.
+"""Journal of a tree search, and its records as JSON; in answers, what has its default is left out.
 
 The journal is the truth and the trace is folded from it. They are two files: an iteration has a line in the trace when
 it is over, and two in the journal, when it starts and when it is answered; of a search that was killed, some have only
-the first. Nor does who reads a trace need every goal that an answer spoke of.
-
-Records become JSON here. In answers, what has its default is left out. Replay goes through a journal once more: to see
-that all is decided as it was, to go on, to fold the trace."""
+the first. Nor does who reads a trace need every goal that an answer spoke of."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol
 
-from pipeline.core.journal import Difference, JournalDiffers, journal_differences, replay_and_compare
+from pipeline.core.journal import (
+    Fields,
+    Journal,
+    JournalForm,
+    Policy,
+    Write,
+    journal_line,
+)
 from pipeline.mcts.search.agents import Block, Delay, Interventions, Steering
 from pipeline.mcts.search.centralized import CentralizedSearch
 from pipeline.mcts.search.distributed import DistributedSearch, RealTimeClock, Team, VirtualClock
@@ -30,7 +31,7 @@ from pipeline.mcts.search.records import (
     TacticAttempt,
     WeightedMove,
 )
-from pipeline.mcts.search.trace import Note, trace_line
+from pipeline.mcts.search.trace import Note
 from pipeline.mcts.search.tree import SearchTree
 
 
@@ -100,136 +101,81 @@ def team_from_json(fields: Mapping[str, Any]) -> Team:
     return Team(search_rules_from_json(fields["rules"]), Steering(**fields["steering"]), interventions)
 
 
-VERSION = 1
 CENTRALIZED, DISTRIBUTED = "centralized", "distributed"
 VIRTUAL_TIME, REAL_TIME = "virtual", "real"
+
+
+def mode_as_json(rules: SearchRules | Team, time: str = VIRTUAL_TIME) -> dict[str, Any]:
+    """The rules of a search, with the runner that goes by them."""
+    if isinstance(rules, Team):
+        return {"mode": DISTRIBUTED, "team": team_as_json(rules), "time": time}
+    return {"mode": CENTRALIZED, "rules": search_rules_as_json(rules)}
+
+
+def mode_from_json(fields: Fields) -> tuple[SearchRules | Team, str]:
+    """The rules, and the clock of a team.  A mode is never taken for the other."""
+    if fields["mode"] == CENTRALIZED:
+        return search_rules_from_json(fields["rules"]), VIRTUAL_TIME
+    return team_from_json(fields["team"]), fields["time"]
+
+
+VERSION = 1
 CLOCKS: dict[str, type[VirtualClock] | type[RealTimeClock]] = {VIRTUAL_TIME: VirtualClock, REAL_TIME: RealTimeClock}
 
-Write = Callable[[str], object]
 
+class SearchPolicy(Policy[Expand, ExpandOutcome], Protocol):
+    """One of the runners.  `calls`: what is spent of the budget."""
 
-class SearchPolicy(Protocol):
-    """`version` grows with whatever changes what it will do next."""
-
-    @property
-    def version(self) -> int: ...
-    @property
-    def is_finished(self) -> bool: ...
     @property
     def tree(self) -> SearchTree: ...
     @property
     def calls(self) -> int: ...
-    @property
-    def unanswered(self) -> list[Expand]: ...
-    def ask(self) -> Expand | None: ...
-    def tell(self, outcome: ExpandOutcome) -> None: ...
 
 
-def make_policy(rules: SearchRules | Team, root: Subgoal, note: Note, time: str = VIRTUAL_TIME) -> SearchPolicy:
-    """The mode is that of the rules; one is never taken for the other."""
-    if isinstance(rules, Team):
-        return CLOCKS[time](DistributedSearch(rules, root, note))
-    return CentralizedSearch(rules, root, note)
+class SearchStart(NamedTuple):
+    """All that a search starts from."""
+
+    rules: SearchRules | Team
+    root: Subgoal
+    time: str = VIRTUAL_TIME
+
+    def policy(self, note: Note) -> SearchPolicy:
+        if isinstance(self.rules, Team):
+            return CLOCKS[self.time](DistributedSearch(self.rules, self.root, note))
+        return CentralizedSearch(self.rules, self.root, note)
+
+    def first_line(self) -> str:
+        rules = mode_as_json(self.rules, self.time)
+        return journal_line(1, "begin", version=VERSION, root=subgoal_as_json(self.root), **rules)
 
 
-def journal_line(number: int, what: str, **fields: Any) -> str:
-    """Numbered from 1, so that a line that is missing shows."""
-    fields = {"n": number, "what": what, **fields}
-    return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+def search_start_from_json(fields: Fields) -> SearchStart:
+    rules, time = mode_from_json(fields)
+    return SearchStart(rules, subgoal_from_json(fields["root"]), time)
 
 
-def split_lines(content: bytes) -> list[str]:
-    """Only a line feed ends one: other line ends of Unicode may stand in a tactic.  Damage reads as another text."""
-    return content.decode(errors="replace").removesuffix("\n").split("\n") if content else []
-
-
-def first_line(rules: SearchRules | Team, root: Subgoal, time: str = VIRTUAL_TIME) -> str:
-    begin = {"version": VERSION, "root": subgoal_as_json(root)}
-    if isinstance(rules, Team):
-        return journal_line(1, "begin", mode=DISTRIBUTED, team=team_as_json(rules), time=time, **begin)
-    return journal_line(1, "begin", mode=CENTRALIZED, rules=search_rules_as_json(rules), **begin)
-
-
-class SearchJournal:
-    """A search, each question to it written down with its answer.  One that changed nothing is left out."""
-
-    def __init__(self, first: str, write: Write, note: Note = lambda told: None) -> None:
-        self.policy = _begin_policy(json.loads(first), note)
-        self.write = write
-        self._lines = 1
-        write(first)
+class SearchJournal(Journal[SearchPolicy]):
+    def __init__(self, start: SearchStart, write: Write, note: Note = lambda told: None) -> None:
+        super().__init__(start.policy(note), write, start.first_line())
 
     def ask(self) -> Expand | None:
-        before = self.policy.version
         expand = self.policy.ask()
-        if self.policy.version != before:
-            self._write("ask", expand=expand and expand_as_json(expand), version=self.policy.version)
+        self.record("ask", expand=expand and expand_as_json(expand), version=self.policy.version)
         return expand
 
     def tell(self, outcome: ExpandOutcome) -> None:
-        before = self.policy.version
         self.policy.tell(outcome)
-        if self.policy.version != before:
-            self._write("tell", outcome=outcome_as_json(outcome), version=self.policy.version)
-
-    def _write(self, what: str, **fields: Any) -> None:
-        self._lines += 1
-        self.write(journal_line(self._lines, what, **fields))
+        self.record("tell", outcome=outcome_as_json(outcome), version=self.policy.version)
 
 
-def _begin_policy(fields: Mapping[str, Any], note: Note) -> SearchPolicy:
-    if fields["version"] != VERSION:
-        raise ValueError(f"a journal of version {fields['version']}; this is {VERSION}")
-    root = subgoal_from_json(fields["root"])
-    if fields["mode"] == CENTRALIZED:
-        return make_policy(search_rules_from_json(fields["rules"]), root, note)
-    return make_policy(team_from_json(fields["team"]), root, note, fields["time"])
-
-
-# How what a line says is told to a search once more.
-REPLAY_STEPS: dict[str, Callable[[SearchJournal, Mapping[str, Any]], object]] = {
+REPLAY_STEPS: dict[str, Callable[[SearchJournal, Fields], object]] = {
     "ask": lambda to, fields: to.ask(),
     "tell": lambda to, fields: to.tell(outcome_from_json(fields["outcome"])),
 }
 
 
-class Diverged(Exception):
-    """The search no longer decides what the journal says it did."""
-
-
-def replay_search(lines: Sequence[str], first: str | None = None) -> list[Difference]:
-    """Where the journal is not what the search writes now, byte for byte: empty, or the first such line.
-
-    `first`: the line that it should begin with, if its own rules are not to be taken for the right ones."""
-    return journal_differences(lambda: _replay(lines, lambda told: None, first))
-
-
-def replay_with_trace(lines: Sequence[str]) -> tuple[list[Difference], list[str]]:
-    """As `replay`, and the trace up to where the journal is another."""
-    trace: list[str] = []
-    return journal_differences(lambda: _replay(lines, lambda told: trace.append(trace_line(told)), None)), trace
-
-
-def resume_journal(
-    lines: Sequence[str], write: Callable[[str], object], note: Note = lambda told: None, first: str | None = None
-) -> SearchJournal:
-    """As if it had not been stopped after the last of the lines: what is `unanswered` then has to be tried again.
-
-    New lines go to `write`; `note` hears of all iterations from the first."""
-    try:
-        journalled = _replay(lines, note, first)
-    except JournalDiffers as found:
-        raise Diverged(f"line {found.difference.line}: {found.difference.now} instead of what is recorded") from found
-    journalled.write = write
-    return journalled
-
-
-def trace_of_journal(lines: Sequence[str]) -> list[str]:
-    """The trace that belongs to a journal."""
-    found: list[str] = []
-    resume_journal(lines, lambda text: None, lambda told: found.append(trace_line(told)))
-    return found
-
-
-def _replay(lines: Sequence[str], note: Note, first: str | None) -> SearchJournal:
-    return replay_and_compare(lines, lambda told, write: SearchJournal(told, write, note), REPLAY_STEPS, first)
+def search_form(note: Note = lambda told: None) -> JournalForm[SearchJournal]:
+    """`note` hears of all iterations, those of old lines too."""
+    return JournalForm(
+        VERSION, lambda fields, write: SearchJournal(search_start_from_json(fields), write, note), REPLAY_STEPS
+    )

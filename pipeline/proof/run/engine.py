@@ -97,7 +97,7 @@ async def run_trials(
     finally:
         for watcher in search.watchers:
             watcher.cancel()
-    return journalled.schedule.standings()
+    return journalled.policy.standings()
 
 
 def _watchers(
@@ -170,7 +170,7 @@ class _Driver:
 
     def _tell(self, trial: Trial, ended: TrialOutcome, recalled: bool = False) -> None:
         self._cancel(self.journalled.tell(ended))
-        counts = self.journalled.schedule.counts
+        counts = self.journalled.policy.counts
         numbers = (counts[SOLVED], counts[EXHAUSTED], counts[FRONTIER], len(self.running))
         self.means.on_progress(SearchProgress(trial, ended, recalled, *numbers))
 
@@ -182,7 +182,7 @@ class _Driver:
                 task.cancel()
 
     def halt(self, why: str) -> None:
-        if not self.journalled.schedule.stopped:
+        if not self.journalled.policy.stopped:
             self._cancel(self.journalled.stop(why))
 
     async def _wind_down(self, error: BaseException) -> None:
@@ -263,7 +263,7 @@ def search_goals(
         on_progress=say,
     )
     standings = asyncio.run(_run_until_stopped(place.starter, journalled, wanted, means))
-    return SearchResult(standings, keeping.attempts, journalled.schedule.stopped)
+    return SearchResult(standings, keeping.attempts, journalled.policy.stopped)
 
 
 async def _run_until_stopped(

@@ -71,6 +71,7 @@ class ProofSchedule:
         self._inside: Counter[str] = Counter()
         self._turns = 0  # that light goals had while heavy ones waited
         self._asked = 0
+        self.version = 0  # grows with all that changes what comes next
 
     def add(self, goal: Goal, cached: float | None = None, known: Iterable[tuple[str, int]] = ()) -> None:
         """`cached`: how often what is kept of the goal in the tactic cache has worked.
@@ -79,6 +80,7 @@ class ProofSchedule:
         if goal.id in self._names:
             raise ValueError(f"two goals are called '{goal.id}'")
         self._names.add(goal.id)
+        self.version += 1
         self.counts[FRONTIER] += 1
         self._efforts.append(new_effort(goal, len(self._efforts), self.rules, cached, known))
         self._queue(self._efforts[-1])
@@ -87,6 +89,7 @@ class ProofSchedule:
         """Of the machine, before a trial starts; how long that is to be put off, in seconds."""
         if self.throttle is None:
             return 0.0
+        self.version += 1
         self.throttle = self.throttle.read(reading)
         return self.throttle.sleep
 
@@ -130,6 +133,7 @@ class ProofSchedule:
     def _start(self, chosen: Effort) -> Trial:
         [name] = self.bandit.choose(chosen.names, chosen.shape, 1)
         self._asked += 1
+        self.version += 1
         trial = chosen.start(self._asked, name)
         self.flying[trial.number] = chosen
         self._inside[trial.room] += 1
@@ -139,6 +143,7 @@ class ProofSchedule:
     def tell(self, outcome: TrialOutcome) -> tuple[int, ...]:
         """How a trial ended; the numbers of those that are to be cancelled for it."""
         of = self.flying.pop(outcome.trial)
+        self.version += 1
         self.counts[of.status] -= 1
         trial, looked = of.flying.pop(outcome.trial)
         self._inside[trial.room] -= 1
@@ -167,11 +172,16 @@ class ProofSchedule:
 
     def stop(self, why: str) -> tuple[int, ...]:
         """Nothing new is started from here on; the numbers of the trials that are to be cancelled."""
+        self.version += not self.stopped
         self.stopped = self.stopped or why
         return tuple(self.flying)
 
     @property
-    def is_over(self) -> bool:
+    def unanswered(self) -> list[Trial]:
+        return [effort.flying[number].trial for number, effort in self.flying.items()]
+
+    @property
+    def is_finished(self) -> bool:
         return not self.flying and bool(self.stopped or not len(self._queues))
 
     def standings(self) -> list[GoalStanding]:

@@ -19,9 +19,9 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from pipeline.store.files import missing_newline
+from pipeline.store.files import append_lines, whole_lines
 from pipeline.tree.rules.beam import Evaluation
 from pipeline.tree.rules.positions import EvalSlot
 from pipeline.tree.rules.scoring import (
@@ -223,24 +223,17 @@ class EventLog:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._torn = True  # until checked: the last line may be cut short
 
     def read(self) -> Iterator[Event]:
         """Read the events; a torn line was never written."""
         if os.path.exists(self.path):
             with open(self.path, "rb") as file:
-                yield from (event for line in file if (event := _parse_event(line)) is not None)
+                yield from (event for line in whole_lines(file) if (event := _parse_event(line)) is not None)
 
     def append(self, event: Mapping[str, Any], at: float | None = None) -> Event:
         whole = {"at": round(time.time() if at is None else at, 3), **event}
-        line = json.dumps(whole, sort_keys=True).encode() + b"\n"
-        with open(self.path, "a+b") as file:
-            file.write(self._missing_line_break(file) + line)
+        append_lines(self.path, json.dumps(whole, sort_keys=True).encode() + b"\n")
         return whole
-
-    def _missing_line_break(self, file: IO[bytes]) -> bytes:
-        torn, self._torn = self._torn, False
-        return missing_newline(file) if torn else b""
 
 
 def _parse_event(line: bytes) -> Event | None:
@@ -248,7 +241,7 @@ def _parse_event(line: bytes) -> Event | None:
         event = json.loads(line)
     except ValueError:
         return None
-    return event if isinstance(event, dict) and line.endswith(b"\n") else None
+    return event if isinstance(event, dict) else None
 
 
 EVENT_QUEUED, EVENT_STARTED, EVENT_REQUEUED = "queued", "started", "requeued"

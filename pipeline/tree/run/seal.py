@@ -23,7 +23,7 @@ from pipeline.git.refs import copy_of, keep_copy
 from pipeline.git.repository import run_repository
 from pipeline.machine.confine import Confinement, landlock_version
 from pipeline.machine.job import Job
-from pipeline.store.files import append_all, files_behind, sync_path
+from pipeline.store.files import append_lines, files_behind
 from pipeline.store.receipts import Receipts
 from pipeline.tree.rules.positions import EVENTS, OPENINGS, VERDICT, RunLayout
 from pipeline.tree.rules.protection import VOID
@@ -171,15 +171,8 @@ def searched_parts(config: Mapping[str, Any]) -> Record:
 def _append(log: SealLog, lines: Iterable[Record]) -> None:
     """Append lines, and those that the file has lost."""
     there = [*EventLog(log.path).read()]
-    fd = os.open(log.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        size = os.fstat(fd).st_size
-        torn = b"\n" if size and os.pread(fd, 1, size - 1) != b"\n" else b""
-        append_all(fd, torn + _json_lines([*(line for line in log.lines if line not in there), *lines]))
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    sync_path(os.path.dirname(log.path))
+    lost = [line for line in log.lines if line not in there]
+    append_lines(log.path, _json_lines([*lost, *lines]), durable=True)
 
 
 def _json_lines(lines: Iterable[Record]) -> bytes:
