@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from glob import escape, glob
 from string import Formatter
 from tempfile import TemporaryDirectory
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pipeline.errors import cut_text, did_you_mean
 from pipeline.machine.confine import Confinement, landlock_version
@@ -100,7 +100,9 @@ def _run(
         finally:
             with open(question.log, "ab") as log:
                 copy_redacted(out.fileno(), log, secrets)
-        return BackendRun(ended, _printed_text(out), _answer_file(answer), time.monotonic() - began)
+        out.seek(0)
+        printed = out.read().decode(errors="replace")
+        return BackendRun(ended, printed, _answer_file(answer), time.monotonic() - began)
 
 
 def _argv(backend: Mapping[str, Any], prompt: str, answer: str) -> list[str]:
@@ -111,11 +113,6 @@ def _argv(backend: Mapping[str, Any], prompt: str, answer: str) -> list[str]:
 
 def _names(backend: Mapping[str, Any]) -> set[str | None]:
     return {name for word in backend["run"] for _, name, _, _ in Formatter().parse(word)}
-
-
-def _printed_text(out: IO[bytes]) -> str:
-    out.seek(0)
-    return out.read().decode(errors="replace")
 
 
 def _answer_file(path: str) -> str | None:
@@ -169,7 +166,8 @@ def ask_recording(backend: Mapping[str, Any], question: Question, _desk: CallCon
     """Answer from the recorded calls of a folder: the last answer, or a failure if there is none."""
     folder, key = backend["folder"], call_key(question.role, question.prompt, question.ground)
     try:
-        calls = [call for path in _recordings(folder) for call in read_calls(path, key) if call.is_settled]
+        paths = sorted(glob(os.path.join(escape(folder), "**", "*.jsonl"), recursive=True))
+        calls = [call for path in paths for call in read_calls(path, key) if call.is_settled]
     except (DamagedCall, OSError) as error:
         raise BackendUnavailable(f"{question.role}: {error}") from error
     if not calls:
@@ -178,10 +176,6 @@ def ask_recording(backend: Mapping[str, Any], question: Question, _desk: CallCon
             f"to record it, run with another backend, then copy what it leaves in calls.jsonl into the folder"
         )
     return recorded_answer(next((call for call in reversed(calls) if not call.exit), calls[-1]))
-
-
-def _recordings(folder: str) -> list[str]:
-    return sorted(glob(os.path.join(escape(folder), "**", "*.jsonl"), recursive=True))
 
 
 def ask_nobody(_backend: Mapping[str, Any], _question: Question, _desk: CallContext) -> Answer:

@@ -118,16 +118,9 @@ class Calls:
         self._folder = folder
         self.path = os.path.join(folder, CALLS_FILE)
 
-    def find(self, key: str) -> Call | None:
-        """The last call of this key."""
-        return next(reversed([*self._of(key)]), None)
-
     def read_all(self) -> list[Call]:
         """All calls, in the order in which they ended."""
-        return [*self._of("")]
-
-    def _of(self, key: str) -> Iterator[Call]:
-        return read_calls(self.path, key) if os.path.exists(self.path) else iter(())
+        return [*read_calls(self.path)] if os.path.exists(self.path) else []
 
     def append(self, call: Call) -> None:
         """Append a call; it is on the disk when this returns."""

@@ -119,8 +119,9 @@ def complaint(text: str) -> Complaint:
     """The complaint in the last message of Claude Code (`is_error`) or Codex (`turn.failed`); else empty."""
     if '"is_error"' not in text and '"turn.failed"' not in text:
         return Complaint()
-    ends = (each for each in reversed(json_documents(text)) if isinstance(each, dict) and _is_end(each))
-    last = next(ends, {})
+    messages = [each for each in json_documents(text) if isinstance(each, dict)]
+    ends = [each for each in messages if "is_error" in each or each.get("type") in ("turn.failed", "turn.completed")]
+    last = ends[-1] if ends else {}
     if last.get("type") == "turn.failed":
         words = value_at("error.message", last)
         return _complaint(None, words if isinstance(words, str) else "")
@@ -129,10 +130,6 @@ def complaint(text: str) -> Complaint:
     texts = [last[name] for name in ("subtype", "error", "result") if isinstance(last.get(name), str)]
     status = last.get("api_error_status")
     return _complaint(status if type(status) is int else None, " ".join(word for word in texts if word != "success"))
-
-
-def _is_end(document: Mapping[str, Any]) -> bool:
-    return "is_error" in document or document.get("type") in ("turn.failed", "turn.completed")
 
 
 def _complaint(status: int | None, words: str) -> Complaint:

@@ -19,7 +19,7 @@ from pipeline.store.files import file_sha256
 from pipeline.store.receipts import Receipts
 from pipeline.tree.report.manifest import idea_title
 from pipeline.tree.report.markdown import clip_text, plain_text
-from pipeline.tree.report.replay import DIFFERENT, LOST, SAME, STALE, ReplayedDecision, replay_decisions
+from pipeline.tree.report.replay import DIFFERENT, LOST, SAME, STALE, replay_decisions
 from pipeline.tree.rules.beam import Evaluation, rank_key
 from pipeline.tree.rules.explain import (
     CheckExplanation,
@@ -182,7 +182,7 @@ def replay(run: str, targets: Sequence[Target]) -> Record:
         "decisions": len(decisions),
         **{outcome: sum(each.outcome == outcome for each in decisions) for outcome in WORDS},
         "edited": sum(each.edited for each in decisions),
-        "targets": [_record(each) for each in decisions],
+        "targets": [each._asdict() | {"differences": [d._asdict() for d in each.differences]} for each in decisions],
     }
 
 
@@ -203,10 +203,6 @@ def replay_lines(replay: Mapping[str, Any]) -> list[str]:
     edited = f"; {replay['edited']} were decided by another spec than today's" if replay["edited"] else ""
     total = plural(replay["decisions"], "decision") if replay["decisions"] else "nothing is decided yet"
     return [*lines, f"{replay['run']}: {total}{': ' if counts else ''}{counts}{edited}"]
-
-
-def _record(each: ReplayedDecision) -> Record:
-    return each._asdict() | {"differences": [difference._asdict() for difference in each.differences]}
 
 
 def _decision_lines(each: Mapping[str, Any]) -> list[str]:

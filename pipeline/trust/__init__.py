@@ -1,4 +1,4 @@
-"""Statistics of differences between two measurements: is an idea better, or is it chance?
+"""Statistics of differences between two measurements: how sure an idea is to be better.
 
 Pure: knows nothing of searches, files or specs, and imports nothing of ours.  `rule.weigh` judges all ideas of a depth
 at once, `evidence.verdict` gives the verdict on one of them.  All numbers are the same on every machine and with every

@@ -18,8 +18,12 @@ from pipeline.tree.rules.prompts import (
     render_prompt,
     review_verdict,
 )
-from pipeline.tree.run.ideas import default_prompt_path, default_prompt_text
+from pipeline.tree.run.ideas import default_prompt_path
 from pipeline.tree.spec.roles import ROLE_BACKENDS
+
+
+def default_prompt_text(role: str) -> str:
+    return Path(default_prompt_path(role)).read_text(encoding="utf-8")
 
 
 def test_every_role_has_a_prompt_of_ours_without_mistakes() -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from math import fsum
@@ -285,13 +285,9 @@ class _Evaluation:
     def _files(self) -> Record:
         if self.summary is None or self.task["empty"]:
             return {}
-        names = RECORD_FILES | dict(pair for step in self.before for pair in _step_files(step))
+        names = RECORD_FILES | {step: f"{step}.json" for step in self.before}
+        names |= {f"{step}_log": f"{step}.log" for step in self.before}
         return {name: self.found.at.of_eval(self.slot, file) for name, file in names.items()}
-
-
-def _step_files(step: str) -> Iterator[tuple[str, str]]:
-    yield step, f"{step}.json"
-    yield f"{step}_log", f"{step}.log"
 
 
 def idea_title(text: str) -> str:

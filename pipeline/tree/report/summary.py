@@ -181,8 +181,9 @@ def _reasons(manifest: ManifestRecord, depth: int, empty: Mapping[str, int]) -> 
 
 def budget_table(manifest: ManifestRecord) -> list[str]:
     state, config = manifest["state"], manifest["run_config"]
+    sides = (config["budget"], state["spent"], state["left"], config["ceiling"])
     rows = [
-        [label, *(_amount(side[name]) for side in (config["budget"], state["spent"], state["left"], config["ceiling"]))]
+        [label, *(BLANK if side[name] is None else f"{side[name]:,.12g}" for side in sides)]
         for name, label in AMOUNTS.items()
     ]
     header = ["", "limit", "spent", "left", "at most for one"]
@@ -203,10 +204,6 @@ def _overspent(manifest: ManifestRecord) -> list[str]:
 def _costs_more(spent: Mapping[str, float] | None, manifest: ManifestRecord) -> bool:
     most = manifest["run_config"]["ceiling"]
     return spent is not None and any(most[name] is not None and spent[name] > most[name] for name in AMOUNTS)
-
-
-def _amount(value: float | None) -> str:
-    return BLANK if value is None else f"{value:,.12g}"
 
 
 def holdout_lines(holdout: Mapping[str, Any]) -> Iterator[str]:

@@ -289,16 +289,13 @@ def explain_ranking(e: Evaluation, depth: Sequence[Evaluation], beam_width: int)
         what = f"the same code as {same}" if same else "no better one has the same code"
         yield CheckExplanation(SAME_CODE, not same, what, needs="other code" if same else "")
     if e.score:
-        yield _rank(e, _distinct(others), beam_width)
+        distinct = {code_of(other): other for other in reversed(others)}
+        yield _rank(e, [*distinct.values()][::-1], beam_width)
 
 
 def _rank_order(e: Evaluation) -> tuple[tuple[float, float], tuple[int, ...]]:
     """Key of the ranking, more is earlier; ties go to the earlier slot."""
     return rank_key(e), tuple(-number for number in e.slot)
-
-
-def _distinct(ranked: Sequence[Evaluation]) -> list[Evaluation]:
-    return [*{code_of(e): e for e in reversed(ranked)}.values()][::-1]
 
 
 def _rank(e: Evaluation, others: Sequence[Evaluation], beam_width: int) -> CheckExplanation:

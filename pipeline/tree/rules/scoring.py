@@ -280,7 +280,8 @@ def paired_comparison(
     rules: ScoringRules, series: Series, baseline: str, evidence: Mapping[str, Any], rows_used: int
 ) -> Comparison:
     """A comparison by blocks.  `score` is the estimate, shrunk: the best of many owes a part to luck."""
-    details = tuple(_series_detail(rules, metric, series[metric.name], baseline) for metric in rules.metrics)
+    sides = [(metric, series[metric.name]) for metric in rules.metrics]
+    details = tuple(metric_detail(rules, metric, side[baseline], side["own"]) for metric, side in sides)
     primary = next(each for each in details if each.name == rules.primary)
     promoted = evidence["verdict"] == PROMOTED
     reasons = [NET_IMPROVEMENT] if promoted else evidence["reasons"]
@@ -295,10 +296,6 @@ def paired_comparison(
         details,
         evidence,
     )
-
-
-def _series_detail(rules: ScoringRules, metric: Metric, series: Mapping[str, Sequence[float]], baseline: str) -> Any:
-    return metric_detail(rules, metric, series[baseline], series["own"])
 
 
 class ConfigComparison(NamedTuple):

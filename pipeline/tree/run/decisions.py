@@ -40,7 +40,8 @@ def assign_stage(job: JobFiles) -> None:
     slots = slots_of(depth, len(origins), params["ideas_per_node"])
     before = load(job.reads["before"][0]) if job.reads["before"] else {"spent": {}, "tried": []}
     costs = dict(zip(slots, map(load, job.reads["costs"]), strict=False))  # recorded ideas cost nothing
-    spent = spending_of(before["spent"]) | {f"{slot}.idea": _idea_cost(record) for slot, record in costs.items()}
+    spent = spending_of(before["spent"])
+    spent |= {f"{s}.idea": Spending(0, cost["usd"], cost["tokens"], cost["seconds"]) for s, cost in costs.items()}
     tried = [PastIdea(parse_slot(slot), identity) for slot, identity in before["tried"]]
     assignment = assign_ideas(
         [_frontier_place(NodePlace(depth, n), origin) for n, origin in enumerate(origins)],
@@ -69,10 +70,6 @@ def _texts_by_place(slots: tuple[EvalSlot, ...], texts: list[str]) -> dict[NodeP
     for slot, text in zip(slots, texts, strict=True):
         found.setdefault(slot.place, []).append(text)
     return found
-
-
-def _idea_cost(record: Mapping[str, Any]) -> Spending:
-    return Spending(0, record["usd"], record["tokens"], record["seconds"])
 
 
 def spending_of(record: Mapping[str, Any]) -> dict[str, Spending]:

@@ -35,11 +35,6 @@ def default_prompt_path(role: str) -> str:
     return os.path.join(os.path.dirname(__file__), "prompts", f"{role}.md")
 
 
-def default_prompt_text(role: str) -> str:
-    with open(default_prompt_path(role), encoding="utf-8") as file:
-        return file.read()
-
-
 class RoleAsker(NamedTuple):
     """Asks the roles of one target.  `ground`: the tree of files that the questions are about."""
 

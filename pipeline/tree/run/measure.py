@@ -76,7 +76,8 @@ def row_stage(job: Job) -> None:
     """Measure one config; a failure is a row that says so."""
     params, tree = job.target.params, _tree(job)
     config = str(params["config_id"])
-    values = {name: _value_text(value) for name, value in params["values"].items()}
+    given = params["values"].items()
+    values = {name: value if isinstance(value, str) else json.dumps(value) for name, value in given}
     values |= _brace_values(job) | {"config_id": config, "config": json.dumps(params["values"], sort_keys=True)}
     done = _run(job, f"rows-{config}", values, wants=True) if tree else NOTHING_RAN
     write(job.writes["csv"][0], _config_rows(params, done) if tree else b"")
@@ -124,7 +125,8 @@ def _run(job: Job, what: str, values: Mapping[str, str], wants: bool) -> Checkou
     part = sweep_part(job.target.name)  # those of the root may be at work side by side
     names = [*([part] if part else []), *([] if what == "sweep" else [what])]
     output, checkout = (".".join([each, *names]) for each in (folder, str(where)))
-    done = run_command(job, Errand(where, checkout, output, values, log, wants, _keeps_checkout(job), _configs(job)))
+    keep = bool(job.target.params.get("limits", {}).get("keep_checkout"))
+    done = run_command(job, Errand(where, checkout, output, values, log, wants, keep, _configs(job)))
     if not done.ok and not isinstance(where, EvalSlot):
         keep_printed(job, log)
         if part == HOLDOUT_PART:
@@ -146,10 +148,6 @@ def baseline_failure(run: str, what: str, why: str) -> StageFailed:
     commit = load(RunLayout(run).of_run("root.json"))["commit"][:10]
     again = f"a later commit of a git repository is taken after `coppice forget {run}:root`"
     return StageFailed(f"{subject} {why}; it is commit {commit}: {again}", 1)
-
-
-def _keeps_checkout(job: Job) -> bool:
-    return bool(job.target.params.get("limits", {}).get("keep_checkout"))
 
 
 def _brace_values(job: Job) -> dict[str, str]:
@@ -177,10 +175,6 @@ def _save_cost(job: Job, cost: CommandCost) -> None:
     save(job.writes["cost"][0], cost)
     if not os.path.exists(job.writes["log"][0]):
         write(job.writes["log"][0], b"")
-
-
-def _value_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _config_rows(params: Mapping[str, Any], done: CheckoutRun) -> bytes:
@@ -222,7 +216,7 @@ def _csv(rows: Sequence[Mapping[str, str]]) -> bytes:
 
 def check_stage(job: Job) -> None:
     """Run the checks; `tree` goes on to the sweep if they pass."""
-    tree, checking = read_text(job.reads["tree"][0]).strip(), _Checking(job)
+    tree, checking = _tree(job), _Checking(job)
     foul = job_void_reason(job, tree)
     found = [*checking.results(tree)] if tree and not foul else []
     why = foul or next((_failure_text(each) for each in found if each["why"]), "")

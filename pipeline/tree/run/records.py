@@ -253,14 +253,8 @@ TASK_STATES = {
     EVENT_FAILED: "failed",
     EVENT_REQUEUED: "queued",
 }
-NEW_LIFE: dict[str, Any] = {
-    "queued_at": None,
-    "started_at": None,
-    "finished_at": None,
-    "worker_pid": None,
-    "attempt": 0,
-    "task_state": None,
-}
+NEW_LIFE: dict[str, Any] = dict.fromkeys(("queued_at", "started_at", "finished_at", "worker_pid"))
+NEW_LIFE |= {"attempt": 0, "task_state": None}
 
 Life = dict[str, Any]
 

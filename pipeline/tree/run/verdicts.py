@@ -327,12 +327,13 @@ def pick_best(params: Mapping[str, Any], records: Mapping[str, Record]) -> Recor
     ideas = test_ideas(params, deltas, params["score"]["alpha"], None).ideas if among else ()
     # ties go to the earlier slot: sorting is stable
     order = sorted(zip(among, ideas, strict=True), key=lambda each: _sort_t(each[1]), reverse=True)
-    best = {*_best([slot for slot, _ in order], among, params["keep"])}
+    best, facts = {*_best([slot for slot, _ in order], among, params["keep"])}, ("standing", "mean", "se", "t")
     return {
         "blocks": params["first"],
         "keep": params["keep"],
         "ideas": {
-            slot: {**_idea_facts(found), "place": n, "goes_on": slot in best} for n, (slot, found) in enumerate(order)
+            slot: {**{name: getattr(found, name) for name in facts}, "place": n, "goes_on": slot in best}
+            for n, (slot, found) in enumerate(order)
         },
     }
 
@@ -350,10 +351,6 @@ def _best(order: Sequence[str], records: Mapping[str, Record], keep: int) -> Ite
         if tree in trees or len(trees) < keep:
             trees.add(tree)
             yield slot
-
-
-def _idea_facts(evidence: Evidence) -> Record:
-    return {name: getattr(evidence, name) for name in ("standing", "mean", "se", "t")}
 
 
 def join_stage(job: JobFiles) -> None:

@@ -107,7 +107,9 @@ def sweep_targets(draft: TargetBuilder, where: EvalSlot | NodePlace, part: Sweep
 
 
 def whole_sweep(draft: TargetBuilder, where: EvalSlot | NodePlace) -> SweepPart:
-    return SweepPart("", block_ids(draft), tree_to_sweep(draft, where), config_ids(draft), _limit(draft))
+    sweep = draft.spec.sweep
+    limit = sweep.grid if sweep.limit is None else sweep.limit
+    return SweepPart("", block_ids(draft), tree_to_sweep(draft, where), config_ids(draft), limit)
 
 
 def first_part(draft: TargetBuilder, where: EvalSlot | NodePlace) -> SweepPart:
@@ -126,11 +128,6 @@ def rest_part(draft: TargetBuilder, where: EvalSlot | NodePlace) -> SweepPart:
 
 def config_ids(draft: TargetBuilder) -> Sequence[int]:
     return () if draft.spec.sweep.configs is None else draft.spec.sweep.ids
-
-
-def _limit(draft: TargetBuilder) -> int | None:
-    sweep = draft.spec.sweep
-    return sweep.grid if sweep.limit is None else sweep.limit
 
 
 def _sweep_target(draft: TargetBuilder, where: EvalSlot | NodePlace, part: SweepPart) -> Target:
