@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from pipeline.core.graph import Limits, Ports, Target
+from pipeline.core.graph import Limits, Target
 from pipeline.core.recipe import LIMITS
 from pipeline.goals import proving as banks
 from pipeline.mcts.search.agents import Block, Delay
@@ -144,12 +144,8 @@ def _target(
     params: Mapping[str, Any],
     rooms: tuple[str, ...] = (),
 ) -> Target:
-    stage = name.partition(".")[0]
-    return Target(f"{spec.name}:{name}", stage, _ports(reads), _ports(writes), params, Limits(rooms=rooms), spec.line)
-
-
-def _ports(ports: Mapping[str, tuple[str, ...]]) -> Ports:
-    return tuple(ports.items())
+    stage, ports = name.partition(".")[0], (tuple(reads.items()), tuple(writes.items()))
+    return Target(f"{spec.name}:{name}", stage, *ports, params, Limits(rooms=rooms), spec.line)
 
 
 def _snapshot_params(spec: MctsSpec) -> Mapping[str, Any]:
