@@ -87,10 +87,10 @@ def _search_params(spec: MctsSpec, cell: SearchCell) -> Mapping[str, Any]:
 def search_rules(spec: MctsSpec, cell: SearchCell) -> Mapping[str, Any]:
     """Rules of the search, as its journal begins with them."""
     rules = cell.scenario.rules(spec.rules, cell.seed)
-    told = {"mode": cell.scenario.mode}
+    settings = {"mode": cell.scenario.mode}
     if isinstance(rules, Team):
-        return {**told, "team": team_as_json(rules), "time": cell.scenario.time}
-    return {**told, "rules": search_rules_as_json(rules)}
+        return {**settings, "team": team_as_json(rules), "time": cell.scenario.time}
+    return {**settings, "rules": search_rules_as_json(rules)}
 
 
 def _compare_target(spec: MctsSpec) -> Target:
@@ -119,12 +119,12 @@ def shared_settings(spec: MctsSpec) -> dict[str, Any]:
 
 def scenario_settings(scenario: Scenario) -> dict[str, Any]:
     """Settings of a scenario for the comparison, with the seeds that all of its searches share."""
-    told: dict[str, Any] = {"mode": scenario.mode}
+    settings: dict[str, Any] = {"mode": scenario.mode}
     if scenario.steering is None:
-        return told
+        return settings
     block, delay, reroute = scenario.interventions
-    told |= {**scenario.steering._asdict(), "time": scenario.time}
-    return told | {
+    settings |= {**scenario.steering._asdict(), "time": scenario.time}
+    return settings | {
         "block": _intervention_settings(scenario, "block", block),
         "delay": _intervention_settings(scenario, "delay", delay),
         "reroute": reroute,

@@ -122,11 +122,11 @@ def search_goal(job: Job) -> None:
 
 def theorem_task(job: Job, goal: Goal) -> TheoremTask:
     params = job.target.params
-    told, by = params["rules"], params["guides"]
-    rules = team_from_json(told["team"]) if told["mode"] == DISTRIBUTED else search_rules_from_json(told["rules"])
+    record, by = params["rules"], params["guides"]
+    rules = team_from_json(record["team"]) if record["mode"] == DISTRIBUTED else search_rules_from_json(record["rules"])
     known = load(input_path(job, "shares.json"))["shares"] if "shares.json" in job.reads else None
     guide = Guide(guides.choose_priors(by["priors"], known, by["seed"]), guides.choose_rewards(by["rewards"]))
-    return TheoremTask(theorem_of(goal), rules, guide, told.get("time", VIRTUAL_TIME))
+    return TheoremTask(theorem_of(goal), rules, guide, record.get("time", VIRTUAL_TIME))
 
 
 def search_identity(job: Job) -> str:
@@ -152,10 +152,10 @@ def _run_search(job: Job, wanted: TheoremTask, draft: JournalFile) -> tuple[Theo
     tally = TraceTally()
     with open(output_path(job, TRACE), "w", encoding="utf-8") as trace:
 
-        def note(told: Mapping[str, Any]) -> None:
-            print(trace_line(told), file=trace)
-            tally.add_iteration(told)
-            if told["iteration"] % SAY_EVERY == 0:
+        def note(record: Mapping[str, Any]) -> None:
+            print(trace_line(record), file=trace)
+            tally.add_iteration(record)
+            if record["iteration"] % SAY_EVERY == 0:
                 job.say(f"{plural(tally.calls, 'call')}, {plural(tally.tree['nodes'], 'goal')}")
 
         try:
