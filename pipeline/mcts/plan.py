@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from pipeline.core.graph import Limits, Ports, Target
+from pipeline.core.graph import Limits, Target
 from pipeline.core.recipe import LIMITS
 from pipeline.goals import proving as banks
 from pipeline.mcts.search.agents import Block, Delay
@@ -120,12 +120,12 @@ def shared_settings(spec: MctsSpec) -> dict[str, Any]:
 
 def scenario_settings(scenario: Scenario) -> dict[str, Any]:
     """Settings of a scenario for the comparison, with the seeds that all of its searches share."""
-    told: dict[str, Any] = {"mode": scenario.mode}
+    settings: dict[str, Any] = {"mode": scenario.mode}
     if scenario.steering is None:
-        return told
+        return settings
     block, delay, reroute = scenario.interventions
-    told |= {**scenario.steering._asdict(), "time": scenario.time}
-    return told | {
+    settings |= {**scenario.steering._asdict(), "time": scenario.time}
+    return settings | {
         "block": _intervention_settings(scenario, "block", block),
         "delay": _intervention_settings(scenario, "delay", delay),
         "reroute": reroute,
@@ -145,12 +145,8 @@ def _target(
     params: Mapping[str, Any],
     rooms: tuple[str, ...] = (),
 ) -> Target:
-    stage = name.partition(".")[0]
-    return Target(f"{spec.name}:{name}", stage, _ports(reads), _ports(writes), params, Limits(rooms=rooms), spec.line)
-
-
-def _ports(ports: Mapping[str, tuple[str, ...]]) -> Ports:
-    return tuple(ports.items())
+    stage, ports = name.partition(".")[0], (tuple(reads.items()), tuple(writes.items()))
+    return Target(f"{spec.name}:{name}", stage, *ports, params, Limits(rooms=rooms), spec.line)
 
 
 def _snapshot_params(spec: MctsSpec) -> Mapping[str, Any]:

@@ -152,10 +152,10 @@ def _run_search(job: Job, wanted: TheoremTask, draft: OwnedLog) -> tuple[Theorem
     tally = TraceTally()
     with open(output_path(job, TRACE), "w", encoding="utf-8") as trace:
 
-        def note(told: Mapping[str, Any]) -> None:
-            print(trace_line(told), file=trace)
-            tally.add_iteration(told)
-            if told["iteration"] % SAY_EVERY == 0:
+        def note(record: Mapping[str, Any]) -> None:
+            print(trace_line(record), file=trace)
+            tally.add_iteration(record)
+            if record["iteration"] % SAY_EVERY == 0:
                 job.say(f"{plural(tally.calls, 'call')}, {plural(tally.tree['nodes'], 'goal')}")
 
         try:

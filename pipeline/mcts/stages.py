@@ -46,8 +46,8 @@ def check_goal(job: Job) -> None:
     """Check a row: its goal with the key, or why it is none."""
     row = load(input_path(job, "row"))
     found = check_bank(Bank((goal_of({**row, "id": goal_of_target(job.target)}),)), shared_lean(job))
-    told = [{REFUSED: each.why} for each in found.refused] or [{**row, "key": each.key} for each in found.goals]
-    save(output_path(job, "goal.json"), told[0])
+    records = [{REFUSED: each.why} for each in found.refused] or [{**row, "key": each.key} for each in found.goals]
+    save(output_path(job, "goal.json"), records[0])
 
 
 def snapshot_shares(job: Job) -> None:
@@ -60,11 +60,11 @@ def write_comparison(job: JobFiles) -> None:
     params, searches = job.target.params, search_records(job)
     lean, malformed = load(input_path(job, "toolchain.json")), load(input_path(job, ROW_INDEX))["refused"]
     run = ComparedRun(params["budget"], params["shared"], lean, params["bank"], malformed)
-    told = comparison_record(params["scenarios"], searches, run)
+    comparison = comparison_record(params["scenarios"], searches, run)
     # scenarios in the order of the spec, which sorted keys would lose
-    write(output_path(job, "comparison.json"), json.dumps(told, indent=1, ensure_ascii=False) + "\n")
+    write(output_path(job, "comparison.json"), json.dumps(comparison, indent=1, ensure_ascii=False) + "\n")
     write(output_path(job, "comparison.csv"), searches_csv(searches))
-    write(output_path(job, "comparison.html"), comparison_page(job.target.run, told))
+    write(output_path(job, "comparison.html"), comparison_page(job.target.run, comparison))
 
 
 def search_records(job: JobFiles) -> list[Record]:

@@ -38,9 +38,9 @@ STATUS_WORDS = {SOLVED: records.PROVED, EXHAUSTED: records.OPEN}
 
 def prove_bank(job: Job) -> None:
     params, limits = job.target.params, job.target.params["limits"]
-    asked, pace = SearchSettings(**params["search"]), Pace(**limits["pace"])
+    settings, pace = SearchSettings(**params["search"]), Pace(**limits["pace"])
     goals = load_bank(input_path(job, "bank.json")).goals
-    samples = [Sample(goal, n) for goal in goals for n in range(asked.samples)]
+    samples = [Sample(goal, n) for goal in goals for n in range(settings.samples)]
     begun, started = time.monotonic(), time.time()
     with (
         Ledger(limits["ledger"]) as ledger,
@@ -50,11 +50,11 @@ def prove_bank(job: Job) -> None:
         place = SearchSite(lean, limits["lean"]["processes"], ledger, job.processes, job.target.run)
         wanted = SearchTask(
             goals=[replace(sample.goal, id=sample.name) for sample in samples],
-            rules=schedule_rules(asked, pace),
-            workers=_sample_workers(asked, params, lean, samples),
-            config=config_key(params["codes"], samples, asked.seed),
-            use_cache=asked.tactic_cache and asked.samples == 1,
-            deadline=asked.timeout,
+            rules=schedule_rules(settings, pace),
+            workers=_sample_workers(settings, params, lean, samples),
+            config=config_key(params["codes"], samples, settings.seed),
+            use_cache=settings.tactic_cache and settings.samples == 1,
+            deadline=settings.timeout,
         )
         found = search_goals(
             place, wanted, lambda line: print(line, file=journal), progress_reporter(job, len(samples))
@@ -68,33 +68,33 @@ def prove_bank(job: Job) -> None:
         started=_utc_stamp(started),
         seconds=round(time.monotonic() - begun, 3),
         stopped=found.stopped,
-        samples=asked.samples,
-        strategies=tuple(asked.strategies),
+        samples=settings.samples,
+        strategies=tuple(settings.strategies),
         toolchain=version,
-        config=config_record(asked, pace, limits["profile"]),
+        config=config_record(settings, pace, limits["profile"]),
     )
     save(output_path(job, "search.json"), record._asdict())
 
 
-def schedule_rules(asked: SearchSettings, pace: Pace) -> ScheduleRules:
+def schedule_rules(settings: SearchSettings, pace: Pace) -> ScheduleRules:
     return ScheduleRules(
-        strategies=tuple(Strategy(name, timeout) for name, timeout in asked.strategies.items()),
-        bandit=asked.bandit,
-        speculate=asked.speculation,
-        levels=asked.levels,
-        factor=asked.level_factor,
+        strategies=tuple(Strategy(name, timeout) for name, timeout in settings.strategies.items()),
+        bandit=settings.bandit,
+        speculate=settings.speculation,
+        levels=settings.levels,
+        factor=settings.level_factor,
         light=pace.max_light,
         heavy=pace.max_heavy,
-        threshold=asked.escalate_threshold,
+        threshold=settings.escalate_threshold,
         cpu_target=pace.cpu_target,
     )
 
 
 def _sample_workers(
-    asked: SearchSettings, params: Mapping[str, Any], lean: Lean, samples: Sequence[Sample]
+    settings: SearchSettings, params: Mapping[str, Any], lean: Lean, samples: Sequence[Sample]
 ) -> Mapping[str, Worker]:
-    numbers = range(asked.samples)
-    each = {n: make_workers(asked.strategies, params, lean, sample_seed(n, asked.seed)) for n in numbers}
+    numbers = range(settings.samples)
+    each = {n: make_workers(settings.strategies, params, lean, sample_seed(n, settings.seed)) for n in numbers}
     return sample_workers(each, {sample.name: sample.number for sample in samples})
 
 
@@ -109,21 +109,21 @@ def config_key(codes: Mapping[str, str], samples: Sequence[Sample], seed: int) -
     return lambda goal, strategy: f"{codes[strategy]} {seeds[goal.id]}".rstrip()
 
 
-def config_record(asked: SearchSettings, pace: Pace, profile: int | None) -> Record:
+def config_record(settings: SearchSettings, pace: Pace, profile: int | None) -> Record:
     """Settings of the search, for results."""
     return {
-        "timeout": asked.timeout,
+        "timeout": settings.timeout,
         "max_heavy": pace.max_heavy,
         "max_light": pace.max_light,
         "cpu_target": pace.cpu_target,
         "profile": profile,
-        "bandit": asked.bandit,
-        "speculation": asked.speculation,
-        "levels": asked.levels,
-        "level_factor": asked.level_factor,
-        "escalate_threshold": asked.escalate_threshold,
-        "tactic_cache": asked.tactic_cache,
-        "seed": asked.seed,
+        "bandit": settings.bandit,
+        "speculation": settings.speculation,
+        "levels": settings.levels,
+        "level_factor": settings.level_factor,
+        "escalate_threshold": settings.escalate_threshold,
+        "tactic_cache": settings.tactic_cache,
+        "seed": settings.seed,
     }
 
 
@@ -183,17 +183,17 @@ def _utc_stamp(seconds: float) -> str:
 
 def pursue_open_goals(job: Job) -> None:
     params, limits = job.target.params, job.target.params["limits"]
-    asked = SearchSettings(**params["search"])
+    settings = SearchSettings(**params["search"])
     begun = time.monotonic()
     with Ledger(limits["ledger"]) as ledger, closing(open_lean(job)) as lean, open(os.devnull, "w") as nowhere:
         goals = _open_goals(job, ledger)
         wanted = SearchTask(
             goals=goals,
-            rules=replace(schedule_rules(asked, Pace(**limits["pace"])), rounds=True),
-            workers=make_workers(asked.strategies, params, lean),
+            rules=replace(schedule_rules(settings, Pace(**limits["pace"])), rounds=True),
+            workers=make_workers(settings.strategies, params, lean),
             config=lambda goal, strategy: params["codes"][strategy],
-            use_cache=asked.tactic_cache,
-            deadline=asked.timeout,
+            use_cache=settings.tactic_cache,
+            deadline=settings.timeout,
         )
         place = SearchSite(lean, limits["lean"]["processes"], ledger, job.processes, job.target.run)
         found = search_goals(place, wanted, nowhere.write, progress_reporter(job, len(goals)))
@@ -207,10 +207,10 @@ def pursue_open_goals(job: Job) -> None:
 def _open_goals(job: Job, ledger: Ledger) -> Sequence[Goal]:
     """Open goals of the bank, if one is named; otherwise all open goals of the ledger."""
     if "bank.json" in job.reads:
-        asked = load_bank(input_path(job, "bank.json")).goals
-        ledger.add_goals([*map(ledger_goal, asked)]).result()
+        goals = load_bank(input_path(job, "bank.json")).goals
+        ledger.add_goals([*map(ledger_goal, goals)]).result()
         open_ = {each.goal.goal_hash for each in ledger.frontier()}
-        return [goal for goal in asked if goal.key in open_]
+        return [goal for goal in goals if goal.key in open_]
     return [*_with_unique_names(each.goal for each in ledger.frontier())]
 
 

@@ -66,8 +66,8 @@ def check_proofs(job: Job) -> None:
         faults = threads.map(lambda one: proof_fault(lean, theorem_of(one.of.goal), one.tactics), found)
         checked = dict(zip([each.of.name for each in found], faults, strict=True))
         refuse(params["ledger"], lean.version, found, checked)
-        told = {"checked": checked, "toolchain": lean.version, "imports": imported(limits)}
-        save(output_path(job, "checked.json"), told)
+        record = {"checked": checked, "toolchain": lean.version, "imports": imported(limits)}
+        save(output_path(job, "checked.json"), record)
 
 
 def refuse(ledger: str, toolchain: str, found: Iterable[SampleRecord], checked: Mapping[str, str]) -> None:
@@ -85,9 +85,9 @@ def write_report(job: JobFiles) -> None:
     bank, search = load_bank(input_path(job, "bank.json")), SearchRecord(**load(input_path(job, "search.json")))
     checked = load(input_path(job, "checked.json"))
     found = with_check_results(load_samples(input_path(job, "proofs.jsonl")), checked["checked"])
-    told = results_record(bank, search, found, job.target.params["pass_at"])
-    save(output_path(job, "results.json"), told)
-    write(output_path(job, "results.html"), results_page(job.target.run, told, bank, found))
+    results = results_record(bank, search, found, job.target.params["pass_at"])
+    save(output_path(job, "results.json"), results)
+    write(output_path(job, "results.html"), results_page(job.target.run, results, bank, found))
     write(output_path(job, "results.csv"), results_csv(found))
     write(output_path(job, "proofs.lean"), lean_files_in_one(proofs_of(found), checked["imports"]))
     write_each(output_path(job, "proofs.zip"), proofs_of(found), checked["imports"])

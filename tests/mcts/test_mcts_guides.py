@@ -9,7 +9,7 @@ from pipeline.lean.model import LeanError, ProofFinished, ProofGivenUp, TacticSt
 from pipeline.ledger.model import Attempt, AttemptKey
 from pipeline.mcts.search import evaluator, guides
 from pipeline.tactics.text.goal import new_names, read_goal
-from pipeline.tactics.text.state import TacticRefused, focus_first
+from pipeline.tactics.text.move import TacticRefused, focus_first
 
 ORDER = read_goal("a b : Nat\nh : a < b\n⊢ a ≠ b ∨ b = 0")
 TEXTS = [

@@ -173,7 +173,9 @@ def comparison_record(
     found: dict[str, list[Record]] = {name: [] for name in scenarios}
     for each in counted_searches(searches):
         found[each["scenario"]].append(each)
-    told = {name: {"settings": dict(settings), **scenario_figures(found[name])} for name, settings in scenarios.items()}
+    figures = {
+        name: {"settings": dict(settings), **scenario_figures(found[name])} for name, settings in scenarios.items()
+    }
     first = next(iter(scenarios))
     return {
         "goals": sorted({each["goal"] for each in counted_searches(searches)}),
@@ -185,10 +187,10 @@ def comparison_record(
         "shared": dict(run.shared),
         "confidence": CONFIDENCE,
         "first": first,
-        "scenarios": told,
+        "scenarios": figures,
         "by_goal": _by_goal(found),
         "paired": {name: compare_pair(found[name], found[first]) for name in scenarios if name != first},
-        "robustness": _robustness_points(robustness_lines(scenarios), told),
+        "robustness": _robustness_points(robustness_lines(scenarios), figures),
         "within": solved_within(found),
     }
 
@@ -198,9 +200,9 @@ def comparison_headline(comparison: Record) -> str:
     goals, seeds, scenarios = (comparison[what] for what in ("goals", "seeds", "scenarios"))
     means = [f"{name} {_mean_solved(each['solved'])}" for name, each in scenarios.items()]
     means[0] += " solved"
-    told = f"{plural(len(goals), 'goal')}, {plural(len(seeds), 'seed')}: {join_names(means, MOST_IN_HEADLINE)}"
+    line = f"{plural(len(goals), 'goal')}, {plural(len(seeds), 'seed')}: {join_names(means, MOST_IN_HEADLINE)}"
     wrong = sum(each["outcomes"][UNVERIFIED] for each in scenarios.values())
-    return f"{told}; proofs that did not hold: {wrong}" if wrong else told
+    return f"{line}; proofs that did not hold: {wrong}" if wrong else line
 
 
 def _mean_solved(of: Mapping[str, int]) -> str:
@@ -228,11 +230,11 @@ def _refused_rows(searches: Sequence[Record]) -> list[dict[str, str]]:
 
 
 def _robustness_points(
-    along: Mapping[str, list[tuple[float, str]]], told: Mapping[str, Record]
+    along: Mapping[str, list[tuple[float, str]]], figures: Mapping[str, Record]
 ) -> dict[str, list[Any]]:
     return {
         name: [
-            {"fraction": at, "scenario": one, "share": told[one]["share"], "calls": told[one]["spent"]["calls"]}
+            {"fraction": at, "scenario": one, "share": figures[one]["share"], "calls": figures[one]["spent"]["calls"]}
             for at, one in points
         ]
         for name, points in along.items()

@@ -149,9 +149,9 @@ class LineSink:
 
 def _csv_row(search: Record) -> dict[str, Any]:
     proof = search["to_proof"] if is_solved(search) else None
-    told = {**dict.fromkeys(REASONS, 0), **search["reasons"], **search, "status": search_outcome(search)}
-    told |= {f"{what}_to_proof": proof[what] if proof else "" for what in ("iterations", "calls")}
-    return {**told, "solved": int(is_solved(search)), "steps": len(search["script"])}
+    row = {**dict.fromkeys(REASONS, 0), **search["reasons"], **search, "status": search_outcome(search)}
+    row |= {f"{what}_to_proof": proof[what] if proof else "" for what in ("iterations", "calls")}
+    return {**row, "solved": int(is_solved(search)), "steps": len(search["script"])}
 
 
 OUTCOMES = (SOLVED, OPEN, DEAD, UNVERIFIED)

@@ -67,17 +67,17 @@ def iterations_section(comparison: Record) -> Iterator[str]:
     }
     for reason in next(iter(every.values()))["iterations"]["reasons"]:
         spent[reason] = {name: each["iterations"]["reasons"][reason] for name, each in every.items()}
-    shown = {title: part for title, part in spent.items() if any(each["mean"] for each in part.values())}
+    columns = {title: part for title, part in spent.items() if any(each["mean"] for each in part.values())}
     yield "<h2>Where iterations went</h2>"
     yield note_line(
         "As shares of all iterations of a seed. blocked, delayed or idle: what was spent on nothing. "
         "idle: there was nothing to do for the agent; part of no_expansion, the rest of which tried tactics in vain."
     )
     rows = (
-        [escape(name), *(estimate_cell(comparison, part[name], format_share) for part in shown.values())]
+        [escape(name), *(estimate_cell(comparison, part[name], format_share) for part in columns.values())]
         for name in every
     )
-    yield html_table(("scenario", *map(escape, shown)), rows)
+    yield html_table(("scenario", *map(escape, columns)), rows)
 
 
 def outcomes_section(comparison: Record) -> Iterator[str]:
@@ -229,9 +229,9 @@ def _about_section(comparison: Record) -> Iterator[str]:
     yield f"<p>Each search may spend {escape(spent)}; seeds: {seeds or NONE}. Only proofs that held when checked count."
     yield f"{SEEDLESS if len(comparison['seeds']) == 1 else escape(INTERVALS)}</p>"
     lean = comparison["lean"]
-    made = f"Lean: {lean['version']} ({lean['backend']}); bank: {comparison['bank']}; "
-    made += f"{settings_line(comparison['shared'])}."
-    yield f'<p class="made">{escape(made)}</p>'
+    origin = f"Lean: {lean['version']} ({lean['backend']}); bank: {comparison['bank']}; "
+    origin += f"{settings_line(comparison['shared'])}."
+    yield f'<p class="made">{escape(origin)}</p>'
 
 
 def _captioned(picture: str, caption: str) -> str:

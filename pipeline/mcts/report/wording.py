@@ -86,8 +86,8 @@ def _other_settings(settings: Settings) -> Iterator[tuple[str, Any]]:
 
 
 def _changed_settings(settings: Settings, fields: Mapping[str, str], defaults: Settings) -> dict[str, Any]:
-    told = {key: field for key, field in fields.items() if field in settings}
-    return {key: settings[field] for key, field in told.items() if settings[field] != defaults.get(field)}
+    present = {key: field for key, field in fields.items() if field in settings}
+    return {key: settings[field] for key, field in present.items() if settings[field] != defaults.get(field)}
 
 
 def _value_text(value: Any) -> str:

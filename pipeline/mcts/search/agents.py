@@ -84,8 +84,8 @@ class Gate:
         if thawed:
             self._frozen[node.number] = None
         until = None if frozen.until == inf else frozen.until
-        told = {"node": node.number, "until": until, "hits": frozen.hits}
-        return told | {"immovable": frozen.immovable, "thawed": thawed}
+        record = {"node": node.number, "until": until, "hits": frozen.hits}
+        return record | {"immovable": frozen.immovable, "thawed": thawed}
 
     def _draw_block(self, node: GoalNode, iteration: int) -> FrozenGoal | None:
         rule = self.rules.block

@@ -34,7 +34,7 @@ from pipeline.mcts.search.nodes import GoalNode
 from pipeline.mcts.search.records import Expand, ExpandOutcome, Subgoal, TacticAttempt, WeightedMove, order_moves
 from pipeline.mcts.search.tree import SearchTree
 from pipeline.tactics.text.goal import INACCESSIBLE, PrintedGoal, read_goal
-from pipeline.tactics.text.state import (
+from pipeline.tactics.text.move import (
     RETRY_FACTOR,
     RETRY_UNTIL,
     TacticRefused,

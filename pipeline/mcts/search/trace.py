@@ -60,8 +60,8 @@ def trace_record(tree: SearchTree, turn: Turn, inflight: int = 0, aborted: int =
 
 
 def _tree_record(tree: SearchTree) -> dict[str, Any]:
-    told = {"nodes": len(tree.nodes), "expansions": tree.expansions, "max_depth": tree.depth}
-    return told | {"solved": tree.root.status == SOLVED}
+    record = {"nodes": len(tree.nodes), "expansions": tree.expansions, "max_depth": tree.depth}
+    return record | {"solved": tree.root.status == SOLVED}
 
 
 def _node_record(node: GoalNode) -> dict[str, Any]:
@@ -101,8 +101,8 @@ def aborted_turn(expand: Expand, node: GoalNode, early: ExpandOutcome | None = N
     return Turn(expand.iteration, expand.agent, ABORT, expand.path, node, tactics)
 
 
-def trace_line(told: Mapping[str, Any]) -> str:
-    return json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+def trace_line(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 class TraceTally:
@@ -114,12 +114,12 @@ class TraceTally:
         self.tree: Mapping[str, Any] = {}
         self.solved_at: int | None = None
 
-    def add_iteration(self, told: Mapping[str, Any]) -> None:
-        self.reasons[told["reason"]] += 1
-        self.iterations = max(self.iterations, told["iteration"])
-        self.calls += len(told["attempts"])
-        self.idle += told["reason"] == NO_EXPANSION and not told["attempts"]
-        self.tree = told["tree"]
+    def add_iteration(self, record: Mapping[str, Any]) -> None:
+        self.reasons[record["reason"]] += 1
+        self.iterations = max(self.iterations, record["iteration"])
+        self.calls += len(record["attempts"])
+        self.idle += record["reason"] == NO_EXPANSION and not record["attempts"]
+        self.tree = record["tree"]
         if self.solved_at is None and self.tree["solved"]:
             self.solved_at = self.iterations
 

@@ -15,10 +15,10 @@ from typing import Any
 
 from pipeline.tactics import moves
 from pipeline.tactics.text.goal import PrintedGoal, read_goal
-from pipeline.tactics.text.move import TacticMove
-from pipeline.tactics.text.state import (
+from pipeline.tactics.text.move import (
     RETRY_FACTOR,
     RETRY_UNTIL,
+    TacticMove,
     TacticRefused,
     focus_first,
     front_tactics,

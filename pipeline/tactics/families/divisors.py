@@ -18,17 +18,14 @@ from pipeline.tactics.text.numbers import Monomial, Polynomial
 from pipeline.tactics.text.terms import Number, Operation, Relation, Term, leaves, read_term, subterms, term_text
 
 LARGEST_PRODUCT = 4000
-MOST_DIVISORS = 36  # divisors
+MOST_DIVISORS = 36
 
 
 def propose_factors(goal: PrintedGoal) -> Iterator[TacticMove]:
     for place, one in enumerate(arithmetic.equations(goal)):
         integral = arithmetic.is_integral_relation(one.relation, goal)
-        for fact in (one, swap_sides(one)):
+        for fact in (one, swap_sides(one), *complete_product(one, integral=integral)):
             for cost, tactic in product_moves(fact, goal, integral=integral):
-                yield TacticMove(cost + 0.05 * place, tactic, LONG)
-        for made in complete_product(one, integral=integral):
-            for cost, tactic in product_moves(made, goal, integral=integral):
                 yield TacticMove(cost + 0.05 * place, tactic, LONG)
     yield from division_facts(goal)
     yield from divide_all(goal)
@@ -260,7 +257,7 @@ def divisibility_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
             yield TacticMove(1.3, f"apply {owner}.dvd_trans", MIDDLE)
 
 
-MOST_STEPS = 60  # steps of a division
+MOST_STEPS = 60  # of a division
 
 
 def propose_quotients(goal: PrintedGoal) -> Iterator[TacticMove]:

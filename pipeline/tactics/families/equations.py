@@ -16,7 +16,7 @@ from pipeline.tactics.text.move import LONG, TacticMove, chain
 from pipeline.tactics.text.numbers import Monomial, Polynomial
 
 LinearRow = dict[Monomial, Fraction]
-MOST_EQUATIONS = 12  # equations
+MOST_EQUATIONS = 12
 
 
 def propose_linear(goal: PrintedGoal) -> Iterator[TacticMove]:

@@ -15,7 +15,7 @@ from pipeline.tactics.text.goal import PrintedGoal
 from pipeline.tactics.text.move import LONG, MIDDLE, SHORT, TacticMove, case_split, chain, disjunction, floor_root
 from pipeline.tactics.text.terms import Leaf, Number, Operation, Term, leaves, subterms, term_text
 
-LONGEST_PERIOD = 24  # of a period
+LONGEST_PERIOD = 24
 FEW_CASES, MOST_CASES = 30, 200
 LARGEST_COMPUTED = 5000  # exponents up to this are left to the kernel
 

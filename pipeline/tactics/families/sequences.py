@@ -112,7 +112,7 @@ class RecurrenceProof(NamedTuple):
         return f"{name} := by ({whole}; rw [hx]; exact ({self.key} _){part})"
 
 
-LONGEST_CYCLE = 64  # of a period
+LONGEST_CYCLE = 64
 LATEST_START = 8  # where repeating may begin
 CONDITION = re.compile(r"^(\w+) (≥|>) (\d+)$")
 

@@ -7,5 +7,4 @@ goal        a printed goal: hypotheses, variables, target
 terms       arithmetic read into terms
 arithmetic  what a goal says about numbers
 numbers     terms computed: values and polynomials
-state       tactics in a state of several goals; the script of a proof
-move        a tactic with what it costs, and pieces of tactic text"""
+move        a tactic with its cost, pieces of tactics, goals in a state, the script of a proof"""
