@@ -157,12 +157,12 @@ class Maker:
         target = work.target
         stage = self.stages[target.run][target.stage]
         with Staging(target, stage.own_folder, attempt) as staged:
-            self._do(stage, self._job(target, staged, log), staged.paths)
+            self._run_stage(stage, self._job(target, staged, log), staged.paths)
             if self.processes.stopping:
                 raise BuildStopping  # it may have answered our signal by ending well, half done
             outputs = [sync_output(path, final) for path, final in zip(staged.paths, target.outputs, strict=True)]
             unsettled = tuple(path for path, mark in marks.items() if self.files.was_touched(path, mark))
-            fault = None if unsettled else self._keep(work, staged.paths, outputs)
+            fault = None if unsettled else self._store_result(work, staged.paths, outputs)
             contents = [output.content for output in outputs]
             self._publish(target, staged.paths, contents, [output.version for output in outputs])
         receipt = work.receipt(BUILT, contents, attempt, unsettled)
@@ -172,7 +172,7 @@ class Maker:
         )
 
     @staticmethod
-    def _do(stage: Stage, job: Job, paths: Sequence[str]) -> None:
+    def _run_stage(stage: Stage, job: Job, paths: Sequence[str]) -> None:
         """Run the stage.  A disk that it filled is its failure, reported while it is still full: others may
         have room."""
         try:
@@ -184,7 +184,7 @@ class Maker:
                 raise
             raise StageFailed(describe_unwritten(error), 1) from error
 
-    def _keep(self, work: Work, paths: Sequence[str], outputs: Sequence[OutputFile]) -> OSError | None:
+    def _store_result(self, work: Work, paths: Sequence[str], outputs: Sequence[OutputFile]) -> OSError | None:
         """Store the result.  If that fails, the outputs are put in place all the same and the fault is raised after."""
         target = work.target
         try:

@@ -136,7 +136,7 @@ class Inputs:
     ) -> None:
         self._graph, self._files, self._receipts, self._stores = graph, files, receipts, stores
         self.contents: dict[str, str | None] = {}
-        self._mending = Lock()
+        self._restoring = Lock()
 
     def content(self, path: str, seen: str | None) -> str | None:
         """Give the sha256 of an input that may be used, None when there is nothing.
@@ -145,15 +145,15 @@ class Inputs:
         found = self._files.content(path)
         if found == seen and path not in self.contents:
             return found
-        recorded = self._recorded(path)
+        recorded = self._recorded_content(path)
         if recorded is None or found == recorded:
             return found
-        with self._mending:
+        with self._restoring:
             if self._files.content(path) != recorded:
-                self._mend(path, recorded)
+                self._restore(path, recorded)
         return recorded
 
-    def _recorded(self, path: str) -> str | None:
+    def _recorded_content(self, path: str) -> str | None:
         """Content as its maker recorded it; None for what no target makes."""
         if path not in self.contents:
             maker = self._maker(path)
@@ -166,7 +166,7 @@ class Inputs:
         i = self._graph.writer.get(path)
         return None if i is None else self._graph.targets[i]
 
-    def _mend(self, path: str, recorded: str) -> None:
+    def _restore(self, path: str, recorded: str) -> None:
         """Restore an output.  Only what is wrong is written: others may be reading the rest."""
         maker = self._maker(path)
         assert maker is not None

@@ -93,7 +93,7 @@ def load(runs: Iterable[str], keep: bool = True) -> dict[str, RunPlan]:
             if run not in known:
                 raise SpecError(f"there is no run '{run}': no specs/{run}.yaml{did_you_mean(run, known)}")
             check_run_name(run, known[run])
-            plan = _load(run, known[run], keep)
+            plan = _load_run(run, known[run], keep)
             plans[run] = plan._replace(needs=tuple(need for need in plan.needs if need in known))
             pending += plans[run].needs
     return plans
@@ -123,7 +123,7 @@ def _check_needs(plan: RunPlan, made: Graph) -> None:
                 raise SpecError(f"{plan.spec}:{target.line}: {what}")
 
 
-def _load(run: str, spec: str, keep: bool) -> RunPlan:
+def _load_run(run: str, spec: str, keep: bool) -> RunPlan:
     sources = (spec, *package_files())
     signatures = [state.signature(path) for path in sources]
     return _load_frozen(run, sources, signatures) or _plan_anew(run, spec, sources, signatures, keep)
@@ -234,7 +234,7 @@ def _cycle_error(error: CycleError, spec_of: dict[str, str]) -> SpecError:
 
 def package_files() -> list[str]:
     """Files of the package: plans, and the code of stages, depend on them."""
-    return _installed_record() or _sources()
+    return _installed_record() or _source_files()
 
 
 def _installed_record() -> list[str]:
@@ -244,7 +244,7 @@ def _installed_record() -> list[str]:
     return [record for record in records if os.path.isfile(record)]
 
 
-def _sources() -> list[str]:
+def _source_files() -> list[str]:
     out: list[str] = []
     for folder, inner, names in os.walk(PACKAGE):
         inner[:] = sorted(n for n in inner if n != "__pycache__")

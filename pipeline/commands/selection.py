@@ -64,7 +64,7 @@ def answered(words: list[str], answer: Callable[[list[str]], int], sources: bool
     try:
         return answer(words)
     except SpecError:
-        whole, mistakes = ([], {}) if words else _parted(sources)
+        whole, mistakes = ([], {}) if words else _part_by_mistakes(sources)
         if not whole or not mistakes:
             raise
     for mistake in mistakes:
@@ -75,7 +75,7 @@ def answered(words: list[str], answer: Callable[[list[str]], int], sources: bool
     return told if code in (0, FAILED) else code
 
 
-def _parted(sources: bool) -> tuple[list[str], dict[str, list[str]]]:
+def _part_by_mistakes(sources: bool) -> tuple[list[str], dict[str, list[str]]]:
     """Find the runs that can be built, and the mistakes, each with the runs that have it."""
     from pipeline.build.session import BuildSession
 

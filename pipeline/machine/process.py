@@ -46,11 +46,11 @@ class Redactor:
         ready = self._rest + chunk
         for value, name in self._pairs:
             ready = ready.replace(value, name)
-        cut = len(ready) if last else self._cut(ready)
+        cut = len(ready) if last else self._safe_length(ready)
         self._rest = ready[cut:]
         return ready[:cut]
 
-    def _cut(self, ready: bytes) -> int:
+    def _safe_length(self, ready: bytes) -> int:
         return min((_start_of(value, ready) for value, _ in self._pairs), default=len(ready))
 
 

@@ -82,12 +82,12 @@ class Recorder(Reporter):
         for i in sorted(self.build.needed):
             name = self.build.targets[i].name
             above = [self.build.targets[j].name for j in self.build.above(i) if j in behind] if behind else []
-            found = self.outcomes.get(name) or self._left(i, name, above)
+            found = self.outcomes.get(name) or self._unended_outcome(i, name, above)
             if found.status == FAILED or above:
                 behind.add(i)
             yield name, found
 
-    def _left(self, i: int, name: str, above: list[str]) -> Outcome:
+    def _unended_outcome(self, i: int, name: str, above: list[str]) -> Outcome:
         if i not in self.build.todo:
             return Outcome(FRESH)
         if name in self.running:
