@@ -1,10 +1,15 @@
-"""The board that the threads of a build share: which target is next, how each one ended, and the news of it.
+"""Board that the threads of a build share: the next target, how each one ended, and the news of it.
 
-Threads take targets and hand in outcomes by themselves.  The thread that follows them is woken once for many.
+States of a target:
 
-A target on the board: taken -> handed in | given up (nothing is known of how it ended) | set aside (another thread
-makes the same key; it is taken again when that one is done).  What lies below a failed or ignored target is left
-out."""
+    todo      -> taken       `take`, as the schedule allows
+    taken     -> handed in   `hand_in`: its outcome is recorded and told
+    taken     -> given up    `give_up`: nothing is known of how it ended
+    taken     -> set aside   `set_aside`: another thread makes the same key
+    set aside -> todo        that key is made
+    todo      -> left out    one above it failed, was left out, or is ignored by the user
+
+Threads take targets and hand in outcomes by themselves.  The thread that follows them is woken once for many."""
 
 from __future__ import annotations
 

@@ -1,11 +1,17 @@
 """Making one target: find it fresh, recall its result, or run its stage and put the outputs in place.
 
-Equal work is done once: a key that another thread makes raises Busy, and who comes second stands aside and later finds
-the result in the store.
+States of a target:
 
-States of a target in here: waiting -> fresh | recalled | running -> built | failed; running -> running again, as often
-as its limits allow retries.  An input that was edited while the stage ran makes the result `unsettled`: it is kept and
-recorded as failed, so that the next build makes it again."""
+    looked at -> fresh       its receipt has this key, and its outputs are as recorded
+    looked at -> busy        another thread makes the same key; it is looked at again after that
+    looked at -> recalled    the store has the result, and the user has not said `forget`
+    looked at -> running     none of these
+    running   -> running     the attempt failed, and its limits allow another
+    running   -> built       the outputs are in the store and in place
+    running   -> failed      no attempt is left
+    running   -> unsettled   an input was edited meanwhile: outputs are put in place, but the next build makes it again
+
+Equal work is done once: the second to come finds the result in the store."""
 
 from __future__ import annotations
 

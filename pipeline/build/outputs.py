@@ -1,9 +1,8 @@
-"""Where a target writes, and how its files are logged, checked, put in place and read again by others.
+"""Files of a target: its log, where it writes first, its outputs put in place, and what others read of them.
 
-Log: its path, and our own lines between the output of attempts.  Staging: a target writes beside its outputs first;
-what it wrote is synced, looked at once (a plain file, nothing else), then renamed into place.  Inputs: what targets
-read of each other is what its maker wrote; a file that something else has changed since is taken from the store again,
-and where the store has it no longer the target fails."""
+States of an output: staged (beside its place) -> synced and looked at once (a plain file, nothing else) -> in place, by
+a rename.  One that something else has changed since is restored from the store before others read it; when the store
+has it no longer, the target that reads it fails."""
 
 from __future__ import annotations
 

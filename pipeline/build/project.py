@@ -1,8 +1,9 @@
-"""The specs of a project and the graphs they make, planned once and frozen until something changes.
+"""Specs of a project and the graphs they make, planned once and frozen until something changes.
 
-A plan is frozen into the state folder of its run with the signatures of all that decided it: the spec, every source
-file of this package, and further files that the spec names.  When one of them differs, or the frozen file is damaged,
-the plan is made anew; only then is YAML imported."""
+A plan is frozen into the state folder of its run with the signatures of all that decided it: the spec, this package,
+and further files that the spec names.  An installed package is one file, the installer's record; a checkout is all of
+its source files.  When a signature differs, or the frozen file is damaged, the plan is made anew; only then is YAML
+imported."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A build played through without building: what would become of each target, how it stands, how long it would take.
+"""Rehearsal of a build: what would become of each target, its status, and how long it would take.
 
-Forecasts follow the graph's order; `after` has the contents that files would have.  A status is a forecast in one
-word: fresh, stale, failed or ignored.  Times come from receipts and from what is stored with results; a target that
-never ran is expected to take as long as others of its step.  The plan of a build is all of that together."""
+Forecasts follow the graph's order; `after` has the contents that files would have.  A status is a forecast in one word:
+fresh, stale, failed or ignored.  Times come from receipts and from stored results; a target that never ran is expected
+to take as long as others of its step.  All of that together is the plan of a build."""
 
 from __future__ import annotations
 

@@ -1,8 +1,14 @@
-"""The doit side of a build: targets as its tasks, receipts as its database, and its runner with rooms for slots.
+"""Front to doit: targets as its tasks, receipts as its database, its runner with our rooms.
 
-There is no database besides the receipts, so there is none that could be lost or be wrong.  Threads make the targets;
-the main thread syncs what is recorded, then tells reporters of it.  A signal or a fault: nothing more is started,
-commands that run are ended, and the fault is raised once all is quiet."""
+There is no database besides the receipts, so none can be lost or wrong.  Threads make the targets; the main thread
+syncs what is recorded, then tells reporters of it.
+
+States of a build:
+
+    running  -> over      no target is left that may start
+    running  -> stopping  a signal, a fault, or a failure without --continue: nothing more is started; after a signal or
+                          a fault the commands that run are ended, too
+    stopping -> over      all threads have left; then the fault is raised"""
 
 from __future__ import annotations
 

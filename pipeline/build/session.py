@@ -1,4 +1,4 @@
-"""One look at a project: the plans asked for, what is recorded of them, and what may have changed since."""
+"""Session: one look at a project, with its plans, its records, and what may have changed since."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The command `advance`: a search one depth further, and where it stands as JSON.
+"""The command `advance`: a search one depth further, and its progress as JSON.
 
-A round is what ends one depth.  Rounds: fresh up to `done`; then one is built; once the search has stopped, or no
-round is left, all that remains of the run is built."""
+A round is what ends one depth.  States of a search: the first `done` rounds are fresh -> one more is built -> the
+search has stopped, or no round is left -> all that remains of the run is built."""
 
 from __future__ import annotations
 

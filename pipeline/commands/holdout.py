@@ -1,7 +1,12 @@
 """The command `holdout`: opens what a search has held out, once, for the node that it ended with.
 
-sealed -> opened (on the disk before anything is measured) -> measured -> told by the report.  An interrupted opening
-stays open; the same question is answered from the record, another one is refused without --reopen."""
+States of the seal:
+
+    sealed   -> opened    noted on the disk before anything is measured
+    opened   -> measured  the target `holdout` is built; an interrupted opening stays open
+    measured -> reported  the report is made anew
+
+The same question is answered from the record; another one is refused without --reopen."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Which runs and targets the words of a command line mean.  Without doit: some questions need nothing else.
+"""Selection of runs and targets by the words of a command line.  Without doit: some questions need nothing else.
 
-Commands about proofs mean one run of their kind, or a bank that no spec in specs/ stands for; its plan is made each
-time it is asked for."""
+Commands about proofs mean one run of their kind, or a bank without a spec in specs/, whose plan is made each time."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Why something failed, in words, and whose failure it is: the candidate's own, an outage, a full disk.
+"""Failures in words, and whose they are: the candidate's own, an outage, a full disk.
 
-A candidate's failure is a result.  An outage is nobody's: it fails the target, is kept nowhere, and is tried again."""
+A candidate's failure is a result.  An outage is nobody's: it fails the target, is never stored, and is tried again."""
 
 from __future__ import annotations
 

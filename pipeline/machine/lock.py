@@ -1,11 +1,16 @@
-"""Lock of a run: one builder at a time, by a lock of the operating system, which dies with its process.
+"""Lock of a run: one builder at a time, by a lock of the operating system, which ends with its process.
 
-States of a run: free; held (the holder says who it is in run.lock.json, and says again every HEARTBEAT_PERIOD that it
-is there); silent (no heartbeat for longer than somebody's patience).  Free becomes held by `lock_runs`; who finds it
-held is refused.  Held or silent is taken over when the user says so: the holder's process is ended first, if it is sure
-which one that is, and the takeover is noted in events.jsonl.  Of several who take over one has its turn.  Besides, the
-guard of a build keeps a second file locked for as long as it ends what a killed build left behind; the next holder
-waits for that."""
+States of a run:
+
+    free    -> held    `lock_runs`; the holder writes run.lock.json and renews its heartbeat every HEARTBEAT_PERIOD
+    held    -> free    the holder removes run.lock.json and ends, or is killed
+    held    -> silent  no heartbeat for longer than somebody's patience
+    held, silent -> held by another
+                       takeover, when the user says so: the holder's process is ended first, if it is sure which one
+                       that is, and the takeover is noted in events.jsonl
+
+Who finds a run held is refused, without waiting.  Of several who take over, one has its turn.  A second file stays
+locked while the guard of a killed build ends what that build left behind; the next holder waits for that."""
 
 from __future__ import annotations
 

@@ -1,7 +1,12 @@
 """Receipts of a run: a line each, appended and synced after the outputs are in place.  The truth.
 
-A line is `<crc> <target> <event> <json>`.  A torn or damaged line counts as not written.  Of a target the last line of
-each event holds; `done` makes `failed` and `forgotten` void, `forgotten` makes all before it void."""
+A line is `<crc> <target> <event> <json>`.  A torn or damaged line counts as not written.  Of each event of a target the
+last line holds.  Events as transitions:
+
+    done       the target was made: `failed` and `forgotten` before it are void
+    failed     its last attempt failed; what was done before stays true of its inputs
+    ignored    it is left out of builds, until it is forgotten
+    forgotten  it is to be made anew: all lines before are void"""
 
 from __future__ import annotations
 

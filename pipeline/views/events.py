@@ -1,7 +1,7 @@
-"""What a build tells its reporters, and a reporter that remembers how every target ended.
+"""Events of a build as its reporters hear them, and a reporter that remembers how every target ended.
 
-All but `stopping` is told by the main thread.  Order: begin, initialize, then started, target_progress and ended for
-targets, complete_run.  A reporter's effects start with `initialize`, from where on `complete_run` is sure to follow."""
+Order: begin, initialize; then target_started, target_progress and target_ended; complete_run.  The main thread calls
+all of them; `stopping` comes from any thread at any time."""
 
 from __future__ import annotations
 

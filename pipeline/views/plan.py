@@ -1,4 +1,4 @@
-"""What a build would do, as a table for people and as JSON for tools."""
+"""Plan of a build as a table for people and as JSON for tools."""
 
 from __future__ import annotations
 
