@@ -200,12 +200,8 @@ class Maker:
         return None
 
     def _job(self, target: Target, staged: Staging, log: str) -> Job:
-        reads, writes, store = (
-            files_by_port(target.reads),
-            staged.by_port(target.writes),
-            self.stores[target.run].folder,
-        )
-        say = partial(self.say, target)
+        reads, writes = files_by_port(target.reads), staged.by_port(target.writes)
+        store, say = self.stores[target.run].folder, partial(self.say, target)
         return Job(target, reads, writes, log, self.processes, self.workers, self.kept, store, say)
 
     def _publish(

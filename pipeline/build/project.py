@@ -20,7 +20,6 @@ from pipeline.build.names import RESERVED
 from pipeline.core.graph import CycleError, Graph, Limits, Target
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.store import noop, state
-from pipeline.store import noop as store_noop
 from pipeline.store.files import write_whole
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -132,7 +131,7 @@ def _load_run(run: str, spec: str, keep: bool) -> RunPlan:
 
 def _load_frozen(run: str, sources: Sequence[str], signatures: list[int]) -> RunPlan | None:
     try:
-        with open(f"{store_noop.folder(run)}/graph", "rb") as file:
+        with open(f"{noop.folder(run)}/graph", "rb") as file:
             check, content = file.read(4), file.read()
         if crc32(content) != int.from_bytes(check, "little"):
             return None  # damaged: what is in it would be executed
@@ -201,8 +200,8 @@ def _freeze(run: str, head: list[Any], targets: Sequence[Target]) -> None:
     rows = [(*t[:5], limits.setdefault(t.limits, len(limits)), t.line) for t in targets]
     content = marshal.dumps(([*head, [tuple(limit) for limit in limits]], rows))
     with suppress(OSError):
-        os.makedirs(store_noop.folder(run), exist_ok=True)
-        write_whole(f"{store_noop.folder(run)}/graph", crc32(content).to_bytes(4, "little") + content, durable=False)
+        os.makedirs(noop.folder(run), exist_ok=True)
+        write_whole(f"{noop.folder(run)}/graph", crc32(content).to_bytes(4, "little") + content, durable=False)
 
 
 def _needs(run: str, targets: Sequence[Target]) -> tuple[str, ...]:

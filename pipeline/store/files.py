@@ -53,9 +53,7 @@ class Files:
         self._listings: dict[str, dict[str, int]] = {}  # a folder -> its signature as each group found it
         self._noting = Lock()  # what one thread found is held against what another did, and noted, in one go
         self.watched: dict[str, list[str]] = {}
-        self.unstable: set[str] = (
-            set()
-        )  # read twice and found different: what was judged by the first reading is in doubt
+        self.unstable: set[str] = set()  # read twice and different: what was judged by the first reading is in doubt
 
     def content(self, path: str) -> str | None:
         """Give the sha256 of what is at `path`, None when nothing is."""

@@ -9,8 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pipeline.core.outcome import CheckoutRefs, GcReport, Tally
 from pipeline.store.files import write_whole
 from pipeline.store.receipts import DONE, Receipts, parse_line
-from pipeline.store.results import Store, checkout_name
-from pipeline.store.results import parse_result as parsed_result
+from pipeline.store.results import Store, checkout_name, parse_result
 
 _SHA = re.compile(r"[0-9a-f]{64}")
 _ROOT = re.compile(r"[0-9a-f]{16}")
@@ -76,7 +75,7 @@ def _undamaged_results(store: Store, names: Iterable[str]) -> tuple[set[str], se
     objects: set[str] = set()
     for name in names:
         with open(store.place("results", name), "rb", buffering=0) as file:
-            stored = parsed_result(file.read())
+            stored = parse_result(file.read())
         if stored is not None:
             whole.add(name)
             objects.update(stored.objects)
