@@ -1,4 +1,4 @@
-"""What a project's dodo.py imports: `from pipeline.dodo import DOIT_CONFIG, task_runs`."""
+"""Names for a project's dodo.py to import: `from pipeline.dodo import DOIT_CONFIG, task_runs`."""
 
 from __future__ import annotations
 

@@ -1,27 +1,16 @@
-"""The kinds of run, and what a kind can do beside being built.
+"""Kinds of run, and what a kind can do beside being built.
 
-A kind is a package with four modules and a line in KINDS:
+A kind is a package with a line in KINDS and four modules:
 
-    read.read(item, run) -> the spec, checked: it has `rooms`, `store`, `at_once`, `sources`; the rest is the kind's own
-    plan.plan(spec)      -> its targets, a pure function
-    stages.STAGES        -> what the targets do, by the name of the stage
-    describe.describe(target)  -> the same of one of them for people: words of the spec, and the lines beside each
+    read.read(item, run)       -> the spec, checked: it has `rooms`, `store`, `at_once`, `sources` for the kernel
+    plan.plan(spec)            -> its targets, a pure function
+    stages.STAGES              -> the functions that make targets, by the name of the stage
+    describe.describe(target)  -> a target for people: words of the spec, and the lines beside each
     describe.outlook(targets)  -> lines about the whole run that one should know before it starts
 
-What else a kind can do is a line of ABILITY_MODULES, which names the module that does it.  The protocols here say what
-such a module must have:
-
-    FOLLOW     FollowModule     follow its builds, as the one writer of what is not the output of any target
-    ADVANCE    AdvanceModule    go on in rounds, for `coppice advance`; its module `flags` has FLAGS, which stand for
-                                keys of its spec
-    ACCOUNTS   AccountsModule   decide by what it recorded, for `coppice explain` and `coppice replay`
-    CALIBRATE  CalibrateModule  tell what it would promote by chance, for `coppice calibrate`
-    HOLDOUT    HoldoutModule    hold out a part of what is measured, for `coppice holdout`
-    PROVE      ProveModule      prove goals and keep attempts in a ledger, for `coppice bank`, `mcts` and `stats`; has
-                                FLAGS too
-    PURSUE     PursueModule     work on open goals of a ledger, for `coppice bg`
-
-The modules are imported when they are needed: a build whose plan is frozen reads no YAML."""
+What else it can do is a line of ABILITY_MODULES: the ability, and the module that has it.  The protocols here say what
+such a module must have.  A kind that can ADVANCE or PROVE has a module `flags` too, whose FLAGS stand for keys of its
+spec.  Modules are imported when they are needed: a build whose plan is frozen reads no YAML."""
 
 from __future__ import annotations
 
@@ -67,13 +56,13 @@ class AdvanceModule(Protocol):
         """Check if the search has stopped."""
 
     def summarize(self, run: str, targets: Sequence[Target], done: int) -> None:
-        """Writes a summary before the end."""
+        """Write a summary before the end."""
 
     def report(self, run: str, targets: Sequence[Target]) -> str:
-        """Writes the summary from what is recorded; its path."""
+        """Write the summary from what is recorded; its path."""
 
     def validate(self, run: str, targets: Sequence[Target]) -> tuple[str, int]:
-        """Writes whether the records hold together; the path, and how many problems there are."""
+        """Check that the records hold together; the path of the report, and the number of problems."""
 
 
 class AccountsModule(Protocol):
@@ -127,7 +116,7 @@ class HoldoutModule(Protocol):
         """State what would be opened and for whom; SpecError when there is nothing to ask."""
 
     def open_seal(self, run: str, question: Mapping[str, Any], reopen: bool) -> None:
-        """Writes it down before anything is measured; SpecError when it must not be."""
+        """Note the opening before anything is measured; SpecError when it must not be."""
 
     def targets(self, spec: Any, asked: Mapping[str, Any]) -> Sequence[Target]:
         """List the targets that measure; the last is `holdout`."""

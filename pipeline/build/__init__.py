@@ -6,9 +6,9 @@ errors; never commands.  `runner` alone imports doit.
 names      the commands of `coppice`, where each is, and the names that no run may have
 project    the specs of a project, the plans made of them, frozen until a spec or this package changes
 session    one look at a project: plans, records, and which targets are in doubt
-outputs    staging, logs, and inputs that are what their makers wrote
+outputs    staging, logs, and inputs as their makers wrote them
 make       one target: found fresh, recalled from the store, or run
-board      what the threads of a build share: what to make next, and the news of it
-rehearsal  a build played through without building: forecasts, statuses, times, the plan
+board      shared by the threads of a build: the next target, and the news of it
+rehearsal  a build without building: forecasts, statuses, times, the plan
 runner     doit's side of a build: targets as its tasks, receipts as its database, its runner with our rooms
-inquiry    what is known of targets: why they are stale, and all details of one"""
+inquiry    answers about targets: why they are stale, and all details of one"""

@@ -1,10 +1,15 @@
-"""The board that the threads of a build share: which target is next, how each one ended, and the news of it.
+"""Board that the threads of a build share: the next target, how each one ended, and the news of it.
 
-Threads take targets and hand in outcomes by themselves.  The thread that follows them is woken once for many.
+States of a target:
 
-A target on the board: taken -> handed in | given up (nothing is known of how it ended) | set aside (another thread
-makes the same key; it is taken again when that one is done).  What lies below a failed or ignored target is left
-out."""
+    todo      -> taken       `take`, as the schedule allows
+    taken     -> handed in   `hand_in`: its outcome is recorded and told
+    taken     -> given up    `give_up`: nothing is known of how it ended
+    taken     -> set aside   `set_aside`: another thread makes the same key
+    set aside -> todo        that key is made
+    todo      -> left out    one above it failed, was left out, or is ignored by the user
+
+Threads take targets and hand in outcomes by themselves.  The thread that follows them is woken once for many."""
 
 from __future__ import annotations
 
@@ -56,11 +61,11 @@ class Board:
         """Wait for the next target to make; None when there will be none."""
         with self._changed:
             while not self.stopping:
-                i = self._next()
+                i = self._next_target()
                 if i is not None:
                     self._running += 1
                     if i not in self._again:
-                        self._tell([(self._session.graph.targets[i], None)])
+                        self._add_news([(self._session.graph.targets[i], None)])
                     return i
                 if not self._running:
                     break
@@ -75,27 +80,27 @@ class Board:
         with self._changed:
             self._session.maker.receipts[target.run].append(entries)
             self.statuses[i] = outcome.status
-            self._tell([(target, outcome)])
-            self._tell(self._left_out(self._schedule.finish(i, outcome.status != FAILED)))
+            self._add_news([(target, outcome)])
+            self._add_news(self._leave_out(self._schedule.finish(i, outcome.status != FAILED)))
             if outcome.status == FAILED and not self._go_on:
                 self.stopping = True
-            self._freed(i)
+            self._free_place(i)
 
     def give_up(self, i: int) -> None:
         """Free the place of a target of which nobody knows how it ended."""
         with self._changed:
-            self._freed(i)
+            self._free_place(i)
 
     def set_aside(self, i: int, key: str) -> None:
         """Set a target aside while another thread makes the same key; it holds neither a place nor a thread."""
         with self._changed:
             self._aside.setdefault(key, []).append(i)
             self._again.add(i)
-            self._freed(i)
+            self._free_place(i)
 
     def say(self, target: Target, line: str) -> None:
         with self._changed:
-            self._tell([(target, line)])
+            self._add_news([(target, line)])
 
     def news(self) -> list[News]:
         """News since the last call, in order."""
@@ -104,7 +109,7 @@ class Board:
             found, self._news = self._news, []
             return found
 
-    def _freed(self, i: int) -> None:
+    def _free_place(self, i: int) -> None:
         self._running -= 1
         self._schedule.release(i)
         for key in [key for key in self._aside if key not in self._session.maker.making]:
@@ -112,17 +117,17 @@ class Board:
                 self._schedule.requeue(j)
         self._changed.notify(max(0, self._schedule.ready_count() - 1))  # this thread takes one itself
 
-    def _next(self) -> int | None:
+    def _next_target(self) -> int | None:
         """Find the next target that may start; targets that the user ignores are ended on the way."""
         while (i := self._schedule.start()) is not None:
             target = self._session.graph.targets[i]
             if not self._session.maker.receipts[target.run].is_ignored(target.name):
                 return i
             self._schedule.release(i)
-            self._tell(self._left_out([BlockedTarget(i, ()), *self._schedule.finish(i, ok=False)]))
+            self._add_news(self._leave_out([BlockedTarget(i, ()), *self._schedule.finish(i, ok=False)]))
         return None
 
-    def _left_out(self, blocked: Iterable[BlockedTarget]) -> list[News]:
+    def _leave_out(self, blocked: Iterable[BlockedTarget]) -> list[News]:
         """Make the news of targets that cannot run because of others above them, the nearest first."""
         targets = self._session.graph.targets
         news: list[News] = []
@@ -134,7 +139,7 @@ class Board:
                 news.append((targets[i], Outcome(SKIPPED, why=needs_message([targets[j].name for j in by]))))
         return news
 
-    def _tell(self, news: Iterable[News]) -> None:
+    def _add_news(self, news: Iterable[News]) -> None:
         if not self._news:
             self.has_news.set()
         self._news.extend(news)

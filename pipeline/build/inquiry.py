@@ -40,17 +40,17 @@ def remark_on(session: BuildSession, target: Target, reason: Reason) -> str:
         return ""
     if reason.where in session.maker.files.watched:
         return _changed_files(session, target.run, reason)
-    old = _size(session.maker.stores[target.run].object(reason.old))
-    return _size_change(old, _size(reason.where))
+    old = _file_size(session.maker.stores[target.run].object(reason.old))
+    return _size_change(old, _file_size(reason.where))
 
 
 def _output_remark(session: BuildSession, target: Target, reason: Reason) -> str:
     """Compare with the old output, if the store still has it."""
     old = _open_stored(session.maker.stores[target.run], session, target, reason.where)
     if old is None:
-        return _size_change(None, _size(reason.where))
+        return _size_change(None, _file_size(reason.where))
     with old, open(reason.where, "rb") as new:
-        sizes = _size_change(old.seek(0, os.SEEK_END), _size(reason.where))
+        sizes = _size_change(old.seek(0, os.SEEK_END), _file_size(reason.where))
         old.seek(0)
         return f"{sizes}, first differing byte {_first_difference(old, new)}"
 
@@ -75,7 +75,7 @@ def _first_difference(old: IO[bytes], new: IO[bytes]) -> int:
     return at + 1 + next((i for i, (x, y) in pairs if x != y), min(len(a), len(b)))
 
 
-def _size(path: str) -> int | None:
+def _file_size(path: str) -> int | None:
     try:
         return os.path.getsize(path)
     except OSError:
@@ -162,7 +162,7 @@ class Inquiry:
         """Describe a cause, with what can still be shown of the old contents."""
         target = self.graph.targets[chain.path[-1]]
         way = tuple(
-            (self.graph.targets[above].name, self._between(below, above))
+            (self.graph.targets[above].name, self._linking_output(below, above))
             for below, above in zip(chain.path, chain.path[1:], strict=False)
         )
         reasons = tuple((reason, remark_on(self.session, target, reason)) for reason in chain.reasons)
@@ -174,7 +174,7 @@ class Inquiry:
         recorded = [(t.name, self.session.maker.receipts[t.run].failure(t.name)) for t in targets]
         return [(name, failure) for name, failure in recorded if failure]
 
-    def _between(self, below: int, above: int) -> str:
+    def _linking_output(self, below: int, above: int) -> str:
         """Find the first output of `above` that `below` reads."""
         made = {*self.graph.targets[above].outputs}
         return next(path for path in self.graph.targets[below].inputs if path in made)
@@ -198,7 +198,7 @@ class TargetDetails(NamedTuple):
 def target_text(seen: TargetDetails) -> str:
     width = max(map(len, seen.reads), default=0)
     reads = [f"{path:{width}}  <- {maker}" if maker else path for path, maker in seen.reads.items()]
-    made = [_made_line(seen.receipt)] if seen.receipt else []
+    made = [_result_line(seen.receipt)] if seen.receipt else []
     failed = [failure_text(seen.failure)] if seen.failure else []
     rows = [("status", seen.status), *seen.does.items(), ("reads", reads), ("writes", seen.writes)]
     rows += [("made", made), ("failed", failed)]
@@ -221,7 +221,7 @@ def _table(rows: Iterable[TextRow]) -> Iterator[str]:
             yield f"  {first:{width}} {line}"
 
 
-def _made_line(receipt: Receipt) -> str:
+def _result_line(receipt: Receipt) -> str:
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(receipt.end))
     if receipt.how != BUILT:
         return f"{receipt.how} {when}"

@@ -1,11 +1,17 @@
 """Making one target: find it fresh, recall its result, or run its stage and put the outputs in place.
 
-Equal work is done once: a key that another thread makes raises Busy, and who comes second stands aside and later finds
-the result in the store.
+States of a target:
 
-States of a target in here: waiting -> fresh | recalled | running -> built | failed; running -> running again, as often
-as its limits allow retries.  An input that was edited while the stage ran makes the result `unsettled`: it is kept and
-recorded as failed, so that the next build makes it again."""
+    looked at -> fresh       its receipt has this key, and its outputs are as recorded
+    looked at -> busy        another thread makes the same key; it is looked at again after that
+    looked at -> recalled    the store has the result, and the user has not said `forget`
+    looked at -> running     none of these
+    running   -> running     the attempt failed, and its limits allow another
+    running   -> built       the outputs are in the store and in place
+    running   -> failed      no attempt is left
+    running   -> unsettled   an input was edited meanwhile: outputs are put in place, but the next build makes it again
+
+Equal work is done once: the second to come finds the result in the store."""
 
 from __future__ import annotations
 
@@ -157,12 +163,12 @@ class Maker:
         target = work.target
         stage = self.stages[target.run][target.stage]
         with Staging(target, stage.own_folder, attempt) as staged:
-            self._do(stage, self._job(target, staged, log), staged.paths)
+            self._run_stage(stage, self._job(target, staged, log), staged.paths)
             if self.processes.stopping:
                 raise BuildStopping  # it may have answered our signal by ending well, half done
             outputs = [sync_output(path, final) for path, final in zip(staged.paths, target.outputs, strict=True)]
             unsettled = tuple(path for path, mark in marks.items() if self.files.was_touched(path, mark))
-            fault = None if unsettled else self._keep(work, staged.paths, outputs)
+            fault = None if unsettled else self._store_result(work, staged.paths, outputs)
             contents = [output.content for output in outputs]
             self._publish(target, staged.paths, contents, [output.version for output in outputs])
         receipt = work.receipt(BUILT, contents, attempt, unsettled)
@@ -172,7 +178,7 @@ class Maker:
         )
 
     @staticmethod
-    def _do(stage: Stage, job: Job, paths: Sequence[str]) -> None:
+    def _run_stage(stage: Stage, job: Job, paths: Sequence[str]) -> None:
         """Run the stage.  A disk that it filled is its failure, reported while it is still full: others may
         have room."""
         try:
@@ -184,7 +190,7 @@ class Maker:
                 raise
             raise StageFailed(describe_unwritten(error), 1) from error
 
-    def _keep(self, work: Work, paths: Sequence[str], outputs: Sequence[OutputFile]) -> OSError | None:
+    def _store_result(self, work: Work, paths: Sequence[str], outputs: Sequence[OutputFile]) -> OSError | None:
         """Store the result.  If that fails, the outputs are put in place all the same and the fault is raised after."""
         target = work.target
         try:
@@ -194,12 +200,8 @@ class Maker:
         return None
 
     def _job(self, target: Target, staged: Staging, log: str) -> Job:
-        reads, writes, store = (
-            files_by_port(target.reads),
-            staged.by_port(target.writes),
-            self.stores[target.run].folder,
-        )
-        say = partial(self.say, target)
+        reads, writes = files_by_port(target.reads), staged.by_port(target.writes)
+        store, say = self.stores[target.run].folder, partial(self.say, target)
         return Job(target, reads, writes, log, self.processes, self.workers, self.kept, store, say)
 
     def _publish(

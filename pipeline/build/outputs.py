@@ -1,9 +1,8 @@
-"""Where a target writes, and how its files are logged, checked, put in place and read again by others.
+"""Files of a target: its log, where it writes first, its outputs put in place, and what others read of them.
 
-Log: its path, and our own lines between the output of attempts.  Staging: a target writes beside its outputs first;
-what it wrote is synced, looked at once (a plain file, nothing else), then renamed into place.  Inputs: what targets
-read of each other is what its maker wrote; a file that something else has changed since is taken from the store again,
-and where the store has it no longer the target fails."""
+States of an output: staged (beside its place) -> synced and looked at once (a plain file, nothing else) -> in place, by
+a rename.  One that something else has changed since is restored from the store before others read it; when the store
+has it no longer, the target that reads it fails."""
 
 from __future__ import annotations
 
@@ -136,7 +135,7 @@ class Inputs:
     ) -> None:
         self._graph, self._files, self._receipts, self._stores = graph, files, receipts, stores
         self.contents: dict[str, str | None] = {}
-        self._mending = Lock()
+        self._restoring = Lock()
 
     def content(self, path: str, seen: str | None) -> str | None:
         """Give the sha256 of an input that may be used, None when there is nothing.
@@ -145,15 +144,15 @@ class Inputs:
         found = self._files.content(path)
         if found == seen and path not in self.contents:
             return found
-        recorded = self._recorded(path)
+        recorded = self._recorded_content(path)
         if recorded is None or found == recorded:
             return found
-        with self._mending:
+        with self._restoring:
             if self._files.content(path) != recorded:
-                self._mend(path, recorded)
+                self._restore(path, recorded)
         return recorded
 
-    def _recorded(self, path: str) -> str | None:
+    def _recorded_content(self, path: str) -> str | None:
         """Content as its maker recorded it; None for what no target makes."""
         if path not in self.contents:
             maker = self._maker(path)
@@ -166,7 +165,7 @@ class Inputs:
         i = self._graph.writer.get(path)
         return None if i is None else self._graph.targets[i]
 
-    def _mend(self, path: str, recorded: str) -> None:
+    def _restore(self, path: str, recorded: str) -> None:
         """Restore an output.  Only what is wrong is written: others may be reading the rest."""
         maker = self._maker(path)
         assert maker is not None

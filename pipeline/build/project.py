@@ -1,8 +1,9 @@
-"""The specs of a project and the graphs they make, planned once and frozen until something changes.
+"""Specs of a project and the graphs they make, planned once and frozen until something changes.
 
-A plan is frozen into the state folder of its run with the signatures of all that decided it: the spec, every source
-file of this package, and further files that the spec names.  When one of them differs, or the frozen file is damaged,
-the plan is made anew; only then is YAML imported."""
+A plan is frozen into the state folder of its run with the signatures of all that decided it: the spec, this package,
+and further files that the spec names.  An installed package is one file, the installer's record; a checkout is all of
+its source files.  When a signature differs, or the frozen file is damaged, the plan is made anew; only then is YAML
+imported."""
 
 from __future__ import annotations
 
@@ -19,7 +20,6 @@ from pipeline.build.names import RESERVED
 from pipeline.core.graph import CycleError, Graph, Limits, Target
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.store import noop, state
-from pipeline.store import noop as store_noop
 from pipeline.store.files import write_whole
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -93,7 +93,7 @@ def load(runs: Iterable[str], keep: bool = True) -> dict[str, RunPlan]:
             if run not in known:
                 raise SpecError(f"there is no run '{run}': no specs/{run}.yaml{did_you_mean(run, known)}")
             check_run_name(run, known[run])
-            plan = _load(run, known[run], keep)
+            plan = _load_run(run, known[run], keep)
             plans[run] = plan._replace(needs=tuple(need for need in plan.needs if need in known))
             pending += plans[run].needs
     return plans
@@ -123,7 +123,7 @@ def _check_needs(plan: RunPlan, made: Graph) -> None:
                 raise SpecError(f"{plan.spec}:{target.line}: {what}")
 
 
-def _load(run: str, spec: str, keep: bool) -> RunPlan:
+def _load_run(run: str, spec: str, keep: bool) -> RunPlan:
     sources = (spec, *package_files())
     signatures = [state.signature(path) for path in sources]
     return _load_frozen(run, sources, signatures) or _plan_anew(run, spec, sources, signatures, keep)
@@ -131,7 +131,7 @@ def _load(run: str, spec: str, keep: bool) -> RunPlan:
 
 def _load_frozen(run: str, sources: Sequence[str], signatures: list[int]) -> RunPlan | None:
     try:
-        with open(f"{store_noop.folder(run)}/graph", "rb") as file:
+        with open(f"{noop.folder(run)}/graph", "rb") as file:
             check, content = file.read(4), file.read()
         if crc32(content) != int.from_bytes(check, "little"):
             return None  # damaged: what is in it would be executed
@@ -200,8 +200,8 @@ def _freeze(run: str, head: list[Any], targets: Sequence[Target]) -> None:
     rows = [(*t[:5], limits.setdefault(t.limits, len(limits)), t.line) for t in targets]
     content = marshal.dumps(([*head, [tuple(limit) for limit in limits]], rows))
     with suppress(OSError):
-        os.makedirs(store_noop.folder(run), exist_ok=True)
-        write_whole(f"{store_noop.folder(run)}/graph", crc32(content).to_bytes(4, "little") + content, durable=False)
+        os.makedirs(noop.folder(run), exist_ok=True)
+        write_whole(f"{noop.folder(run)}/graph", crc32(content).to_bytes(4, "little") + content, durable=False)
 
 
 def _needs(run: str, targets: Sequence[Target]) -> tuple[str, ...]:
@@ -234,7 +234,7 @@ def _cycle_error(error: CycleError, spec_of: dict[str, str]) -> SpecError:
 
 def package_files() -> list[str]:
     """Files of the package: plans, and the code of stages, depend on them."""
-    return _installed_record() or _sources()
+    return _installed_record() or _source_files()
 
 
 def _installed_record() -> list[str]:
@@ -244,7 +244,7 @@ def _installed_record() -> list[str]:
     return [record for record in records if os.path.isfile(record)]
 
 
-def _sources() -> list[str]:
+def _source_files() -> list[str]:
     out: list[str] = []
     for folder, inner, names in os.walk(PACKAGE):
         inner[:] = sorted(n for n in inner if n != "__pycache__")

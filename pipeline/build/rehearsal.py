@@ -1,8 +1,8 @@
-"""A build played through without building: what would become of each target, how it stands, how long it would take.
+"""Rehearsal of a build: what would become of each target, its status, and how long it would take.
 
-Forecasts follow the graph's order; `after` has the contents that files would have.  A status is a forecast in one
-word: fresh, stale, failed or ignored.  Times come from receipts and from what is stored with results; a target that
-never ran is expected to take as long as others of its step.  The plan of a build is all of that together."""
+Forecasts follow the graph's order; `after` has the contents that files would have.  A status is a forecast in one word:
+fresh, stale, failed or ignored.  Times come from receipts and from stored results; a target that never ran is expected
+to take as long as others of its step.  All of that together is the plan of a build."""
 
 from __future__ import annotations
 
@@ -52,21 +52,21 @@ class _Rehearsal:
             return Forecast(FRESH)
         recipe = self.maker.recipe(target)
         receipt = self.maker.receipts[target.run].receipt(target.name)
-        found = self._reasons(target, receipt, recipe) if in_doubt else ()
+        found = self._stale_reasons(target, receipt, recipe) if in_doubt else ()
         if ignored_by:
             return Forecast(IGNORED, found, ignored_by)
         inputs = {p: self.after[p] if p in self.after else self.maker.files.content(p) for p in target.inputs}
-        held_by = held_by or self._missing(inputs)
+        held_by = held_by or self._missing_input(inputs)
         action = (self._held_back if held_by else self._action)(target, receipt, recipe, inputs)
         return Forecast(action, found, held_by)
 
-    def _reasons(self, target: Target, receipt: Receipt | None, recipe: Mapping[str, Any]) -> tuple[Reason, ...]:
+    def _stale_reasons(self, target: Target, receipt: Receipt | None, recipe: Mapping[str, Any]) -> tuple[Reason, ...]:
         content = self.maker.files.content
         inputs = {path: content(path) for path in target.inputs} if receipt else {}
         outputs = {path: content(path) for path in target.outputs} if receipt else {}
-        return tuple(stale_reasons(receipt, recipe, inputs, outputs, "" if receipt else self._lacking(target)))
+        return tuple(stale_reasons(receipt, recipe, inputs, outputs, "" if receipt else self._lacking_why(target)))
 
-    def _lacking(self, target: Target) -> str:
+    def _lacking_why(self, target: Target) -> str:
         """Reason for a missing receipt."""
         receipts = self.maker.receipts[target.run]
         if receipts.failure(target.name):
@@ -79,7 +79,7 @@ class _Rehearsal:
             return target.name
         return next((seen.held_by for seen in above if seen.action == IGNORED), "")
 
-    def _missing(self, inputs: Mapping[str, str | None]) -> str:
+    def _missing_input(self, inputs: Mapping[str, str | None]) -> str:
         return next((path for path, content in inputs.items() if content is None and path not in self.after), "")
 
     def _held_back(
@@ -97,7 +97,7 @@ class _Rehearsal:
     ) -> str:
         if None in inputs.values():
             self.after |= dict.fromkeys(target.outputs)
-            return RUN if self._surely(target, receipt, recipe, inputs) else MAYBE
+            return RUN if self._surely_redone(target, receipt, recipe, inputs) else MAYBE
         key = recipes.result_key(recipe, inputs.values())  # type: ignore[arg-type]
         if self.maker.is_fresh(target, key):
             return FRESH
@@ -109,7 +109,7 @@ class _Rehearsal:
         self.after |= dict.fromkeys(target.outputs)
         return RUN
 
-    def _surely(
+    def _surely_redone(
         self, target: Target, receipt: Receipt | None, recipe: dict[str, Any], inputs: Mapping[str, str | None]
     ) -> bool:
         """Check if it is redone whatever the unknown inputs come out as."""

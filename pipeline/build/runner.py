@@ -1,8 +1,14 @@
-"""The doit side of a build: targets as its tasks, receipts as its database, and its runner with rooms for slots.
+"""Front to doit: targets as its tasks, receipts as its database, its runner with our rooms.
 
-There is no database besides the receipts, so there is none that could be lost or be wrong.  Threads make the targets;
-the main thread syncs what is recorded, then tells reporters of it.  A signal or a fault: nothing more is started,
-commands that run are ended, and the fault is raised once all is quiet."""
+There is no database besides the receipts, so none can be lost or wrong.  Threads make the targets; the main thread
+syncs what is recorded, then tells reporters of it.
+
+States of a build:
+
+    running  -> over      no target is left that may start
+    running  -> stopping  a signal, a fault, or a failure without --continue: nothing more is started; after a signal or
+                          a fault the commands that run are ended, too
+    stopping -> over      all threads have left; then the fault is raised"""
 
 from __future__ import annotations
 
@@ -73,17 +79,17 @@ class ReceiptDatabase:
         """Give the same status as `graph` shows: a run is stale when anything in it is."""
         status = DependencyStatus(get_log)
         targets = [task.name] if isinstance(task, TargetTask) else task.task_dep
-        if any(self._standings[self.session.graph.index[name]].status not in (FRESH, IGNORED) for name in targets):
+        if any(self._statuses[self.session.graph.index[name]].status not in (FRESH, IGNORED) for name in targets):
             status.add_reason("uptodate_false", ("it is stale", [], {}))
         return status
 
     @cached_property
-    def _standings(self) -> dict[int, TargetStatus]:
+    def _statuses(self) -> dict[int, TargetStatus]:
         return target_statuses(self.session, range(len(self.session.graph.targets)))
 
     def status_is_ignore(self, task: Task) -> bool:
         """Check if it is left out, by itself or because of one above."""
-        return isinstance(task, TargetTask) and self._standings[self.session.graph.index[task.name]].status == IGNORED
+        return isinstance(task, TargetTask) and self._statuses[self.session.graph.index[task.name]].status == IGNORED
 
     def ignore(self, task: Task) -> None:
         if isinstance(task, TargetTask):
@@ -143,13 +149,13 @@ class RoomRunner(Runner):  # type: ignore[misc]
         return self._board.statuses
 
     def run_tasks(self, _dispatcher: TaskSelection) -> None:
-        with self._signals():
+        with self._stop_on_signals():
             try:
                 self._start()
-                self._follow()
+                self._follow_threads()
             except BaseException as error:  # noqa: BLE001 - raised below, once nothing runs any more
                 self._stop(error)
-                self._wait()
+                self._wait_for_threads()
         for thread in filter(Thread.is_alive, self._threads):
             thread.join()
         self._sync()
@@ -167,14 +173,14 @@ class RoomRunner(Runner):  # type: ignore[misc]
                 self._board.leave(len(self._threads) - n)
                 raise
 
-    def _follow(self) -> None:
+    def _follow_threads(self) -> None:
         while not self._board.all_left.is_set():
             self._board.has_news.wait(WAKE_SECONDS)
             self._board.all_left.wait(SYNC_SECONDS)
             self._catch_up()
         self._catch_up()
 
-    def _wait(self) -> None:
+    def _wait_for_threads(self) -> None:
         while not self._board.all_left.wait(WAKE_SECONDS):
             pass
 
@@ -231,7 +237,7 @@ class RoomRunner(Runner):  # type: ignore[misc]
             self._session.maker.processes.stop()
 
     @contextmanager
-    def _signals(self) -> Iterator[None]:
+    def _stop_on_signals(self) -> Iterator[None]:
         """Stop on SIGINT, SIGTERM and SIGHUP: commands are ended; what is finished by then is recorded."""
 
         def interrupted(number: int, _frame: object) -> None:

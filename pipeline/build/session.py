@@ -1,4 +1,4 @@
-"""One look at a project: the plans asked for, what is recorded of them, and what may have changed since."""
+"""Session: one look at a project, with its plans, its records, and what may have changed since."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from pipeline.core.graph import Graph, Target, step_of
 from pipeline.core.outcome import FAILED
 from pipeline.core.text import printable_line
 from pipeline.errors import SpecError, did_you_mean
-from pipeline.machine.job import Stage
 from pipeline.store import noop, state
 from pipeline.store.files import Files, is_pattern, write_whole
 from pipeline.store.receipts import Receipts
@@ -41,23 +40,19 @@ class BuildSession:
         self.suspects: set[int] = set()
         self.watched: dict[str, list[str]] = {}
         self.listed_files: dict[str, list[str]] = {}  # files of a run's state that are still the right ones
-        self.maker = Maker(self.graph, self._files(), self._receipts(), self._stores(), self._stages(), locks, always)
+        files, receipts = self._load_files(), {run: Receipts(run) for run in self.plans}
+        stages = {run: kinds.stages(plan.kind) for run, plan in self.plans.items()}
+        self.maker = Maker(self.graph, files, receipts, self._stores(), stages, locks, always)
         self.aside = {self.graph.index[target.name] for target in aside}
         self.suspects |= self.aside  # no state tells of them
         if always:
             self.suspects = set(range(len(self.graph.targets)))
 
-    def _receipts(self) -> dict[str, Receipts]:
-        return {run: Receipts(run) for run in self.plans}
-
     def _stores(self) -> dict[str, Store]:
         by_folder = {plan.store: Store(plan.store) for plan in self.plans.values()}
         return {run: by_folder[plan.store] for run, plan in self.plans.items()}
 
-    def _stages(self) -> dict[str, Mapping[str, Stage]]:
-        return {run: kinds.stages(plan.kind) for run, plan in self.plans.items()}
-
-    def _files(self) -> Files:
+    def _load_files(self) -> Files:
         """Load what is known from the last builds, and mark the targets that this leaves in doubt."""
         known: dict[str, tuple[int, str]] = {}
         between: set[str] = set()  # changed after the look at one run, and before another was built and looked at
@@ -83,13 +78,13 @@ class BuildSession:
         return Files(known)
 
     @staticmethod
-    def _deciding(plan: project.RunPlan) -> list[str]:
+    def _deciding_files(plan: project.RunPlan) -> list[str]:
         """Files that decide on every target of a run: what makes its plan, and its receipts."""
         return [*plan.sources, Receipts.path_of(plan.run)]
 
     def _same_deciding_files(self, plan: project.RunPlan, seen: state.StateHead) -> bool:
         """Compare anew: the look that led here may be older than the plan, and than our lock."""
-        deciding = self._deciding(plan)
+        deciding = self._deciding_files(plan)
         now = [*plan.signatures, state.signature(deciding[-1])]
         saved = project.NO_SIGNATURE not in plan.signatures
         return saved and (deciding, now) == (seen.files[: len(now)], seen.signatures[: len(now)])
@@ -196,7 +191,7 @@ class BuildSession:
         signatures, contents = self.maker.files.signatures(listed)
         doubted = [self.graph.targets[i] for i in sorted(self.suspects - self.aside)]
         suspects = [target.name for target in doubted if target.run == run]
-        deciding = self._deciding(plan)
+        deciding = self._deciding_files(plan)
         seen = state.StateHead(
             noop.FORMAT,
             not suspects,

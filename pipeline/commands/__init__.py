@@ -3,10 +3,10 @@
 Not pure.  May import everything but the insides of kinds, which it reaches by `kinds` alone.  The only importer of
 doit's command line.  `main` and `exits` and `selection` import no doit: some questions are answered without.
 
-main           what `coppice` runs once there is something to do
+main           the entry of `coppice` once there is something to do
 exits          exit codes, and the one line that says what is wrong
 command        the base of all commands, and doit's command line with ours
-selection      which runs and targets the words of a command line mean
+selection      the runs and targets that the words of a command line mean
 flags          flags that stand for keys of a spec
 build          a build from words to exit code, with all its reporters
 run            run

@@ -1,7 +1,7 @@
-"""The command `advance`: a search one depth further, and where it stands as JSON.
+"""The command `advance`: a search one depth further, and its progress as JSON.
 
-A round is what ends one depth.  Rounds: fresh up to `done`; then one is built; once the search has stopped, or no
-round is left, all that remains of the run is built."""
+A round is what ends one depth.  States of a search: the first `done` rounds are fresh -> one more is built -> the
+search has stopped, or no round is left -> all that remains of the run is built."""
 
 from __future__ import annotations
 
@@ -82,28 +82,28 @@ class Search:
 
     def advance(self, locks: Sequence[int]) -> int:
         """Build one round, and what is left when it was the last."""
-        self.done = self._fresh(0)
-        if not self._over():
+        self.done = self._fresh_rounds(0)
+        if not self._is_over():
             if code := self._build(self.rounds[self.done], locks):
                 return code
-            self.done = self._fresh(self.done)
-        if self._over():
+            self.done = self._fresh_rounds(self.done)
+        if self._is_over():
             return self._build([self._plan.run], locks)
         self._kind.summarize(self._plan.run, self._plan.targets, self.done)
         return 0
 
     def stopped(self) -> bool:
         """Check that no round is left, with all as it should be."""
-        self.done = self._fresh(0)
-        return self._over()
+        self.done = self._fresh_rounds(0)
+        return self._is_over()
 
     def standing(self) -> Mapping[str, Any]:
         return self._kind.progress_record(self._plan.run, self._plan.targets, self.done)
 
-    def _over(self) -> bool:
+    def _is_over(self) -> bool:
         return self.done == len(self.rounds) or self._kind.has_stopped(self._plan.run, self.done)
 
-    def _fresh(self, first: int) -> int:
+    def _fresh_rounds(self, first: int) -> int:
         """Number of rounds from the first on that are fresh with all they are made from; `first` are known to be."""
         from pipeline.build.rehearsal import target_statuses
         from pipeline.build.session import BuildSession

@@ -36,13 +36,13 @@ class FollowerReporter(Reporter):
         self._follower: Follower | None = None
 
     def initialize(self, tasks: Any, selected: Any) -> None:
-        todo = self._own(self.build.targets[i] for i in sorted(self.build.todo))
+        todo = self._own_targets(self.build.targets[i] for i in sorted(self.build.todo))
         makes = kinds.ability_module(self._kind, kinds.FOLLOW)
-        follower = makes.follower(self._run, self._own(self.build.targets), todo)
+        follower = makes.follower(self._run, self._own_targets(self.build.targets), todo)
         follower.begin()
         self._follower = follower
 
-    def _own(self, targets: Iterable[Target]) -> Sequence[Target]:
+    def _own_targets(self, targets: Iterable[Target]) -> Sequence[Target]:
         return [target for target in targets if target.run == self._run]
 
     def stopping(self, why: str) -> None:

@@ -48,11 +48,8 @@ class CalibrateCommand(NewCommand):
     takes = ONE_RUN
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        for option, least, most in (
-            ("depths", LEAST_DEPTHS, MOST_DEPTHS),
-            ("seeds", 0, MOST_SEEDS),
-            ("seed", 0, 2**31),
-        ):
+        ranges = (("depths", LEAST_DEPTHS, MOST_DEPTHS), ("seeds", 0, MOST_SEEDS), ("seed", 0, 2**31))
+        for option, least, most in ranges:
             if params[option] != self.defaults[option] and not least <= params[option] <= most:
                 raise InvalidCommand(f"calibrate: --{option} {params[option]}: give a number from {least} to {most}")
         return calibrate(args[0], params)

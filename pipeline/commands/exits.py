@@ -1,6 +1,6 @@
-"""Exit codes, and what is wrong in one line.
+"""Exit codes, and the one line that says what is wrong.
 
-Imports next to nothing: so does a build with nothing to do."""
+Imports next to nothing, as a build with nothing to do does."""
 
 from __future__ import annotations
 

@@ -63,10 +63,10 @@ class HelpCommand(NewCommand):
     def on_specs(self, params: Any, args: list[str]) -> int:
         if unknown := [name for name in args if name not in self.cmds]:
             raise InvalidCommand(f"help: there is no command '{unknown[0]}'{did_you_mean(unknown[0], self.cmds)}")
-        print("\n".join(self._all() if not args else self._one(args[0])))
+        print("\n".join(self._overview() if not args else self._command_help(args[0])))
         return 0
 
-    def _all(self) -> Iterator[str]:
+    def _overview(self) -> Iterator[str]:
         yield f"usage: {self.bin_name} [COMMAND] [OPTION]... {NAMES}"
         yield ""
         for name in self.cmds:
@@ -77,7 +77,7 @@ class HelpCommand(NewCommand):
         yield f"`{self.bin_name} help COMMAND` has its options; without a name all runs in specs/ are meant."
         yield "A pattern such as 'demo:words.*', in quotes, stands for the targets or outputs that it matches."
 
-    def _one(self, name: str) -> Iterator[str]:
+    def _command_help(self, name: str) -> Iterator[str]:
         command = self.cmds.get_plugin(name)(cmds=self.cmds, **self.kwargs)
         purpose, words = STOCK_COMMANDS.get(name, (command.doc_purpose, command.doc_usage))
         options = [option for option in command.get_options() if option.short or option.long]

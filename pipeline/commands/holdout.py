@@ -1,7 +1,12 @@
 """The command `holdout`: opens what a search has held out, once, for the node that it ended with.
 
-sealed -> opened (on the disk before anything is measured) -> measured -> told by the report.  An interrupted opening
-stays open; the same question is answered from the record, another one is refused without --reopen."""
+States of the seal:
+
+    sealed   -> opened    noted on the disk before anything is measured
+    opened   -> measured  the target `holdout` is built; an interrupted opening stays open
+    measured -> reported  the report is made anew
+
+The same question is answered from the record; another one is refused without --reopen."""
 
 from __future__ import annotations
 
@@ -39,7 +44,7 @@ class HoldoutCommand(NewCommand):
     kept = "what was finished is kept, the seal is open"
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        opening = _Opening(_plan(args[0]), params["num_process"], params["reopen"])
+        opening = _Opening(_plan_of_run(args[0]), params["num_process"], params["reopen"])
         with redirect_stdout(sys.stderr):
             code = opening.run()
         if code == 0:
@@ -48,7 +53,7 @@ class HoldoutCommand(NewCommand):
         return code
 
 
-def _plan(run: str) -> project.RunPlan:
+def _plan_of_run(run: str) -> project.RunPlan:
     known = project.spec_paths()
     if run not in known:
         raise SpecError(f"holdout: '{run}' is no run; name one of: {', '.join(known)}")
@@ -70,9 +75,9 @@ class _Opening:
             self._check_stopped(plans)
             asked = self.kind.question(run, self.spec, self.plan.targets)
             self.kind.open_seal(run, asked, self.reopen)
-            if code := build_plainly({**plans, run: self._planned(asked)}, locks, [f"{run}:holdout"], self.jobs):
+            if code := build_plainly({**plans, run: self._plan_to_open(asked)}, locks, [f"{run}:holdout"], self.jobs):
                 return code
-            _forget(run, self.kind.REPORT_TARGETS)
+            _forget_targets(run, self.kind.REPORT_TARGETS)
             return build_plainly(plans, locks, [run], self.jobs)
 
     def _check_stopped(self, plans: Mapping[str, project.RunPlan]) -> None:
@@ -82,13 +87,13 @@ class _Opening:
             what = "the search has not stopped yet by the spec as it is, and what is held out is for its end"
             raise SpecError(f"{run}: {what}; `coppice {run}` builds it")
 
-    def _planned(self, asked: Mapping[str, Any]) -> project.RunPlan:
+    def _plan_to_open(self, asked: Mapping[str, Any]) -> project.RunPlan:
         """Plan with the targets that open the holdout; without signatures, since nothing was built by it before."""
         targets = Graph([*self.plan.targets, *self.kind.targets(self.spec, asked)]).targets
         return self.plan._replace(targets=targets, signatures=(0,) * len(self.plan.signatures))
 
 
-def _forget(run: str, names: Sequence[str]) -> None:
+def _forget_targets(run: str, names: Sequence[str]) -> None:
     """Forget targets, so that they are made anew and include what was found."""
     receipts = Receipts(run)
     receipts.append([receipt_entry(f"{run}:{name}", FORGOTTEN, {}) for name in names])

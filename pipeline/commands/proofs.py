@@ -159,7 +159,7 @@ class BgCommand(NewCommand):
     takes = WordCount(0, 1, "name one run")
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        seconds = _seconds(params["duration"]) if params["duration"] else None
+        seconds = _duration_option(params["duration"]) if params["duration"] else None
         one = args or len([*runs_of_kind(PROOF)]) == 1
         asked = choose_run(self.name, args, PROOF) if one else ChosenRun("", "specs", PROVING.spec_for_bank(""))
         spec = spec_with_options(self.name, asked.spec, {"profile": None, "timeout": None})._replace(name=BG_RUN)
@@ -168,7 +168,7 @@ class BgCommand(NewCommand):
             return _pursue(asked, spec, seconds, whole=not args)
 
 
-def _seconds(text: str) -> float:
+def _duration_option(text: str) -> float:
     return TypedItem("bg", parse(text.encode(), "bg").node).seconds("--duration")
 
 

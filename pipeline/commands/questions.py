@@ -110,7 +110,7 @@ class GraphCommand(NewCommand):
             print(chart_text(chart))
             return 0
         if params["full"] and len(chart.boxes) > MOST_DRAWN:
-            raise InvalidCommand(f"--full draws up to {MOST_DRAWN} targets, not {len(chart.boxes)}; leave it away")
+            raise InvalidCommand(f"--full draws up to {MOST_DRAWN} targets, not {len(chart.boxes)}; drop --full")
         write_whole(params["svg"], chart_svg(chart).encode(), durable=False)
         print(f"drawn: {params['svg']}")
         return 0

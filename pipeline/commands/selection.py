@@ -1,7 +1,6 @@
-"""Which runs and targets the words of a command line mean.  Without doit: some questions need nothing else.
+"""Selection of runs and targets by the words of a command line.  Without doit: some questions need nothing else.
 
-Commands about proofs mean one run of their kind, or a bank that no spec in specs/ stands for; its plan is made each
-time it is asked for."""
+Commands about proofs mean one run of their kind, or a bank without a spec in specs/, whose plan is made each time."""
 
 from __future__ import annotations
 
@@ -64,7 +63,7 @@ def answered(words: list[str], answer: Callable[[list[str]], int], sources: bool
     try:
         return answer(words)
     except SpecError:
-        whole, mistakes = ([], {}) if words else _parted(sources)
+        whole, mistakes = ([], {}) if words else _part_by_mistakes(sources)
         if not whole or not mistakes:
             raise
     for mistake in mistakes:
@@ -75,7 +74,7 @@ def answered(words: list[str], answer: Callable[[list[str]], int], sources: bool
     return told if code in (0, FAILED) else code
 
 
-def _parted(sources: bool) -> tuple[list[str], dict[str, list[str]]]:
+def _part_by_mistakes(sources: bool) -> tuple[list[str], dict[str, list[str]]]:
     """Find the runs that can be built, and the mistakes, each with the runs that have it."""
     from pipeline.build.session import BuildSession
 

@@ -64,7 +64,7 @@ def create_spec(run: str, config: str | None, given: Sequence[FlagValue]) -> Non
         what = "give its repo, roles, sweep and metrics with --config FILE, or write that file"
         meant = f"; did you mean '{close[0]}'?" if close else ""
         raise SpecError(f"there is no run '{run}': no {spec}{meant}; for a new one {what}")
-    content = _draft(run, config, given)
+    content = _spec_draft(run, config, given)
     fresh = not os.path.exists(f"runs/{run}")
     if not _write_once(spec, content):
         check_spec(run, spec, config, given)  # somebody else did it meanwhile
@@ -80,7 +80,7 @@ def create_spec(run: str, config: str | None, given: Sequence[FlagValue]) -> Non
         raise
 
 
-def _draft(run: str, config: str, given: Sequence[FlagValue]) -> bytes:
+def _spec_draft(run: str, config: str, given: Sequence[FlagValue]) -> bytes:
     """Content of a new spec: the config as it is, and below it what the flags say, a line each."""
     keys = _spec_keys(config)
     check_agreed(given, config, keys, whole=False)
@@ -92,7 +92,7 @@ def _draft(run: str, config: str, given: Sequence[FlagValue]) -> bytes:
     try:
         _check_content(run, config, content, {*keys, *added})
     except SpecError as error:
-        raise SpecError(_by_flag(str(error), config, text.count(b"\n") + 1, [*added])) from error
+        raise SpecError(_reworded_by_flag(str(error), config, text.count(b"\n") + 1, [*added])) from error
     return content
 
 
@@ -110,7 +110,7 @@ def _check_content(run: str, config: str, content: bytes, keys: set[str]) -> Non
     kinds.read(kind, item, run)
 
 
-def _by_flag(message: str, config: str, first: int, added: Sequence[str]) -> str:
+def _reworded_by_flag(message: str, config: str, first: int, added: Sequence[str]) -> str:
     """Reword a message about a line below those of the config, which came from a flag."""
     match = re.match(rf"{re.escape(config)}:(\d+): (.*)", message, re.DOTALL)
     if match is None or int(match[1]) < first:
@@ -171,10 +171,10 @@ class TreeCommand(NewCommand):
         how = takeover_by(self.name, run, params)
         if tells and how:
             raise InvalidCommand(f"tree: {NOTHING_RUNS}")
-        self._settle(run, params, new=not tells)
+        self._create_or_check(run, params, new=not tells)
         return write_reports(run, params["report_only"], params["validate_only"]) if tells else advance(run, 0, how)
 
-    def _settle(self, run: str, params: Any, new: bool) -> None:
+    def _create_or_check(self, run: str, params: Any, new: bool) -> None:
         flags = flag_values(self.name, TREE_FLAGS, params)
         spec = spec_path(run)
         if spec is not None:

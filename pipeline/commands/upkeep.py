@@ -97,7 +97,7 @@ class InitCommand(NewCommand):
         folder = args[0] if args else "."
         written = {"dodo.py": DODO, "specs/hello.yaml": HELLO}
         files = {os.path.normpath(f"{folder}/{name}"): text for name, text in written.items()}
-        missing = {path: text for path, text in files.items() if not _is_there(path)}
+        missing = {path: text for path, text in files.items() if not _exists(path)}
         note = _dodo_note(f"{folder}/dodo.py")
         for path, text in missing.items():
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
@@ -108,7 +108,7 @@ class InitCommand(NewCommand):
         return 0
 
 
-def _is_there(path: str) -> bool:
+def _exists(path: str) -> bool:
     folder = os.path.dirname(path) or "."
     if os.path.lexists(folder) and not os.path.isdir(folder):
         raise SpecError(f"{folder} is no folder; nothing was written")

@@ -4,9 +4,9 @@ Pure: no I/O, no clock, no randomness.  Imports the standard library and nothing
 
 graph      targets, the files between them, patterns of paths, rooms
 recipe     what a target's result depends on, and its key
-freshness  is a target fresh; if not, why, and which target above it is the cause
+freshness  freshness of a target, the reasons when it is stale, and the target above that is the cause
 schedule   what may start now
 outcome    records that views show: how a target went, what a build would do, what a gc dropped
 templates  texts with {braces}: parsed, filled in, quoted for a shell
-text       numbers, lists and durations in words
+text       text for people: one bounded line, numbers, lists, durations
 journal    policies that are asked and told; their journals, resumed and replayed"""

@@ -1,8 +1,8 @@
-"""The build graph: targets, the files between them, and the questions one asks of it.
+"""The build graph: targets, the files between them, and the questions asked of it.
 
-A target reads and writes ports: names with paths behind them.  A path it reads is a file, a folder or a pattern such as
-`src/**/*.py`.  A file has one writer at most.  Rooms limit how many targets run at once: in one build of several runs
-each is called `run:room`."""
+A target reads and writes ports: names with paths behind them.  A path that it reads is a file, a folder or a pattern
+such as `src/**/*.py`.  A file has at most one writer.  Rooms limit how many targets run at once; in a build of several
+runs they are called `run:room`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,15 @@
 """Schedule of a build: what may start now, after all it needs, in plan order, as far as its rooms have a place.
 
-A target waits for those above it, is ready, is started (its places in rooms taken), leaves (its places released), and
-is finished or requeued.  One that fails blocks all below it.  A waiting target never holds a place."""
+States of a target here:
+
+    waiting  -> ready     the last one above it was finished well
+    waiting  -> blocked   the last one above it was finished, and one of them failed or was blocked
+    ready    -> started   `start`: its places in rooms are taken
+    started  -> left      `release`: its places are free
+    left     -> finished  `finish`, well or not
+    left     -> ready     `requeue`
+
+A waiting or ready target holds no place."""
 
 from __future__ import annotations
 

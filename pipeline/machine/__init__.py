@@ -1,14 +1,14 @@
-"""What runs commands on this machine, and what keeps them apart: processes, locks, confinement, load.
+"""Running commands on this machine and keeping them apart: processes, locks, confinement, load.
 
 Not pure.  Imports core, store and errors.  guard and worker are run as scripts, found beside the modules that start
 them, and import nothing of ours.
 
 process   commands: started, logged with secrets blotted out, ended
-failures  why something failed, in words, and whose failure it is
+failures  failures in words, and whose they are
 guard     the script that outlives a build to end what it left behind
 worker    the script that calls functions of the user's files
-job       what a stage gets to do its work; the workers and shared things of a build
+job       the job of a stage; the workers and shared resources of a build
 confine   keeps a command from writing to a project and reading what is sealed
-landlock  the system calls behind that
+landlock  the system calls of confinement
 lock      one builder a run: the lock, its holder and heartbeat, takeover
 load      how busy the machine is"""

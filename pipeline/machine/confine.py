@@ -71,18 +71,18 @@ def _rules(confined: Confinement, write: int, read: int) -> dict[str, int]:
 def _beside(hidden: Iterable[str]) -> Iterator[str]:
     """Yield all that is neither one of `hidden`, nor another name of it, nor a folder on the way to one."""
     hidden = {*hidden}
-    files = {_file(path) for path in hidden}
-    outermost = {path for path in hidden if hidden.isdisjoint(_above(path))}
-    ways = {above for path in outermost for above in _above(path)}
+    files = {_identity(path) for path in hidden}
+    outermost = {path for path in hidden if hidden.isdisjoint(_folders_above(path))}
+    ways = {above for path in outermost for above in _folders_above(path)}
     for folder in sorted(ways):
         # what cannot be listed, or is not there yet, has nothing for us
         with suppress(PermissionError, FileNotFoundError), os.scandir(folder) as entries:
             for entry in entries:
-                if entry.path not in ways | hidden and not entry.is_symlink() and _file(entry.path) not in files:
+                if entry.path not in ways | hidden and not entry.is_symlink() and _identity(entry.path) not in files:
                     yield entry.path
 
 
-def _file(path: str) -> tuple[int, int] | str:
+def _identity(path: str) -> tuple[int, int] | str:
     """Identity of a file, whatever its name."""
     try:
         s = os.lstat(path)
@@ -91,7 +91,7 @@ def _file(path: str) -> tuple[int, int] | str:
     return s.st_dev, s.st_ino
 
 
-def _above(path: str) -> Iterator[str]:
+def _folders_above(path: str) -> Iterator[str]:
     while path != "/":
         path = os.path.dirname(path)
         yield path

@@ -1,6 +1,6 @@
-"""Why something failed, in words, and whose failure it is: the candidate's own, an outage, a full disk.
+"""Failures in words, and whose they are: the candidate's own, an outage, a full disk.
 
-A candidate's failure is a result.  An outage is nobody's: it fails the target, is kept nowhere, and is tried again."""
+A candidate's failure is a result.  An outage is nobody's: it fails the target, is never stored, and is tried again."""
 
 from __future__ import annotations
 
@@ -53,23 +53,24 @@ def describe_unwritten(error: OSError) -> str:
 
 def with_full_disk(why: str, paths: Iterable[str]) -> str:
     """Add to `why` that a disk written to is full, if so: the command may have had no room to say it in its log."""
-    places = {_mount(path): path for path in (*paths, _SCRATCH)}
+    places = {_mount_point(path): path for path in (*paths, _SCRATCH)}
     said = any(os.strerror(number) in why for number in NO_ROOM)
-    full = [path for path in places.values() if _left(path) < _FULL] or [*places.values()][: int(said)]
+    full = [path for path in places.values() if _free_bytes(path) < _FULL] or [*places.values()][: int(said)]
     return "; ".join([why, *map(describe_room, full)])
 
 
 def describe_room(path: str) -> str:
-    return f"the file system at {_mount(path)} has {_left(path) // 1024} kB left: make room there, and build again"
+    free = _free_bytes(path) // 1024
+    return f"the file system at {_mount_point(path)} has {free} kB left: make room there, and build again"
 
 
-def _left(path: str) -> int:
+def _free_bytes(path: str) -> int:
     """Free bytes; 0 where no more files can be made."""
-    found = os.statvfs(_mount(path))
+    found = os.statvfs(_mount_point(path))
     return found.f_bavail * found.f_frsize if found.f_favail or not found.f_files else 0
 
 
-def _mount(path: str) -> str:
+def _mount_point(path: str) -> str:
     path = os.path.realpath(path)
     while not os.path.ismount(path):  # nor is what is not there
         path = os.path.dirname(path)

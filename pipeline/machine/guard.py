@@ -1,8 +1,14 @@
 """Guard of a build, which outlives it for a moment to end the commands it left behind.  Run as a script.
 
-Without site-packages.  Standard input: a line `+PID` when a session is started, `-PID` when it is over, `.` when the
-build ends in order; its end is the end of the build.
-Arguments: where to find psutil, then the marks that the build's commands carry in their environment."""
+States:
+
+    listening  the build runs: `+PID` on standard input for a session that started, `-PID` for one that is over
+    hunting    standard input has ended, so the build has: kill what is left, look again after PAUSE
+    done       nothing was found QUIET times in a row; once is enough when `.` came last (the build ended in order)
+               and no session was left
+
+The guard keeps the locks of the build's runs open, so that the next build waits for its end.  It runs without
+site-packages.  Arguments: where to find psutil, then the marks that the build's commands carry in their environment."""
 
 import os
 import signal

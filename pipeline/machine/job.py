@@ -41,7 +41,7 @@ class Workers:
 
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
-        self._mine = local()
+        self._of_thread = local()
 
     def call(
         self,
@@ -66,7 +66,7 @@ class Workers:
         return WorkerReply("the worker process ended", worker.process.returncode, late.is_set())
 
     def _worker(self, env: Mapping[str, str]) -> _Worker:
-        worker: _Worker | None = getattr(self._mine, "worker", None)
+        worker: _Worker | None = getattr(self._of_thread, "worker", None)
         if worker is not None and not has_ended(worker.process) and worker.env == env:
             return worker
         if worker is not None:
@@ -77,7 +77,7 @@ class Workers:
         process = self._processes.start(
             [sys.executable, "-B", script], env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=printed
         )
-        self._mine.worker = worker = _Worker(process, dict(env), printed)
+        self._of_thread.worker = worker = _Worker(process, dict(env), printed)
         return worker
 
 
@@ -123,22 +123,22 @@ T = TypeVar("T", bound=Closeable)
 class SharedResources:
     def __init__(self) -> None:
         self._lock = Lock()
-        self._made: dict[Hashable, Closeable] = {}
+        self._resources: dict[Hashable, Closeable] = {}
 
     def get(self, name: Hashable, make: Callable[[], T]) -> T:
         """Give the resource of that name, which stands for its type too; made once."""
         with self._lock:
-            if name not in self._made:
-                self._made[name] = make()
-            found: T = self._made[name]  # type: ignore[assignment]
+            if name not in self._resources:
+                self._resources[name] = make()
+            found: T = self._resources[name]  # type: ignore[assignment]
             return found
 
     def close(self) -> None:
         """Close all, the last first, also when one of them fails to."""
         with self._lock, ExitStack() as stack:
-            for each in self._made.values():
+            for each in self._resources.values():
                 stack.callback(each.close)
-            self._made.clear()
+            self._resources.clear()
 
 
 class JobFiles(Protocol):

@@ -1,4 +1,4 @@
-"""System calls of Linux's Landlock: rules that a thread, and all that it starts, can never get rid of again."""
+"""System calls of Linux's Landlock: rules that a thread, and all that it starts, can never drop again."""
 
 from __future__ import annotations
 

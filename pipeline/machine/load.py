@@ -30,13 +30,13 @@ def _affinity() -> int:
 
 def cpu_quotas(root: Path = ROOT) -> list[float]:
     """CPUs by every limit that holds here: the limit of a group holds for all groups within it."""
-    found = [_v2(folder) if version == 2 else _v1(folder) for version, folder in _groups(root)]
+    found = [_quota_v2(folder) if version == 2 else _quota_v1(folder) for version, folder in _groups(root)]
     return [quota for quota in found if quota]
 
 
 def _groups(root: Path) -> Iterator[tuple[int, Path]]:
     """Folders of our groups and of those around them, with the version of control groups."""
-    for line in _text(root / "proc/self/cgroup").splitlines():
+    for line in _text_at(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
@@ -46,16 +46,16 @@ def _groups(root: Path) -> Iterator[tuple[int, Path]]:
             yield version, mount / str(part).strip("/")
 
 
-def _v2(folder: Path) -> float | None:
-    quota, _, period = _text(folder / "cpu.max").strip().partition(" ")
+def _quota_v2(folder: Path) -> float | None:
+    quota, _, period = _text_at(folder / "cpu.max").strip().partition(" ")
     return int(quota) / int(period) if quota.isdigit() and period else None
 
 
-def _v1(folder: Path) -> float | None:
-    quota, period = _text(folder / "cpu.cfs_quota_us").strip(), _text(folder / "cpu.cfs_period_us").strip()
+def _quota_v1(folder: Path) -> float | None:
+    quota, period = _text_at(folder / "cpu.cfs_quota_us").strip(), _text_at(folder / "cpu.cfs_period_us").strip()
     return int(quota) / int(period) if quota.isdigit() and period else None
 
 
-def _text(path: Path) -> str:
+def _text_at(path: Path) -> str:
     """Text of a file; empty where there is none: no control groups, or no limit."""
     return path.read_text() if path.is_file() else ""

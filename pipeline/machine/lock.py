@@ -1,11 +1,16 @@
-"""Lock of a run: one builder at a time, by a lock of the operating system, which dies with its process.
+"""Lock of a run: one builder at a time, by a lock of the operating system, which ends with its process.
 
-States of a run: free; held (the holder says who it is in run.lock.json, and says again every HEARTBEAT_PERIOD that it
-is there); silent (no heartbeat for longer than somebody's patience).  Free becomes held by `lock_runs`; who finds it
-held is refused.  Held or silent is taken over when the user says so: the holder's process is ended first, if it is sure
-which one that is, and the takeover is noted in events.jsonl.  Of several who take over one has its turn.  Besides, the
-guard of a build keeps a second file locked for as long as it ends what a killed build left behind; the next holder
-waits for that."""
+States of a run:
+
+    free    -> held    `lock_runs`; the holder writes run.lock.json and renews its heartbeat every HEARTBEAT_PERIOD
+    held    -> free    the holder removes run.lock.json and ends, or is killed
+    held    -> silent  no heartbeat for longer than somebody's patience
+    held, silent -> held by another
+                       takeover, when the user says so: the holder's process is ended first, if it is sure which one
+                       that is, and the takeover is noted in events.jsonl
+
+Who finds a run held is refused, without waiting.  Of several who take over, one has its turn.  A second file stays
+locked while the guard of a killed build ends what that build left behind; the next holder waits for that."""
 
 from __future__ import annotations
 
@@ -133,7 +138,7 @@ def lock_message(run: str, holder: Holder | None) -> str:
         return f"run {run} is being built by another process that has just started. Run lock is active (not stale)"
     since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(unix_time(holder.created_at)))
     who = f"process {holder.pid} on {holder.hostname} since {since}"
-    heard = f"last heard of {_age(holder):.0f} s ago"
+    heard = f"last heard of {_seconds_silent(holder):.0f} s ago"
     return f"run {run} is being built by {who}, {heard}. Run lock is active (not stale)"
 
 
@@ -143,26 +148,26 @@ def end_holder(wanted: Takeover) -> Holder:
     holder = read_holder(run)
     if holder is None:
         raise RunLocked(f"{lock_message(run, holder)}: it has got it just now; try again")
-    if not wanted.force and _age(holder) <= wanted.patience:
+    if not wanted.force and _seconds_silent(holder) <= wanted.patience:
         later = f"it is stale after {wanted.patience:g} s; wait, or take it over at once with --force"
         raise RunLocked(f"{lock_message(run, holder)}: {later}")
     if holder.hostname != socket.gethostname():
         there = f"that process can only be ended there, on {holder.hostname}"
         raise RunLocked(f"{lock_message(run, holder)}, and not on this host, {socket.gethostname()}: {there}")
-    _end(holder)
+    _end_process(holder)
     return holder
 
 
-def _age(holder: Holder) -> float:
+def _seconds_silent(holder: Holder) -> float:
     return max(0.0, time.time() - unix_time(holder.last_heartbeat_at))
 
 
-def _end(holder: Holder) -> None:
+def _end_process(holder: Holder) -> None:
     import psutil
 
     try:
         process = psutil.Process(holder.pid)
-        if _is_younger(process, holder):
+        if _started_later(process, holder):
             return
         process.terminate()
         if not _gone_within(process, GRACE):
@@ -184,14 +189,14 @@ def is_gone(holder: Holder) -> bool:
         return False
     try:
         process = psutil.Process(holder.pid)
-        return process.status() == psutil.STATUS_ZOMBIE or _is_younger(process, holder)
+        return process.status() == psutil.STATUS_ZOMBIE or _started_later(process, holder)
     except psutil.NoSuchProcess:
         return True
     except psutil.AccessDenied:
         return False
 
 
-def _is_younger(process: psutil.Process, holder: Holder) -> bool:
+def _started_later(process: psutil.Process, holder: Holder) -> bool:
     """Check if a process started after the lock was taken, and so only has the same number as its holder."""
     return bool(process.create_time() > unix_time(holder.created_at) + TOLERANCE)
 

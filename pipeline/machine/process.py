@@ -1,8 +1,12 @@
 """Commands: run in sessions of their own, their output in a log without secrets, nothing left behind.
 
-A child leads a process group.  It is live from its start until it is asked how it ended; until then its number is not
-given to another process, and signals go to no others.  On a stop, and after a timeout, all get TERM, a moment later
-KILL.  If this process is killed, the guard does that: it outlives us, and finds what we started by a mark in the
+States of a command, which leads a process group:
+
+    live     started; it may be sent signals: TERM on a stop or after a timeout, KILL after GRACE
+    ended    it has ended, and nobody has asked how: no other process can get its number yet
+    reaped   the rest of its group was killed and its status was asked for; no more signals
+
+If this process is killed, the guard does the rest: it outlives us, and finds what we started by a mark in the
 environment.  A value that is passed through from the caller's environment never reaches a log; its name does."""
 
 from __future__ import annotations
@@ -46,11 +50,11 @@ class Redactor:
         ready = self._rest + chunk
         for value, name in self._pairs:
             ready = ready.replace(value, name)
-        cut = len(ready) if last else self._cut(ready)
+        cut = len(ready) if last else self._safe_length(ready)
         self._rest = ready[cut:]
         return ready[:cut]
 
-    def _cut(self, ready: bytes) -> int:
+    def _safe_length(self, ready: bytes) -> int:
         return min((_start_of(value, ready) for value, _ in self._pairs), default=len(ready))
 
 

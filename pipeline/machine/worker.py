@@ -1,7 +1,10 @@
-"""Worker, the other end of `job.Workers`: reads calls, makes them, answers each with what went wrong.  Run as a script.
+"""Worker, the other end of `job.Workers`: reads calls, makes them, answers what went wrong.  Run as a script.
 
-It runs in the project's folder.  Whatever the function prints goes where standard error goes; the pipe to Coppice is
-kept out of its reach."""
+States: waiting for a call -> calling the function -> restoring (streams, folder, environment, path) -> answering ->
+waiting.  It ends with its standard input, by a kill after a timeout, or when the function ends the process.
+
+It runs in the project's folder.  What the function prints goes to standard error; the pipe to Coppice is out of its
+reach."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept on disk of runs and of results.
+"""Everything kept on disk of runs and of results.
 
 Not pure.  Imports core and errors.  This module and noop are imported on every start, so they import only what is
 built in.
@@ -8,5 +8,5 @@ state     the signatures of all files a run depends on, as of its last build; a 
 files     contents of files, read once; files written whole or not at all; logs that grow by whole lines
 receipts  what was recorded of each target: the truth
 results   results by key, shared between checkouts
-flock     locks on files, waited for with a deadline and a word of who holds them
+flock     locks on files, waited for with a deadline, and who holds them
 gc        drops results that no checkout refers to"""

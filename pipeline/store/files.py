@@ -56,9 +56,7 @@ class Files:
         self._listings: dict[str, dict[str, int]] = {}  # a folder -> its signature as each group found it
         self._noting = Lock()  # what one thread found is held against what another did, and noted, in one go
         self.watched: dict[str, list[str]] = {}
-        self.unstable: set[str] = (
-            set()
-        )  # read twice and found different: what was judged by the first reading is in doubt
+        self.unstable: set[str] = set()  # read twice and different: what was judged by the first reading is in doubt
 
     def content(self, path: str) -> str | None:
         """Give the sha256 of what is at `path`, None when nothing is."""
@@ -214,26 +212,26 @@ def _walk(path: str) -> Iterator[tuple[str, int | None]]:
     """Yield, in a fixed order, files that are meant (None); folders and links to nothing, with signatures to watch.
 
     Each signature is taken before its folder or link is read.  What may not be read is an error."""
-    top, depth, meant = _searched(path)
-    runs, _ = _looked_at("runs")  # who reads what it is in does not mean it, by whatever way it is reached
+    top, depth, meant = _search_start(path)
+    runs, _ = _folder_identity("runs")  # who reads what it is in does not mean it, by whatever way it is reached
     seen = {runs}
     todo = [(top, 0, False)]
     while todo:
         folder, level, linked = todo.pop()
-        place, before = _looked_at(folder or ".")
+        place, before = _folder_identity(folder or ".")
         if (level and (place != runs or linked)) or (place and not level):
             yield folder or ".", before
         if not place or (level and (place in seen or (linked and _is_skipped(folder)))):
             continue  # a link may lead round in a circle
         seen.add(place)
         with suppress(FileNotFoundError, NotADirectoryError):  # gone meanwhile, which changes what it is watched by
-            files, links, inner = _inside(folder, meant, depth is None or level < depth)
+            files, links, inner = _list_folder(folder, meant, depth is None or level < depth)
             yield from ((file, None) for file in files)
             yield from links
             todo += [(below, level + 1, is_link) for below, is_link in reversed(inner)]
 
 
-def _searched(path: str) -> tuple[str, int | None, Callable[[str], object]]:
+def _search_start(path: str) -> tuple[str, int | None, Callable[[str], object]]:
     """Folder to start from, number of levels to look into below it (None for all), and test for the files that are
     meant."""
     match = GLOB.search(path) if is_pattern(path) else None
@@ -245,7 +243,7 @@ def _searched(path: str) -> tuple[str, int | None, Callable[[str], object]]:
     return top, depth, re.compile(glob_regex(path)).fullmatch
 
 
-def _inside(
+def _list_folder(
     folder: str, meant: Callable[[str], object], deeper: bool
 ) -> tuple[list[str], list[tuple[str, int]], list[tuple[str, bool]]]:
     """List a folder as far as it matters: files; links to nothing, with signatures; folders, and if they are links."""
@@ -283,7 +281,7 @@ def _is_skipped(link: str) -> bool:
     return os.path.basename(os.path.realpath(link)) in _SKIPPED
 
 
-def _looked_at(folder: str) -> tuple[Place | None, int]:
+def _folder_identity(folder: str) -> tuple[Place | None, int]:
     """Identity of a folder by whatever name, and its signature: 0, which never matches, while a change might
     keep it."""
     sure_before = time.time_ns() - TICK_NS

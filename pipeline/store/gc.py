@@ -9,8 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pipeline.core.outcome import CheckoutRefs, GcReport, Tally
 from pipeline.store.files import write_whole
 from pipeline.store.receipts import DONE, Receipts, parse_line
-from pipeline.store.results import Store, checkout_name
-from pipeline.store.results import parse_result as parsed_result
+from pipeline.store.results import Store, checkout_name, parse_result
 
 _SHA = re.compile(r"[0-9a-f]{64}")
 _ROOT = re.compile(r"[0-9a-f]{16}")
@@ -36,23 +35,23 @@ def sweep(store: Store, own: Collection[str], dry: bool) -> GcReport:
     """Drop what neither `own`, the references of this checkout, nor the files of other checkouts in the store refer
     to."""
     results = {name for name in store.entry_names("results") if _SHA.fullmatch(name)}
-    others = _others(store)
+    others = _other_checkouts(store)
     if not dry:
         _rewrite_root(store, results.intersection(own))
     kept = results.intersection(own).union(*(keys & results for _, keys in others))
-    dropped = _drop(_places(store, "results", results - kept), dry)
-    whole, objects = _undamaged(store, kept)
-    broken = _drop(_places(store, "results", kept - whole), dry)
+    dropped = _remove(_entry_paths(store, "results", results - kept), dry)
+    whole, objects = _undamaged_results(store, kept)
+    broken = _remove(_entry_paths(store, "results", kept - whole), dry)
     idle = {name for name in store.entry_names("objects") if _SHA.fullmatch(name)} - objects
-    freed = _drop(_places(store, "objects", idle), dry)
-    drafts = _drop(_drafts(store), dry)
-    damaged = _drop(_files(f"{store.folder}/damaged"), dry)
-    left = _tally_of([*_places(store, "results", whole), *_places(store, "objects", objects)])
+    freed = _remove(_entry_paths(store, "objects", idle), dry)
+    drafts = _remove(_drafts(store), dry)
+    damaged = _remove(_files(f"{store.folder}/damaged"), dry)
+    left = _tally([*_entry_paths(store, "results", whole), *_entry_paths(store, "objects", objects)])
     named = tuple(root._replace(results=len(keys & results)) for root, keys in others)
     return GcReport(store.folder, dropped, freed, drafts, damaged.plus(broken), left, named)
 
 
-def _others(store: Store) -> list[tuple[CheckoutRefs, set[str]]]:
+def _other_checkouts(store: Store) -> list[tuple[CheckoutRefs, set[str]]]:
     found = []
     for path in _files(f"{store.folder}/roots"):
         if path == store.root or not _ROOT.fullmatch(os.path.basename(path)):
@@ -70,13 +69,13 @@ def _rewrite_root(store: Store, keys: Iterable[str]) -> None:
     write_whole(store.root, "".join(f"{line}\n" for line in (f"# {checkout_name()}", *sorted(keys))).encode())
 
 
-def _undamaged(store: Store, names: Iterable[str]) -> tuple[set[str], set[str]]:
+def _undamaged_results(store: Store, names: Iterable[str]) -> tuple[set[str], set[str]]:
     """Find the undamaged results among these, and the objects they name."""
     whole: set[str] = set()
     objects: set[str] = set()
     for name in names:
         with open(store.place("results", name), "rb", buffering=0) as file:
-            stored = parsed_result(file.read())
+            stored = parse_result(file.read())
         if stored is not None:
             whole.add(name)
             objects.update(stored.objects)
@@ -89,7 +88,7 @@ def _drafts(store: Store) -> Iterator[str]:
     yield from (path for path in _files(f"{store.folder}/roots") if path.endswith(".draft"))
 
 
-def _places(store: Store, part: str, names: Iterable[str]) -> list[str]:
+def _entry_paths(store: Store, part: str, names: Iterable[str]) -> list[str]:
     return [store.place(part, name) for name in sorted(names)]
 
 
@@ -98,13 +97,13 @@ def _files(folder: str) -> list[str]:
     return [path for path in paths if os.path.isfile(path) or os.path.islink(path)]
 
 
-def _drop(paths: Iterable[str], dry: bool) -> Tally:
+def _remove(paths: Iterable[str], dry: bool) -> Tally:
     paths = list(paths)
-    tally = _tally_of(paths)
+    tally = _tally(paths)
     for path in () if dry else paths:
         os.unlink(path)
     return tally
 
 
-def _tally_of(paths: Collection[str]) -> Tally:
+def _tally(paths: Collection[str]) -> Tally:
     return Tally(len(paths), sum(map(os.path.getsize, paths)))

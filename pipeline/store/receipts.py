@@ -1,7 +1,12 @@
 """Receipts of a run: a line each, appended and synced after the outputs are in place.  The truth.
 
-A line is `<crc> <target> <event> <json>`.  A torn or damaged line counts as not written.  Of a target the last line of
-each event holds; `done` makes `failed` and `forgotten` void, `forgotten` makes all before it void."""
+A line is `<crc> <target> <event> <json>`.  A torn or damaged line counts as not written.  Of each event of a target the
+last line holds.  Events as transitions:
+
+    done       the target was made: `failed` and `forgotten` before it are void
+    failed     its last attempt failed; what was done before stays true of its inputs
+    ignored    it is left out of builds, until it is forgotten
+    forgotten  it is to be made anew: all lines before are void"""
 
 from __future__ import annotations
 
@@ -74,12 +79,12 @@ class Receipts:
             if target not in self._at and not self._indexed:
                 if len(self._at) < FEW:
                     self._at[target] = {}
-                    self._find(target)
+                    self._find_lines(target)
                 else:
-                    self._index()
+                    self._index_all()
             return self._at.setdefault(target, {})
 
-    def _find(self, target: str) -> None:
+    def _find_lines(self, target: str) -> None:
         word = f" {target} ".encode()
         at = self._content.find(word)
         while at >= 0:
@@ -88,21 +93,21 @@ class Receipts:
             end = len(self._content) if end < 0 else end
             if at == start + 8:
                 event = self._content[at + len(word) : end].partition(b" ")[0]
-                self._place(target, event.decode(errors="replace"), start, end - start)
+                self._index_line(target, event.decode(errors="replace"), start, end - start)
             at = self._content.find(word, end)
 
-    def _index(self) -> None:
+    def _index_all(self) -> None:
         ours = {*self._at}  # found already, perhaps with lines appended since
         start = 0
         for raw in self._content.split(b"\n"):
             if raw.count(b" ", 0, 300) >= 3:
                 _, name, event, _ = raw.split(b" ", 3)
                 if (target := name.decode(errors="replace")) not in ours:
-                    self._place(target, event.decode(errors="replace"), start, len(raw))
+                    self._index_line(target, event.decode(errors="replace"), start, len(raw))
             start += len(raw) + 1
         self._indexed = True
 
-    def _place(self, target: str, event: str, start: int, size: int) -> None:
+    def _index_line(self, target: str, event: str, start: int, size: int) -> None:
         """Index a line, and drop earlier lines that it makes void."""
         events = self._at.setdefault(target, {})
         if event == FORGOTTEN:
@@ -112,18 +117,18 @@ class Receipts:
             events.pop(FORGOTTEN, None)
         events[event] = (start, size)
 
-    def _read(self, start: int, size: int) -> ReceiptLine | None:
+    def _read_line(self, start: int, size: int) -> ReceiptLine | None:
         if start < len(self._content):
             return parse_line(self._content[start : start + size])
         assert self._fd is not None
         return parse_line(os.pread(self._fd, size, start))
 
-    def _last(self, target: str, event: str) -> ReceiptLine | None:
+    def _last_line(self, target: str, event: str) -> ReceiptLine | None:
         place = self._events(target).get(event)
-        return self._read(*place) if place else None
+        return self._read_line(*place) if place else None
 
     def receipt(self, target: str) -> Receipt | None:
-        line = self._last(target, DONE)
+        line = self._last_line(target, DONE)
         if line is None:
             return None
         fields = line.fields
@@ -131,7 +136,7 @@ class Receipts:
         return Receipt(**{**fields, **files, "unsettled": tuple(fields["unsettled"])})
 
     def failure(self, target: str) -> FailureRecord | None:
-        line = self._last(target, FAILED)
+        line = self._last_line(target, FAILED)
         return FailureRecord(**line.fields) if line else None
 
     def is_ignored(self, target: str) -> bool:
@@ -144,7 +149,7 @@ class Receipts:
     def names(self) -> list[str]:
         with self._mutex:
             if not self._indexed:
-                self._index()
+                self._index_all()
             return list(self._at)
 
     def append(self, entries: Iterable[ReceiptEntry]) -> None:
@@ -162,7 +167,7 @@ class Receipts:
                 append_all(self._fd, raw)
                 self._torn = False
                 with self._mutex:
-                    self._place(target, event, self._size, len(raw) - 1)
+                    self._index_line(target, event, self._size, len(raw) - 1)
                 self._size += len(raw)
 
     def sync(self) -> None:
@@ -174,7 +179,7 @@ class Receipts:
         """Yield the lines that still hold."""
         for target in self.names():
             for event in self._at[target]:
-                if line := self._last(target, event):
+                if line := self._last_line(target, event):
                     yield line
 
     def compact(self, targets: int) -> None:

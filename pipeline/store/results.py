@@ -84,24 +84,24 @@ class Store:
     def __init__(self, folder: str, patience: float = PATIENCE) -> None:
         self.folder, self._patience = folder, patience
         self._root_fd: int | None = None
-        self._made: set[str] = set()
+        self._folders: set[str] = set()
         self._mutex = Lock()
         self._shared_fd: int | None = None
         self._users = 0
 
     def put(self, key: str, paths: Sequence[str], outputs: Sequence[OutputFile], seconds: float, target: str) -> None:
         """Store `outputs`, which lie at `paths`."""
-        with writing(self.folder), self._shared():
-            self._refer(key)
+        with writing(self.folder), self._sharing():
+            self._add_reference(key)
             rows: list[Any] = []
             for path, (content, inside, runnable, _) in zip(paths, outputs, strict=True):
-                if inside is None and not self._keep(path, content):
+                if inside is None and not self._keep_object(path, content):
                     return  # changed behind our back: nothing to keep
-                rows.append([content, inside if inside is None else _text(inside), runnable])
+                rows.append([content, inside if inside is None else _base64(inside), runnable])
             body = compact_json({"outputs": rows, "seconds": round(seconds, 6), "target": target}).encode()
             self._write(self.place("results", key), b"%b\n%b" % (sha256(body).hexdigest().encode(), body))
 
-    def _keep(self, path: str, content: str) -> bool:
+    def _keep_object(self, path: str, content: str) -> bool:
         """Copy a large output in, under the sha256 of the copy itself."""
         place = self.place("objects", content)
         if os.path.exists(place):
@@ -112,9 +112,9 @@ class Store:
             if file_sha256(draft) != content:
                 return False
             os.chmod(draft, 0o444)
-            os.rename(draft, self._ready(place))
+            os.rename(draft, self._with_folder(place))
         finally:
-            _drop(draft)
+            _remove_draft(draft)
         return True
 
     def get(self, key: str) -> Result | None:
@@ -124,7 +124,7 @@ class Store:
             return None
         stored = parse_result(raw)
         if stored is None:
-            with self._shared():
+            with self._sharing():
                 self._set_aside(self.place("results", key))
             return None
         return stored.result
@@ -153,8 +153,8 @@ class Store:
         """Write the outputs of `result` to `paths`; False if their number differs or an object is damaged."""
         if len(paths) != len(result.contents):
             return False
-        with self._shared():
-            self._refer(key)
+        with self._sharing():
+            self._add_reference(key)
             return os.path.exists(self.place("results", key)) and self._write_outputs(result, paths)
 
     def _write_outputs(self, result: Result, paths: Sequence[str]) -> bool:
@@ -180,7 +180,7 @@ class Store:
         sync_path(path)
         return True
 
-    def _refer(self, key: str) -> None:
+    def _add_reference(self, key: str) -> None:
         """Add `key` to this checkout's references before the result is there, so that gc elsewhere leaves it."""
         with writing(self.root):
             append_all(self._root(), f"{key}\n".encode())
@@ -189,18 +189,18 @@ class Store:
         with self._mutex:
             if self._root_fd is None:
                 flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-                self._root_fd = os.open(self._ready(self.root), flags, 0o666)
+                self._root_fd = os.open(self._with_folder(self.root), flags, 0o666)
                 head = b"" if os.fstat(self._root_fd).st_size else f"# {checkout_name()}\n".encode()
                 append_all(self._root_fd, missing_newline(self._root_fd) + head)
             return self._root_fd
 
     @contextmanager
-    def _shared(self) -> Iterator[None]:
+    def _sharing(self) -> Iterator[None]:
         """Hold the lock together with others who put and take, from the reference to the last byte; kept until
         `release`."""
         with self._mutex:
             if self._shared_fd is None:
-                self._shared_fd = self._locked(fcntl.LOCK_SH)
+                self._shared_fd = self._open_locked(fcntl.LOCK_SH)
             self._users += 1
         try:
             yield
@@ -224,14 +224,14 @@ class Store:
 
         All others hold it from the reference to the last byte, so a result without a reference gets none meanwhile."""
         self.release()
-        fd = self._locked(fcntl.LOCK_EX)
+        fd = self._open_locked(fcntl.LOCK_EX)
         try:
             yield
         finally:
             os.close(fd)
 
-    def _locked(self, how: int) -> int:
-        fd = os.open(self._ready(f"{self.folder}/lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    def _open_locked(self, how: int) -> int:
+        fd = os.open(self._with_folder(f"{self.folder}/lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             acquire_lock(fd, how, f"{self.folder}/lock", self._patience)
         except BaseException:
@@ -253,11 +253,11 @@ class Store:
     def place(self, part: str, name: str) -> str:
         return f"{self.folder}/{part}/{name[:2]}/{name}"
 
-    def _ready(self, path: str) -> str:
+    def _with_folder(self, path: str) -> str:
         folder = path.rpartition("/")[0]
-        if folder not in self._made:
+        if folder not in self._folders:
             os.makedirs(folder, exist_ok=True)
-            self._made.add(folder)
+            self._folders.add(folder)
         return path
 
     def _write(self, place: str, content: bytes) -> None:
@@ -265,17 +265,17 @@ class Store:
         draft = self._draft()
         try:
             write_all(draft, content)
-            os.rename(draft, self._ready(place))
+            os.rename(draft, self._with_folder(place))
         except BaseException:
-            _drop(draft)
+            _remove_draft(draft)
             raise
 
     def _draft(self) -> str:
         """Path for a draft that nobody else has."""
-        return self._ready(f"{self.folder}/drafts/{_ME}.{next(_COUNT)}")
+        return self._with_folder(f"{self.folder}/drafts/{_ME}.{next(_COUNT)}")
 
     def _set_aside(self, place: str) -> None:
-        aside = self._ready(f"{self.folder}/damaged/{os.path.basename(place)}")
+        aside = self._with_folder(f"{self.folder}/damaged/{os.path.basename(place)}")
         try:
             os.replace(place, aside)
         except FileNotFoundError:
@@ -289,7 +289,7 @@ class Store:
                 yield from sorted(os.listdir(f"{top}/{folder}"))
 
 
-def _drop(draft: str) -> None:
+def _remove_draft(draft: str) -> None:
     with suppress(FileNotFoundError):  # it was renamed
         os.unlink(draft)
 
@@ -307,7 +307,7 @@ def parse_result(raw: bytes) -> StoredResult | None:
         case {"seconds": bool()}:
             return None
         case {"outputs": [*rows], "seconds": int() | float() as seconds} if 0 <= seconds < inf:
-            outputs = [output for row in rows if (output := _output(row))]
+            outputs = [output for row in rows if (output := _parse_output(row))]
         case _:
             return None
     if len(outputs) != len(rows):
@@ -316,7 +316,7 @@ def parse_result(raw: bytes) -> StoredResult | None:
     return StoredResult(Result(contents, small, runnable), seconds)
 
 
-def _output(row: Any) -> tuple[str, bytes | None, bool] | None:
+def _parse_output(row: Any) -> tuple[str, bytes | None, bool] | None:
     """Check the row of one output: its sha256, which names a file, its bytes if they are inside, if it is
     executable."""
     match row:
@@ -338,5 +338,5 @@ def checkout_name() -> str:
     return f"{socket.gethostname()}:{os.getcwd()}"
 
 
-def _text(inside: bytes) -> str:
+def _base64(inside: bytes) -> str:
     return b2a_base64(inside, newline=False).decode()

@@ -1,7 +1,7 @@
-"""What a build tells its reporters, and a reporter that remembers how every target ended.
+"""Events of a build as its reporters hear them, and a reporter that remembers how every target ended.
 
-All but `stopping` is told by the main thread.  Order: begin, initialize, then started, target_progress and ended for
-targets, complete_run.  A reporter's effects start with `initialize`, from where on `complete_run` is sure to follow."""
+Order: begin, initialize; then target_started, target_progress and target_ended; complete_run.  The main thread calls
+all of them; `stopping` comes from any thread at any time."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ class Recorder(Reporter):
         for i in sorted(self.build.needed):
             name = self.build.targets[i].name
             above = [self.build.targets[j].name for j in self.build.above(i) if j in behind] if behind else []
-            found = self.outcomes.get(name) or self._left(i, name, above)
+            found = self.outcomes.get(name) or self._unended_outcome(i, name, above)
             if found.status == FAILED or above:
                 behind.add(i)
             yield name, found
 
-    def _left(self, i: int, name: str, above: list[str]) -> Outcome:
+    def _unended_outcome(self, i: int, name: str, above: list[str]) -> Outcome:
         if i not in self.build.todo:
             return Outcome(FRESH)
         if name in self.running:

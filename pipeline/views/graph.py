@@ -64,10 +64,10 @@ def _make_box(
     reads = {place[j] for i in group for j in graph.above(i) if j in place} - {here}
     numbers = Counter(status[i] for i in group)
     counted = {s: numbers[s] for s in STATUSES if numbers[s]}
-    return Box(name, counted, tuple(sorted(reads)), _facts(graph, group, status))
+    return Box(name, counted, tuple(sorted(reads)), _box_facts(graph, group, status))
 
 
-def _facts(graph: Graph, group: Sequence[int], status: Mapping[int, str]) -> tuple[str, ...]:
+def _box_facts(graph: Graph, group: Sequence[int], status: Mapping[int, str]) -> tuple[str, ...]:
     targets = [graph.targets[i] for i in group]
     files = dict.fromkeys(path for t in targets for path in t.inputs)
     outputs = [path for t in targets for path in t.outputs]
@@ -130,7 +130,7 @@ DARK = {
 
 def chart_svg(chart: Chart) -> str:
     flat = all(box.size == 1 for box in chart.boxes) and len(chart.boxes) > 20
-    sizes = [(_width(box, flat), FLAT if flat else TALL) for box in chart.boxes]
+    sizes = [(_box_width(box, flat), FLAT if flat else TALL) for box in chart.boxes]
     edges = sorted({(min(a, b), max(a, b)) for b, box in enumerate(chart.boxes) for a in box.reads})
     placed = layout(sizes, edges, Spacing(110, 8, 8, centred=True) if flat else Spacing(64, 18, 10))
     width = max(placed.width, _head_width(chart)) + 2 * MARGIN + STACK
@@ -143,7 +143,7 @@ def chart_svg(chart: Chart) -> str:
         f"<style>{_style_rules(LIGHT)} @media (prefers-color-scheme: dark) {{ {_style_rules(DARK)} }}</style>",
         TIP,
         f'<rect class="paper" {size}/>',
-        *_head(chart),
+        *_svg_head(chart),
         f'<g transform="translate({MARGIN} {MARGIN + HEAD})">',
         *_arrows(chart, placed),
         *(line for v, box in enumerate(chart.boxes) for line in _box_svg(box, placed.boxes[v], sizes[v][1], flat)),
@@ -180,7 +180,7 @@ def _legend(chart: Chart) -> list[tuple[str, str]]:
     return [(status, f"{total[status]} {status}") for status in STATUSES if total[status]]
 
 
-def _head(chart: Chart) -> Iterator[str]:
+def _svg_head(chart: Chart) -> Iterator[str]:
     yield f'<text class="title" x="{MARGIN}" y="{MARGIN + 12}">{escape(_headline(chart))}</text>'
     x = float(MARGIN)
     for status, text in _legend(chart):
@@ -189,7 +189,7 @@ def _head(chart: Chart) -> Iterator[str]:
         x += 26 + SMALL_LETTER * len(text)
 
 
-def _width(box: Box, flat: bool) -> float:
+def _box_width(box: Box, flat: bool) -> float:
     name = LETTER * len(box.label)
     return name + 34 if flat else max(name, SMALL_LETTER * len(counts_text(box.statuses))) + 28
 

@@ -83,17 +83,17 @@ def _stopping_row(progress: Progress) -> list[Span]:
 
 def _bar_row(progress: Progress, now: float, width: int, look: Look) -> list[Span]:
     """Row with the bar and the counts; without room, the least important words go first, then the bar."""
-    words = _words(progress, now)
-    while len(words) > 1 and _length(words.values()) > width:
+    words = _counters(progress, now)
+    while len(words) > 1 and _total_width(words.values()) > width:
         del words[min(words)]
-    cells = min(BAR_WIDTH, width - _length(words.values()) - 2)
+    cells = min(BAR_WIDTH, width - _total_width(words.values()) - 2)
     full = cells * progress.done_count // max(1, progress.total)
     done, open_ = look.bar
     bar = [(GREEN, done * full), (DIM, open_ * (cells - full)), (PLAIN, "  ")] if cells >= 5 else []
     return [*bar, *_spaced(list(reversed(words.values())))]
 
 
-def _words(progress: Progress, now: float) -> dict[int, Span]:
+def _counters(progress: Progress, now: float) -> dict[int, Span]:
     """Map importance to words, the least important first; they are shown the other way round."""
     counts = progress.counts
     rest = progress.rest(now)
@@ -115,7 +115,7 @@ def _spaced(spans: Sequence[Span]) -> list[Span]:
     return [part for n, span in enumerate(spans) for part in ([(PLAIN, "  "), span] if n else [span])]
 
 
-def _length(words: Iterable[Span]) -> int:
+def _total_width(words: Iterable[Span]) -> int:
     return sum(len(text) + 2 for _, text in words) - 2
 
 
@@ -127,7 +127,7 @@ def _places_row(progress: Progress, width: int) -> list[Span]:
     busy = min(len(progress.running), progress.jobs)
     words = [(PLAIN, f"{busy}/{progress.jobs} running")]
     words += [(DIM, f"{_room_name(room, rooms)} {taken[room]}/{progress.rooms[room]}") for room in rooms]
-    while len(words) > 1 and _length(words) > width:
+    while len(words) > 1 and _total_width(words) > width:
         del words[-1]
     return _spaced(words)
 
@@ -172,8 +172,8 @@ class Screen:
         self.stream, self.block = stream, block
         self._pending_lines: deque[str] = deque()
         self._drawn: list[ScreenLine] = []
-        self._changed, self._over = Event(), Event()
-        self._gone = False
+        self._changed, self._closing = Event(), Event()
+        self._stream_closed = False
         self._thread = Thread(target=self._draw_on, name="display", daemon=True)
 
     def open(self) -> None:
@@ -188,14 +188,14 @@ class Screen:
 
     def close(self) -> None:
         """Leave what was said, and nothing of the block."""
-        self._over.set()
+        self._closing.set()
         self._changed.set()
         self._thread.join()
         self._draw([])
 
     def _draw_on(self) -> None:
         awake = time.monotonic()
-        while not self._over.wait(REDRAW):
+        while not self._closing.wait(REDRAW):
             if time.monotonic() - awake > STOPPED_SECONDS:
                 self._drawn = []  # others wrote below the block meanwhile: begin a new one
             self._changed.clear()
@@ -214,13 +214,13 @@ class Screen:
             self._drawn = lines
 
     def _write(self, text: str) -> None:
-        if self._gone:
+        if self._stream_closed:
             return
         try:
             self.stream.write(encodable(text, self.stream))
             self.stream.flush()
         except OSError:
-            self._gone = True  # the terminal was closed: there is nobody left to tell
+            self._stream_closed = True  # the terminal was closed: there is nobody left to tell
 
     def _size(self) -> tuple[int, int]:
         """Size of the terminal, asked every time: it may have been resized.  0 x 0 stands for an unknown size."""

@@ -1,4 +1,4 @@
-"""What a build would do, as a table for people and as JSON for tools."""
+"""Plan of a build as a table for people and as JSON for tools."""
 
 from __future__ import annotations
 
@@ -55,21 +55,17 @@ def plan_text(plan: BuildPlan, everything: bool) -> str:
     if not plan.items:
         return f"nothing to do: {target_count(plan.targets)} up to date"
     short = len(plan.items) > MANY_ITEMS and not everything
-    lines = [_head(plan), *plan.outlook, ""]
+    lines = [_totals_line(plan), *plan.outlook, ""]
     if short:
-        lines += [*_table(_steps(plan.items)), "", f"the first {FIRST_ITEMS} of them, in order (--all shows all):", ""]
-    lines += _table(
-        (item.action, item.name, _time([item]), _first_reason(item.why)) for item in _items_shown(plan.items, short)
-    )
-    foot = [*_foot(plan)]
+        first = f"the first {FIRST_ITEMS} of them, in order (--all shows all):"
+        lines += [*_table(_by_step(plan.items)), "", first, ""]
+    items = plan.items[:FIRST_ITEMS] if short else plan.items
+    lines += _table((item.action, item.name, _times([item]), _first_reason(item.why)) for item in items)
+    foot = [*_footnotes(plan)]
     return "\n".join([*lines, *[""][: len(foot)], *foot])
 
 
-def _items_shown(items: Sequence[PlanItem], short: bool) -> Sequence[PlanItem]:
-    return items[:FIRST_ITEMS] if short else items
-
-
-def _head(plan: BuildPlan) -> str:
+def _totals_line(plan: BuildPlan) -> str:
     numbers = {word: sum(item.action == action for item in plan.items) for action, word in ACTION_WORDS.items()}
     numbers[FRESH] = plan.targets - len(plan.items)
     return f"{target_count(plan.targets)}: {', '.join(f'{n} {word}' for word, n in numbers.items() if n)}"
@@ -82,7 +78,7 @@ def _table(rows: Iterable[tuple[str, str, str, str]]) -> Iterator[str]:
         yield f"  {action:8}  {name:{names}}  {time:>{times}}  {reason}".rstrip()
 
 
-def _steps(items: Sequence[PlanItem]) -> Iterator[tuple[str, str, str, str]]:
+def _by_step(items: Sequence[PlanItem]) -> Iterator[tuple[str, str, str, str]]:
     """Rows of steps: targets of a step with the same action in one row."""
     groups: dict[tuple[str, str], list[PlanItem]] = {}
     for item in items:
@@ -90,33 +86,33 @@ def _steps(items: Sequence[PlanItem]) -> Iterator[tuple[str, str, str, str]]:
     for (step, action), group in groups.items():
         reasons = {item.why[0] for item in group}
         reason = reasons.pop() if len(reasons) == 1 else f"{len(reasons)} reasons"
-        yield action, f"{step} x{len(group)}" if len(group) > 1 else group[0].name, _time(group), reason
+        yield action, f"{step} x{len(group)}" if len(group) > 1 else group[0].name, _times(group), reason
 
 
-def _time(items: Sequence[PlanItem]) -> str:
+def _times(items: Sequence[PlanItem]) -> str:
     known = [item.seconds for item in items if item.seconds is not None and item.action in (RUN, MAYBE)]
     about = "~" if any(item.guessed for item in items) else ""
-    return about + _seconds(sum(known)) if known else "?" if items[0].action in (RUN, MAYBE) else ""
+    return about + _duration(sum(known)) if known else "?" if items[0].action in (RUN, MAYBE) else ""
 
 
 def _first_reason(reasons: Sequence[str]) -> str:
     return reasons[0] + (f" and {len(reasons) - 1} more" if len(reasons) > 1 else "")
 
 
-def _foot(plan: BuildPlan) -> Iterator[str]:
+def _footnotes(plan: BuildPlan) -> Iterator[str]:
     running = [item for item in plan.items if item.action in (RUN, MAYBE)]
     unknown = sum(item.seconds is None for item in running)
     if len(running) > unknown:
-        jobs = f", {_seconds(plan.wall)} with -n {plan.jobs}" if plan.jobs > 1 else ""
+        jobs = f", {_duration(plan.wall)} with -n {plan.jobs}" if plan.jobs > 1 else ""
         most = "at most " if any(item.action == MAYBE for item in running) else ""
-        yield f"{most}{_seconds(plan.serial)} one after another{jobs}, going by the last runs"
+        yield f"{most}{_duration(plan.serial)} one after another{jobs}, going by the last runs"
     if any(item.guessed for item in running):
         yield "~ never ran itself: as long as others of its step"
     if unknown:
         yield f"? never ran: no time is known of {target_count(unknown)}"
 
 
-def _seconds(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     return duration(seconds, 1 if seconds >= 1 else 2)
 
 

@@ -1,6 +1,6 @@
-"""How far a build has come: what ended, what runs, what is still to do, and how long that will take.
+"""Progress of a build: what ended, what runs, what is left, and how long that will take.
 
-The rest is judged by how long targets took the last time, or their siblings did: the longest of all work shared by the
+The estimate goes by how long targets took the last time, or others of their step: the longest of all work shared by the
 jobs, of the work in each room, and of steps that wait for each other."""
 
 from __future__ import annotations

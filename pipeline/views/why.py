@@ -1,4 +1,4 @@
-"""Why targets are stale, in words."""
+"""Reasons why targets are stale, in words."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def test_full_refuses_more_targets_than_anybody_can_see(project: Project) -> Non
     )
     said = project.coppice("graph", "--full", "--svg", "graph.svg")
     assert (said.returncode, said.stdout) == (2, "")
-    assert said.stderr == "coppice: --full draws up to 300 targets, not 301; leave it away\n"
+    assert said.stderr == "coppice: --full draws up to 300 targets, not 301; drop --full\n"
     assert arrows(drawn(project)) == 0
 
 

@@ -1,4 +1,4 @@
-"""What HTML pages that are written once and open offline are made of.
+"""Parts of HTML pages that are written once and open offline.
 
 Pure: no clock, no files; imports nothing of ours.
 
