@@ -27,7 +27,7 @@ from pipeline.proof.stages import write_each
 SPEC = """\
 kind: proof
 bank: bank.jsonl
-strategies: {micro: {timeout: 1s}}
+strategies: {micro: {families: [finishers], timeout: 60s}}
 levels: 1
 lean: {processes: 1}
 """
@@ -36,8 +36,10 @@ EASY = {
     "zero": "∀ n : Nat, 0 + n = n",
     "order": "∀ a b c : Nat, a < b → b < c → a + 1 < c",
 }
-# True, and beyond anything that is tried here.
-HARD = {f"fermat-{n}": f"∀ a b c n : Nat, n > {n} → a ^ n + b ^ n = c ^ n → a * b * c = 0" for n in (2, 3)}
+# True, and beyond what finishes a proof: a search is through with them long before its time is over, however busy the
+# machine is.
+HARD = {"bool": "∀ f : Bool → Bool, ∀ b, f (f (f b)) = f b", "sum": "∀ xs : List Nat, (∀ x ∈ xs, x = 0) → xs.sum = 0"}
+GIVEN_UP = "nothing more to try"
 GOALS = {**EASY, **HARD}
 LEDGER = "runs/.ledger/ledger.db"
 
@@ -111,7 +113,7 @@ def test_all_that_was_decided_is_decided_again_alike(proved: Project) -> None:
     assert "of the journal: the same again" in said.stdout
     journal = proved.read("runs/x/journal.jsonl")
     try:
-        proved.write("runs/x/journal.jsonl", journal.replace('"budget":1.0', '"budget":2.0', 1))
+        proved.write("runs/x/journal.jsonl", journal.replace('"budget":60.0', '"budget":61.0', 1))
         changed = proved.coppice("replay", "x")
     finally:
         proved.write("runs/x/journal.jsonl", journal)
@@ -122,8 +124,8 @@ def test_all_that_was_decided_is_decided_again_alike(proved: Project) -> None:
 def test_a_goal_is_explained_by_its_attempts(proved: Project) -> None:
     said = proved.coppice("explain", "x:zero")
     assert "proved by micro" in said.stdout
-    assert "micro, level 0 (1.0 s): proved after" in said.stdout
-    assert "not proved" in proved.coppice("explain", "x:fermat-2").stdout
+    assert "micro, level 0 (1 min 00 s): proved after" in said.stdout
+    assert "not proved" in proved.coppice("explain", "x:bool").stdout
     unknown = proved.coppice("explain", "x:zeroo")
     assert (unknown.returncode, "did you mean 'zero'?" in unknown.stderr) == (2, True)
 
@@ -179,7 +181,7 @@ def test_what_is_open_is_gone_on_with_for_so_long(proved: Project) -> None:
     said = proved.coppice("bg", "--duration", "1s", timeout=240)
     assert said.returncode == 0, said
     assert "proved; 2 goals open, 0 of them never tried" in said.stdout
-    assert {each.key.budget for each in attempts(proved) if each.key not in before} <= {4.0}
+    assert {each.key.budget for each in attempts(proved) if each.key not in before} <= {240.0}
 
 
 def test_it_ends_by_itself_when_all_is_proved_and_further_samples_are_others(project: Project) -> None:
@@ -263,7 +265,7 @@ def test_an_interrupt_ends_it_in_order(project: Project, begun: subprocess.Popen
     assert attempts(project)
     assert not os.path.exists(project.root / "runs/x/proofs.jsonl")
     # none was recorded as a failure for having been interrupted
-    assert not [each for each in attempts(project) if each.error and "timeout" not in each.error]
+    assert {each.error for each in attempts(project)} <= {"", GIVEN_UP}
 
 
 def test_an_interrupted_bank_says_where_its_attempts_are(project: Project) -> None:
@@ -281,8 +283,7 @@ def test_an_interrupted_bank_says_where_its_attempts_are(project: Project) -> No
 
 
 def test_a_proof_that_the_last_check_refuses_is_none_in_the_ledger_and_is_tried_again(project: Project) -> None:
-    spec = SPEC.replace("timeout: 1s", "timeout: 20s")  # plenty, on a busy machine too
-    project.spec("x", spec)
+    project.spec("x", SPEC)
     project.write("bank.jsonl", bank(EASY))
     assert project.coppice("x", timeout=240).returncode == 0
     with closing(sqlite3.connect(project.root / LEDGER)) as ledger:  # as one that was kept when more was believed
@@ -290,7 +291,7 @@ def test_a_proof_that_the_last_check_refuses_is_none_in_the_ledger_and_is_tried_
         for table in ("attempts", "tactic_cache"):
             ledger.execute(f"UPDATE {table} SET tactics = '[\"skip\"]' WHERE goal_hash = {of}")
         ledger.commit()
-    project.spec("y", spec + "speculation: 1\n")  # another search, and the same attempts
+    project.spec("y", SPEC + "speculation: 1\n")  # another search, and the same attempts
     assert project.coppice("y", timeout=240).returncode == 0
     assert results(project, "y")["goals_solved"] == 2
     with closing(LedgerReader(str(project.root / LEDGER))) as reader:
@@ -383,7 +384,16 @@ def test_the_file_of_proofs_is_one_that_lean_takes(nasty: Project) -> None:
     assert all(f"theorem «proof of {name}»" in text for name in NASTY)
 
 
+@pytest.fixture(scope="module")
+def said_of_each(nasty: Project) -> dict[str, list[str]]:
+    (nasty.root / "each/false.lean").write_text("import Lean\ntheorem wrong : 1 = 2 := rfl\n")
+    return leaning.says_each(nasty.root / "each", [*NASTY, "false"])
+
+
 @pytest.mark.parametrize("name", NASTY)
-def test_each_proof_has_a_file_that_lean_takes(nasty: Project, name: str) -> None:
-    said = leaning.says(nasty.root / "each" / f"{name}.lean")
-    assert said.endswith("exit 0"), said
+def test_each_proof_has_a_file_that_lean_takes(said_of_each: dict[str, list[str]], name: str) -> None:
+    assert said_of_each[name] == [f"{name}.lean: ended"]
+
+
+def test_a_file_that_lean_does_not_take_is_told_from_those(said_of_each: dict[str, list[str]]) -> None:
+    assert "error" in said_of_each["false"][0]
