@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from kit import leaning
-from kit.project import Project
+from kit.project import PATIENCE, Project
 
 from pipeline.banks.records import lean_files_in_one
 from pipeline.lean.model import Theorem
@@ -54,7 +54,7 @@ def proved(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = Project(tmp_path_factory.mktemp("proved") / "project")
     project.spec("x", SPEC)
     project.write("bank.jsonl", bank(GOALS) + '{"id": "again", "goal": "∀ m : Nat, 0 + m = m"}\n{"id": "odd"}\n')
-    said = project.coppice("x", timeout=240)
+    said = project.coppice("x", timeout=PATIENCE)
     assert said.returncode == 0, said
     project.write("said.txt", said.stdout + said.stderr)
     return project
@@ -65,7 +65,7 @@ def test_a_row_whose_context_gives_a_sign_another_meaning_is_warned_of(project: 
     project.spec("x", SPEC)
     odd = {"id": "odd", "goal": "1 = 2", "context": ['infix:50 (priority := high) " = " => fun a b : Nat => a ≤ b']}
     project.write("bank.jsonl", "# mine\n" + json.dumps(odd) + "\n" + bank({"real": "∀ x : ℝ, x = x"}))
-    said = project.coppice("x", timeout=240)
+    said = project.coppice("x", timeout=PATIENCE)
     assert said.returncode == 0, said
     assert "2 warnings about what the bank says:" in said.stderr
     assert "bank.jsonl:2: odd: its context redefines `=`: what is proved may not be" in said.stderr
@@ -145,7 +145,7 @@ def test_an_edit_of_the_bank_attempts_what_is_new_and_no_more(proved: Project) -
     del goals["swap"]
     try:
         proved.write("bank.jsonl", bank(dict(reversed(goals.items()))))
-        said = proved.coppice("x", timeout=240)
+        said = proved.coppice("x", timeout=PATIENCE)
         assert said.returncode == 0, said
         after = {each.key: each.timestamp for each in attempts(proved)}
         found = results(proved)
@@ -178,7 +178,7 @@ def test_a_bank_is_proved_with_other_settings_and_what_was_tried_is_recalled(pro
 
 def test_what_is_open_is_gone_on_with_for_so_long(proved: Project) -> None:
     before = {each.key for each in attempts(proved)}
-    said = proved.coppice("bg", "--duration", "1s", timeout=240)
+    said = proved.coppice("bg", "--duration", "1s", timeout=PATIENCE)
     assert said.returncode == 0, said
     assert "proved; 2 goals open, 0 of them never tried" in said.stdout
     assert {each.key.budget for each in attempts(proved) if each.key not in before} <= {240.0}
@@ -188,12 +188,12 @@ def test_it_ends_by_itself_when_all_is_proved_and_further_samples_are_others(pro
     goals = {name: EASY[name] for name in ("swap", "order")}
     project.spec("x", SPEC)
     project.write("bank.jsonl", bank(goals))
-    said = project.coppice("bg", "x", timeout=240)
+    said = project.coppice("bg", "x", timeout=PATIENCE)
     assert said.returncode == 0, said
     assert f"{LEDGER}: 2 goals, 2 proved; 0 goals open" in said.stdout
     before = attempts(project)
     project.spec("x", f"{SPEC}samples: 2\npass_at: [1, 2]\n")
-    said = project.coppice("x", timeout=240)
+    said = project.coppice("x", timeout=PATIENCE)
     assert said.returncode == 0, said
     found = results(project)
     assert found["pass_at"] == {"1": 1.0, "2": 1.0}
@@ -240,7 +240,7 @@ def test_a_kill_in_the_middle_costs_what_ran_and_no_more(project: Project, begun
     begun.wait()
     kept = {each.key: each.timestamp for each in attempts(project)}
     assert kept
-    said = project.coppice("x", timeout=240)  # waits for the guard, which ends what was left
+    said = project.coppice("x", timeout=PATIENCE)  # waits for the guard, which ends what was left
     assert said.returncode == 0, said
     assert not leans(project)
     after = {each.key: each.timestamp for each in attempts(project)}
@@ -258,7 +258,7 @@ def proofs(project: Project) -> list[dict[str, list[dict[str, bool]]]]:
 def test_an_interrupt_ends_it_in_order(project: Project, begun: subprocess.Popen[str]) -> None:
     until(begun, "x:prove: 1 of 5")
     begun.send_signal(signal.SIGINT)
-    _, err = begun.communicate(timeout=60)
+    _, err = begun.communicate(timeout=PATIENCE)
     assert begun.returncode == 130, err
     assert "interrupted by signal 2; what was finished is kept" in err
     assert not leans(project)
@@ -273,7 +273,7 @@ def test_an_interrupted_bank_says_where_its_attempts_are(project: Project) -> No
     with project.popen("bank", "bank.jsonl", ORCH_PROFILE="0") as build:
         until(build, "bank:prove: 1 of 5")
         build.send_signal(signal.SIGINT)
-        _, err = build.communicate(timeout=60)
+        _, err = build.communicate(timeout=PATIENCE)
     assert build.returncode == 130, err
     assert f"every attempt that ended is in {LEDGER}" in err
     assert not os.path.exists(project.root / "bench")
@@ -285,21 +285,21 @@ def test_an_interrupted_bank_says_where_its_attempts_are(project: Project) -> No
 def test_a_proof_that_the_last_check_refuses_is_none_in_the_ledger_and_is_tried_again(project: Project) -> None:
     project.spec("x", SPEC)
     project.write("bank.jsonl", bank(EASY))
-    assert project.coppice("x", timeout=240).returncode == 0
+    assert project.coppice("x", timeout=PATIENCE).returncode == 0
     with closing(sqlite3.connect(project.root / LEDGER)) as ledger:  # as one that was kept when more was believed
         of = "(SELECT goal_hash FROM goals WHERE name = 'zero')"
         for table in ("attempts", "tactic_cache"):
             ledger.execute(f"UPDATE {table} SET tactics = '[\"skip\"]' WHERE goal_hash = {of}")
         ledger.commit()
     project.spec("y", SPEC + "speculation: 1\n")  # another search, and the same attempts
-    assert project.coppice("y", timeout=240).returncode == 0
+    assert project.coppice("y", timeout=PATIENCE).returncode == 0
     assert results(project, "y")["goals_solved"] == 2
     with closing(LedgerReader(str(project.root / LEDGER))) as reader:
         assert [each.goal.name for each in reader.frontier()] == ["zero"]
         assert reader.stats().proved == 2
     [refused] = [each for each in attempts(project) if not each.verified]
     assert (refused.tactics, refused.error.startswith("not verified: ")) == (("skip",), True)
-    assert project.coppice("bg", "y", "--duration", "60s", timeout=240).returncode == 0
+    assert project.coppice("bg", "y", "--duration", "60s", timeout=PATIENCE).returncode == 0
     with closing(LedgerReader(str(project.root / LEDGER))) as reader:
         assert (reader.frontier(), reader.stats().proved) == ([], 3)
 
@@ -308,7 +308,7 @@ def test_no_ledger_is_no_search(project: Project) -> None:
     project.spec("x", SPEC + "ledger: notes.txt\n")
     project.write("bank.jsonl", bank(EASY))
     project.write("notes.txt", "not a ledger\n" * 100)
-    said = project.coppice("x", timeout=240)
+    said = project.coppice("x", timeout=PATIENCE)
     assert said.returncode == 1
     assert "notes.txt: damaged (file is not a database)" in said.stdout
     assert Path(project.root / "notes.txt").read_text() == "not a ledger\n" * 100
@@ -318,7 +318,7 @@ def test_a_bank_without_a_goal_is_an_error(tmp_path: Path) -> None:
     project = Project(tmp_path / "project")
     project.spec("x", SPEC)
     project.write("bank.jsonl", "# nothing yet\nno JSON\n")
-    said = project.coppice("x", timeout=240)
+    said = project.coppice("x", timeout=PATIENCE)
     assert said.returncode == 1
     assert (
         "bank.jsonl: no row is a goal; of 1 row none counts, the first: bank.jsonl:2: not JSON"
