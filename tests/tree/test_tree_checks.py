@@ -81,7 +81,7 @@ def test_cuts_are_spread_over_the_end_at_times_of_decisions_and_alike_for_the_sa
     assert search.project.read("list.ends").split()[-4:] == ["2001-01-31", *times], "the command saw what was said"
     assert {*search.project.read("list.names").split()} == {"prices.csv"}
     assert not [*(search.root / "runs/x").glob("eval/*/out.checks*")], "the cut files are gone"
-    search.build("x", "--always")
+    search.build("x", "--always-execute")
     assert checked(search, "d0.n0.i0")["checks"] == [found]
 
 
