@@ -1,6 +1,7 @@
 """Settings of all tests, and the fixtures that most of them use."""
 
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import settings
 from kit.project import Project
 
+from pipeline.lean.toolchain.cache import cache_folder
 from pipeline.machine.process import Processes
 
 settings.register_profile("laws", deadline=None)  # a busy machine breaks none
@@ -16,6 +18,35 @@ settings.load_profile("laws")
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
+
+
+class Collecting:
+    """While tests are collected nothing is started or fetched, nor read from where it is kept once it was fetched.
+
+    Python tells of each by an event."""
+
+    starts = ("subprocess.Popen", "os.fork", "os.exec", "os.posix_spawn", "os.system", "socket.connect")
+
+    def __init__(self) -> None:
+        self.cached = str(cache_folder())
+        self.on = False
+        sys.addaudithook(self.refuse)
+
+    def refuse(self, event: str, args: tuple[object, ...]) -> None:
+        if self.on and (event in self.starts or (event == "open" and str(args[0]).startswith(self.cached))):
+            raise RuntimeError(f"{event} {args[:2]} while tests are collected")
+
+
+COLLECTING = Collecting()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    COLLECTING.on = True
+    try:
+        return (yield)
+    finally:
+        COLLECTING.on = False
 
 
 @pytest.fixture

@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.project import COPPICE, ROOT, Project, environment
+from kit.project import COPPICE, PATIENCE, ROOT, Project, environment
 
 from pipeline.store.files import Files
 from pipeline.store.receipts import DONE, FAILED, parse_line
-
-PATIENCE = 20.0
 
 # a is done at once; b has written half of its output when it waits for the file `go`; c reads b.
 CHAIN = """

@@ -12,7 +12,7 @@ from contextlib import chdir
 import pytest
 from doit.plugin import PluginEntry
 from kit.building import ALL, SPEC, planted, ran, steps
-from kit.project import COPPICE, Project, Said, environment
+from kit.project import COPPICE, PATIENCE, Project, Said, environment
 from kit.searches import Search
 
 from pipeline.build.names import COMMANDS as PLACES
@@ -633,7 +633,7 @@ def test_while_a_run_is_built_it_can_be_looked_at_but_not_changed(tree: Project)
         for words in ("list --all --status", "plan", "graph y", "x:alone"):
             do(tree, *words.split())
         tree.write("go", "")
-        assert build.wait(timeout=60) == 0
+        assert build.wait(timeout=PATIENCE) == 0
 
 
 # -- a broken tree

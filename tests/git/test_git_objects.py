@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 from kit.gitting import OWN, repository, run_git, write
-from kit.project import ROOT
+from kit.project import PATIENCE, ROOT
 
 from pipeline.git.command import GitProblem
 from pipeline.git.commits import commit_of, commit_patch
@@ -189,7 +189,7 @@ def test_threads_processes_and_git_pin_side_by_side(search: Search) -> None:
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(one, range(100)))
-    assert [process.communicate(timeout=60)[1] for process in processes] == [b""] * 3
+    assert [process.communicate(timeout=PATIENCE)[1] for process in processes] == [b""] * 3
     found = pinned_commits(repo, "x")
     assert found.keys() == {"root", "same", "own", *(f"n{number}" for number in range(10))}
     assert found["own"] == commits[-1]

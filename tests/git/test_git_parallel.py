@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 from kit.gitting import OWN, contents, repository, run_git, write
-from kit.project import ROOT
+from kit.project import PATIENCE, ROOT
 
 from pipeline.git.commits import commit_of
 from pipeline.git.refs import pin, pinned_commits
@@ -105,7 +105,7 @@ def test_threads_and_processes_add_commit_and_remove_side_by_side(search: Search
 
     with ThreadPoolExecutor(10) as pool:
         list(pool.map(one, range(20, 40)))
-    ended = [(process.communicate(timeout=60), process.returncode) for process in processes]
+    ended = [(process.communicate(timeout=PATIENCE), process.returncode) for process in processes]
     assert [said for said, code in ended if code] == []
     assert os.listdir(search.trees.folder) == []
     assert search.admins() == []
@@ -138,10 +138,10 @@ def test_whenever_a_process_is_killed_the_next_goes_on(search: Search) -> None:
         child.stdout.readline()  # it is at work
         time.sleep(number * 0.02)  # some moment of its work: whatever that is, the next one must cope
         os.killpg(child.pid, signal.SIGKILL)  # its gits are in sessions of their own and go on for a moment
-        out, _ = child.communicate(timeout=60)
+        out, _ = child.communicate(timeout=PATIENCE)
         begun = 101 + len(out.split())
         again = search.work(begun - 1, begun + 1)
-        said, errors = again.communicate(timeout=60)
+        said, errors = again.communicate(timeout=PATIENCE)
         assert (again.returncode, errors) == (0, ""), said
         assert search.admins() == []
     assert os.listdir(search.trees.folder) == []
@@ -186,7 +186,7 @@ def test_a_git_that_outlives_its_killed_process_is_waited_for(search: Search, tm
         child = search.work(0, 1, path=f"{slow.parent}:{OWN['PATH']}")
         slow.with_name("git.at").read_text()
         child.kill()
-        child.communicate(timeout=60)
+        child.communicate(timeout=PATIENCE)
         kept = f"{search.root.repo}/coppice/{path_digest(f'{search.trees.folder}/n0')}.lock"
         with open(kept) as lock, pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

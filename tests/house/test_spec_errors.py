@@ -6,11 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kit.mistakes import Mistake, read_mistakes, refused, refused_mistake
 from kit.project import Project, Said, environment
 
 GOOD = 'good:\n    run: "echo good > {out}"\n    writes: good.txt'
@@ -19,24 +19,7 @@ STEPS = f"kind: steps\nsteps:\n  {GOOD}\n"
 FIRST = "kind: steps\nsteps:\n  count: {run: 'echo ran >> executed; touch {out}', writes: a.txt}\n"
 
 
-class Case(NamedTuple):
-    name: str
-    spec: str
-    line: int
-    says: list[str]
-
-
-def case(text: str) -> Case:
-    title, *lines = text.rstrip().split("\n")
-    says = [line[4:] for line in lines if line.startswith("--- ")]
-    spec = "\n".join(line for line in lines if not line.startswith("--- ")).replace("GOOD", GOOD)
-    given_line = [int(s[5:]) for s in says if re.fullmatch(r"line \d+", s)]
-    marked = [i for i, line in enumerate(spec.split("\n"), 1) if line.endswith("# here")]
-    (line,) = given_line or marked
-    return Case(title, spec + "\n", line, [s for s in says if not s.startswith("line ")])
-
-
-CASES = [case(text) for text in (Path(__file__).parent / "bad_specs.txt").read_text().split("\n=== ")[1:]]
+MISTAKES = read_mistakes(Path(__file__).with_name("bad_specs.txt"), {"GOOD": GOOD})
 
 
 @pytest.fixture
@@ -52,19 +35,6 @@ def stocked(project: Project) -> Project:
     return project
 
 
-def refused(project: Project, said: Said, where: str) -> str:
-    """The message, after checking all that holds for every refusal."""
-    assert said.code == 2, said
-    assert not said.out, "a refusal belongs on standard error"
-    assert said.err.startswith(f"coppice: {where}"), said.err
-    assert said.err.count("\n") == 1, said.err
-    assert said.err.isprintable() or said.err[:-1].isprintable(), said.err
-    assert "Traceback" not in said.err
-    assert len(said.err) < 700
-    assert not (project.root / "executed").exists(), "something was executed"
-    return said.err
-
-
 def builds_when_corrected(project: Project) -> None:
     """What a refused build may have left below runs/ is not in the way of the next one."""
     if (project.root / "runs/x").exists():
@@ -73,12 +43,9 @@ def builds_when_corrected(project: Project) -> None:
         assert project.read("runs/x/good.txt") == "good\n"
 
 
-@pytest.mark.parametrize("case", CASES, ids=[c.name.replace(" ", "-") for c in CASES])
-def test_a_mistake_is_one_message_with_file_and_line(ready: Project, case: Case) -> None:
-    ready.spec("x", case.spec)
-    message = refused(ready, ready.call("run", "x"), f"specs/x.yaml:{case.line}: ")
-    for part in case.says:
-        assert part in message
+@pytest.mark.parametrize("mistake", MISTAKES, ids=str)
+def test_a_mistake_is_one_message_with_file_and_line(ready: Project, mistake: Mistake) -> None:
+    refused_mistake(ready, mistake)
     builds_when_corrected(ready)
 
 

@@ -6,7 +6,7 @@ from textwrap import dedent, indent
 
 import psutil
 
-from kit.project import Project, Said
+from kit.project import PATIENCE, Project, Said
 
 SPEC = """kind: steps
 steps:
@@ -96,7 +96,7 @@ def log_of(project: Project, target: str) -> str:
     return project.read(f"runs/{run}/.coppice/logs/{name}.log")
 
 
-def ends(pid: int, within: float = 20) -> bool:
+def ends(pid: int, within: float = PATIENCE) -> bool:
     """Does it end soon?  A signal takes its time; and it may be that nobody has asked yet how it ended."""
     last = time.monotonic() + within
     while psutil.pid_exists(pid) and time.monotonic() < last:

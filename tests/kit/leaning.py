@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -44,6 +45,31 @@ def started(how: LeanCommand | None = None) -> Iterator[Repl]:
             yield repl
         finally:
             repl.end()
+
+
+# As `lean FILE` does it, but for the imports: each begins with what this very file has imported, in a process for all.
+EACH = """\
+import Lean
+open Lean Elab
+#eval show Command.CommandElabM Unit from do
+  let env ← getEnv
+  for file in FILES do
+    let whole ← IO.FS.readFile file
+    let text : Parser.InputContext := { inputString := whole, fileName := file, fileMap := whole.toFileMap }
+    let (_, state, messages) ← Parser.parseHeader text
+    let ended ← IO.processCommands text state (Command.mkState env messages {})
+    for message in ended.commandState.messages.toList do
+      IO.println s!"{file}: {← message.toString}"
+    IO.println s!"{file}: ended"
+"""
+
+
+def says_each(folder: Path, names: Sequence[str]) -> dict[str, list[str]]:
+    """Of several files that import Lean: the messages about each."""
+    (folder / "Each.lean").write_text(EACH.replace("FILES", json.dumps([f"{name}.lean" for name in names])))
+    lines = says(folder / "Each.lean").splitlines()
+    assert lines[-1] == "exit 0", lines
+    return {name: [line for line in lines if line.startswith(f"{name}.lean: ")] for name in names}
 
 
 def says(file: Path) -> str:

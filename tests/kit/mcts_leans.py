@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from kit.mcts_worlds import World
+from kit.project import PATIENCE
 from pipeline.lean.model import (
     HEARTBEATS,
     Interrupted,
@@ -25,7 +26,7 @@ from pipeline.mcts.search.evaluator import Guide
 from pipeline.mcts.search.guides import Proposal
 from pipeline.tactics.text.goal import PrintedGoal
 
-BOUND = 30.0  # seconds after which a test that hangs fails
+BOUND = PATIENCE
 GOAL = Theorem("t", "that")
 FRONT = re.compile(r"\((?:rotate_left (\d+); )?rename_i hyp\)")
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from pipeline.commands.main import main
 
 ROOT = Path(__file__).parents[2]
+PATIENCE = 240.0  # seconds after which a test that waits has failed: nothing takes that long, however busy the machine
 
 
 class Said(NamedTuple):
@@ -41,7 +42,7 @@ class Project:
     def spec(self, name: str, yaml: str) -> Path:
         return self.write(f"specs/{name}.yaml", yaml)
 
-    def coppice(self, *words: str, timeout: float = 60, **env: str) -> subprocess.CompletedProcess[str]:
+    def coppice(self, *words: str, timeout: float = PATIENCE, **env: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*COPPICE, *words],
             cwd=self.root,

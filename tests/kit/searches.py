@@ -62,6 +62,12 @@ def adding(name: str, text: str) -> str:
     return f"{head}@@ -0,0 +1,{lines.count(chr(10))} @@\n{lines}"
 
 
+def write_idea(project: Project, folder: str, text: str, change: str) -> None:
+    """As one that is recorded below ideas/: the backend `patches` reads both files."""
+    project.write(f"ideas/{folder}/idea.md", text)
+    project.write(f"ideas/{folder}/change.patch", change)
+
+
 class Search:
     """A project with one tree spec, its ideas recorded as patches."""
 
@@ -87,8 +93,7 @@ class Search:
         self.spec(**spec)
 
     def idea(self, name: str, shell: str, text: str = "") -> None:
-        self.project.write(f"ideas/{name}/idea.md", text or idea(name))
-        self.project.write(f"ideas/{name}/change.patch", adding(f"plus/{name}", shell))
+        write_idea(self.project, name, text or idea(name), adding(f"plus/{name}", shell))
 
     def spec(self, run: str = RUN, **keys: Any) -> None:
         """A key that is None is dropped."""

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from kit.project import Project, Said
+from kit.searches import adding, idea, write_idea
 
 SWEEP = """echo "$(basename "$PWD")" >> "$2/ran"
 while [ -e "$2/wait" ]; do echo $$ > "$2/here"; sleep 0.02; done
@@ -28,11 +29,7 @@ def planted(project: Project, *gains: int) -> Project:
     project.write("code/plus/start", "10\n")
     project.write("sweep.sh", SWEEP)
     for n, gain in enumerate(gains):
-        project.write(
-            f"ideas/{n:02}/idea.md", f"IDEA: {n}.\n\nRATIONALE: To see.\n\nREQUIRED_CHANGES:\n- Add {gain}.\n"
-        )
-        head = f"diff --git a/plus/{n} b/plus/{n}\nnew file mode 100644\n--- /dev/null\n+++ b/plus/{n}\n"
-        project.write(f"ideas/{n:02}/change.patch", f"{head}@@ -0,0 +1 @@\n+{gain}\n")
+        write_idea(project, f"{n:02}", idea(f"{n}."), adding(f"plus/{n}", str(gain)))
     project.write("agent.yaml", CONFIG)
     return project
 

@@ -14,7 +14,8 @@ from codecs import getincrementaldecoder
 from collections.abc import Callable
 from pathlib import Path
 
-PATIENCE = 30.0
+from kit.project import PATIENCE
+
 _SEQUENCE = re.compile(r"\x1b\[(\??)([0-9;]*)([A-Za-z])")
 
 

@@ -7,6 +7,7 @@ from hashlib import sha256
 from typing import Any
 
 from kit.project import Project
+from kit.searches import write_idea
 from pipeline.build.project import load
 from pipeline.store.receipts import Receipts, done_entry
 from pipeline.tree.report.manifest import fold_manifest
@@ -45,16 +46,15 @@ def small_search(project: Project, more: str = "", ideas: dict[str, tuple[str, i
     project.write("code/risk", "1\n")
     project.write("code/sweep.sh", SWEEP)
     for number, (title, (name, value)) in enumerate(ideas.items(), 1):
-        write_idea(project, f"{number:02}", title, name, value)
+        write_change(project, f"{number:02}", title, name, value)
     project.spec("x", SPEC + more)
     return project
 
 
-def write_idea(project: Project, folder: str, title: str, name: str, value: int) -> None:
+def write_change(project: Project, folder: str, title: str, name: str, value: int) -> None:
     text = f"IDEA: {title}\n\nRATIONALE: More is better.\n\nREQUIRED_CHANGES:\n- Write {value} into {name}.\n"
     change = f"--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-0\n+{value}\n"
-    project.write(f"ideas/{folder}/idea.md", text)
-    project.write(f"ideas/{folder}/change.patch", change)
+    write_idea(project, folder, text, change)
 
 
 def searched(project: Project, more: str = "", ideas: dict[str, tuple[str, int]] = IDEAS) -> Project:

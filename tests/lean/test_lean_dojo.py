@@ -98,12 +98,12 @@ def session(place: Place, stop: threading.Event) -> Iterator[tuple[DojoSession, 
 def test_a_statement_of_a_bank_is_proved_tactic_by_tactic(session):
     session, first = session
     assert first.goals == ("⊢ ∀ (p q : Prop), p ∧ q → q ∧ p",)
-    second = session.run_tac(first, "intro p q h", 20)
+    second = session.run_tac(first, "intro p q h", 60)
     assert isinstance(second, TacticState)
     assert second.goals == ("p q : Prop\nh : p ∧ q\n⊢ q ∧ p",)
-    assert isinstance(session.run_tac(second, "constructor", 20), TacticState)
-    assert isinstance(session.run_tac(second, LONG, 20), ProofFinished)
-    assert isinstance(session.run_tac(second, "exact ⟨h.2, h.1⟩", 20), ProofFinished)
+    assert isinstance(session.run_tac(second, "constructor", 60), TacticState)
+    assert isinstance(session.run_tac(second, LONG, 60), ProofFinished)
+    assert isinstance(session.run_tac(second, "exact ⟨h.2, h.1⟩", 60), ProofFinished)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_statement_of_a_bank_is_proved_tactic_by_tactic(session):
 )
 def test_a_tactic_that_fails_is_a_value_with_its_kind(session, tactic, kind):
     session, first = session
-    answer = session.run_tac(first, tactic, 20)
+    answer = session.run_tac(first, tactic, 60)
     assert isinstance(answer, LeanError)
     assert answer.kind == kind
 
@@ -125,7 +125,7 @@ def test_a_tactic_that_fails_is_a_value_with_its_kind(session, tactic, kind):
 @pytest.mark.parametrize("tactic", ["sorry", " admit"])
 def test_a_proof_is_given_up_by_sorry(session, tactic):
     session, first = session
-    assert session.run_tac(first, tactic, 20) == ProofGivenUp()
+    assert session.run_tac(first, tactic, 60) == ProofGivenUp()
 
 
 def test_a_goal_has_the_key_of_what_is_printed(session):
@@ -135,21 +135,21 @@ def test_a_goal_has_the_key_of_what_is_printed(session):
 
 def test_a_tactic_that_takes_too_long_and_one_that_ends_lean_do_not_end_the_session(session, place):
     session, first = session
-    second = session.run_tac(first, "intro p q h", 20)
+    second = session.run_tac(first, "intro p q h", 60)
     late = session.run_tac(second, SLOW, 1)
     assert isinstance(late, LeanError)
     assert late.kind == "timeout"
     assert not place.running()
-    third = session.run_tac(second, "constructor", 20)  # in a new Dojo, into which the first tactic was brought
+    third = session.run_tac(second, "constructor", 60)  # in a new Dojo, into which the first tactic was brought
     assert isinstance(third, TacticState)
     assert len(third.goals) == 2
     # all are found before the first is killed, since others end with it
     for lean in [each for each in place.running() if "lake_stand_in" in " ".join(each.cmdline())]:
         lean.kill()
-    ended = session.run_tac(third, "exact h.2", 20)
+    ended = session.run_tac(third, "exact h.2", 60)
     assert isinstance(ended, LeanError)
     assert ended.kind == "crash"
-    assert isinstance(session.run_tac(second, "exact ⟨h.2, h.1⟩", 20), ProofFinished)
+    assert isinstance(session.run_tac(second, "exact ⟨h.2, h.1⟩", 60), ProofFinished)
 
 
 def test_what_is_not_wanted_any_more_is_interrupted_and_leaves_nothing_behind(session, place, stop):
@@ -161,7 +161,7 @@ def test_what_is_not_wanted_any_more_is_interrupted_and_leaves_nothing_behind(se
     session.close()
     assert not place.running()
     with pytest.raises(ValueError, match="closed"):
-        session.run_tac(first, "skip", 20)
+        session.run_tac(first, "skip", 60)
     copy = next(cache.cache_folder().glob("leandojo-*/cache/gitpython-*/demo"))
     assert not [*copy.glob("Goal*.lean")]
 

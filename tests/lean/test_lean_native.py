@@ -78,10 +78,10 @@ def sums(path: Path, tmp_path: Path) -> Path:
 def test_the_modules_of_a_project_are_there_and_their_axioms_are_seen(sums: Path, processes: Processes) -> None:
     with closing(Pool(native.native_command(REPL, str(sums)), processes)) as pool:
         session, start = pool.open(Theorem("a", "1 + 1 = Sums.two"))
-        assert isinstance(session.run_tac(start, "rfl", 9), ProofFinished)
+        assert isinstance(session.run_tac(start, "rfl", 60), ProofFinished)
         session, start = pool.open(Theorem("a", "1 = 2"))
         for false in ("Sums.no", "Sums.told"):
-            answer = session.run_tac(start, f"exact {false}", 9)
+            answer = session.run_tac(start, f"exact {false}", 60)
             assert isinstance(answer, LeanError)
             assert answer.kind == "axioms"
 

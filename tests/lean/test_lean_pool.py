@@ -20,7 +20,7 @@ from typing import Any
 import psutil
 import pytest
 from kit.leaning import command
-from kit.project import ROOT
+from kit.project import PATIENCE, ROOT
 
 from pipeline.goals.bank import Goal
 from pipeline.lean.model import Interrupted, LeanCrash, LeanError, LeanStartError, Session, TacticState, Theorem
@@ -102,7 +102,7 @@ def test_sessions_are_spread_evenly_and_a_closed_one_makes_room(pooled: Pooled) 
     pool = pooled(2)
 
     def where(session: Session) -> str:
-        return session.run_tac(TacticState(0, ()), "pid", 9).goals[0]  # type: ignore[union-attr]
+        return session.run_tac(TacticState(0, ()), "pid", 60).goals[0]  # type: ignore[union-attr]
 
     sessions = [pool.open(ANY)[0] for _ in range(6)]
     assert len({*map(where, sessions[::2])}) == len({*map(where, sessions[1::2])}) == 1
@@ -117,11 +117,11 @@ def test_sessions_are_spread_evenly_and_a_closed_one_makes_room(pooled: Pooled) 
 def test_a_process_that_has_grown_makes_place_for_a_new_one(pooled: Pooled) -> None:
     session, start = (pool := pooled(memory=1)).open(ANY)
     (before,) = pool.pids()
-    grown = session.run_tac(start, "grow 100000000", 9)
+    grown = session.run_tac(start, "grow 100000000", 60)
     assert isinstance(grown, TacticState)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while pool.pids() == [before] and time.monotonic() < deadline:
-        assert isinstance(session.run_tac(start, "skip", 9), TacticState)
+        assert isinstance(session.run_tac(start, "skip", 60), TacticState)
     assert pool.pids() != [before]
     assert not psutil.pid_exists(before)
 
@@ -130,18 +130,18 @@ def test_one_that_is_large_from_the_start_is_not_replaced_for_that(pooled: Poole
     session, start = (pool := pooled(memory=1)).open(ANY)
     before = pool.pids()
     time.sleep(0.6)  # so that it is looked at
-    session.run_tac(start, "skip", 9)
+    session.run_tac(start, "skip", 60)
     assert pool.pids() == before
 
 
 def test_a_replay_that_gives_something_else_is_a_crash(pooled: Pooled) -> None:
     session, start = (pool := pooled()).open(ANY)
-    place = session.run_tac(start, "pid", 9)
+    place = session.run_tac(start, "pid", 60)
     assert isinstance(place, TacticState)
     os.kill(pool.pids()[0], signal.SIGKILL)
     os.waitid(os.P_PID, pool.pids()[0], os.WEXITED | os.WNOWAIT)
     with pytest.raises(LeanCrash, match=rf"a: state 1 is ⊢ \d+ now; it was {place.pp}"):
-        session.run_tac(place, "skip", 9)
+        session.run_tac(place, "skip", 60)
 
 
 def test_a_goal_whose_key_ends_the_process_is_known_by_its_words(pooled: Pooled) -> None:
@@ -150,15 +150,15 @@ def test_a_goal_whose_key_ends_the_process_is_known_by_its_words(pooled: Pooled)
     for statement in ("⊢ p", "⊢ p", "⊢ q"):
         session, start = pool.open(replace(ANY, statement=statement))
         found.append(session.key(start))
-        assert isinstance(session.run_tac(start, "skip", 9), TacticState)
+        assert isinstance(session.run_tac(start, "skip", 60), TacticState)
     assert found[0] == found[1] != found[2]
 
 
 def test_states_of_closed_sessions_are_dropped_with_the_next(pooled: Pooled, tmp_path: Path) -> None:
     pool = pooled()
     (one, first), (two, second) = pool.open(ANY), pool.open(ANY)
-    one.run_tac(first, "skip", 9)
-    two.run_tac(second, "skip", 9)
+    one.run_tac(first, "skip", 60)
+    two.run_tac(second, "skip", 60)
     one.close()
     two.close()
     assert asked(tmp_path, "drop") == []
@@ -183,7 +183,7 @@ def test_environments_that_nobody_needs_are_forgotten(pooled: Pooled, tmp_path: 
     for number in range(40):
         pool.open(replace(ANY, before=(f"def a := {number}",)))[0].close()
     assert len(asked(tmp_path, "forget")) == 1
-    assert isinstance(still.run_tac(start, "skip", 9), TacticState)
+    assert isinstance(still.run_tac(start, "skip", 60), TacticState)
 
 
 def test_environments_of_checks_are_forgotten_too(pooled: Pooled, tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_a_tactic_that_overruns_by_far_is_killed_and_is_a_timeout(pooled: Pooled
     assert isinstance(answer, LeanError)
     assert answer.kind == "timeout"
     assert time.monotonic() - begun < 10
-    assert isinstance(session.run_tac(start, "skip", 9), TacticState)
+    assert isinstance(session.run_tac(start, "skip", 60), TacticState)
     assert pool.pids() != before
 
 
@@ -274,7 +274,7 @@ def test_a_closed_pool_starts_nothing(pooled: Pooled) -> None:
     pool.close()
     assert pool.pids() == []
     with pytest.raises(LeanStartError, match="closed"):
-        session.run_tac(start, "skip", 9)
+        session.run_tac(start, "skip", 60)
 
 
 def test_heavy_attempts_hold_up_nobody_for_long(pooled: Pooled) -> None:

@@ -54,16 +54,16 @@ def state(answer: object) -> TacticState:
 
 
 def halves(session: Session, start: TacticState) -> TacticState:
-    return state(session.run_tac(state(session.run_tac(start, "intro p q h", 9)), "constructor", 9))
+    return state(session.run_tac(state(session.run_tac(start, "intro p q h", 60)), "constructor", 60))
 
 
 def test_any_state_may_be_gone_on_from_any_number_of_times(pool: Pool) -> None:
     with closing(pool.open(SWAP)[0]) as session:
         start = session.begin()
-        named = [state(session.run_tac(start, f"intro p q {name}", 9)) for name in "hk"]
+        named = [state(session.run_tac(start, f"intro p q {name}", 60)) for name in "hk"]
         for name, each in zip("hk", named, strict=True):
             assert f"{name} : p ∧ q" in each.pp
-            assert isinstance(session.run_tac(each, f"exact ⟨{name}.2, {name}.1⟩", 9), ProofFinished)
+            assert isinstance(session.run_tac(each, f"exact ⟨{name}.2, {name}.1⟩", 60), ProofFinished)
 
 
 def test_the_loss_of_the_process_between_two_tactics_goes_unnoticed(pool: Pool) -> None:
@@ -72,7 +72,7 @@ def test_the_loss_of_the_process_between_two_tactics_goes_unnoticed(pool: Pool) 
     before = killed(pool)
     right = state(session.run_tac(both, "exact h.2", 60))
     assert right.goals == both.goals[1:]
-    assert isinstance(session.run_tac(right, "exact h.1", 9), ProofFinished)
+    assert isinstance(session.run_tac(right, "exact h.1", 60), ProofFinished)
     assert pid(pool) != before
     session.close()
 
@@ -80,14 +80,14 @@ def test_the_loss_of_the_process_between_two_tactics_goes_unnoticed(pool: Pool) 
 def test_a_tactic_that_ends_the_process_fails_and_is_not_run_again(pool: Pool) -> None:
     (session, start), (huge, odd) = pool.open(SWAP), pool.open(HUGE)
     both, before = halves(session, start), pid(pool)
-    answer = huge.run_tac(odd, "omega", 9)
+    answer = huge.run_tac(odd, "omega", 60)
     assert isinstance(answer, LeanError)
     assert answer.kind == "crash"
     assert state(session.run_tac(both, "exact h.2", 60)).goals == both.goals[1:]
-    assert isinstance(huge.run_tac(odd, "skip", 9), TacticState)
+    assert isinstance(huge.run_tac(odd, "skip", 60), TacticState)
     after = pid(pool)
     assert after != before
-    assert huge.run_tac(odd, "nonsense", 9) == session.run_tac(both, "nonsense", 9)
+    assert huge.run_tac(odd, "nonsense", 9) == session.run_tac(both, "nonsense", 60)
     assert pid(pool) == after
     session.close()
     huge.close()
@@ -112,14 +112,14 @@ def test_an_interrupted_session_ends_at_once_and_the_others_go_on(pool: Pool) ->
     thread.join()
     assert ended[0] - set_at < 3  # half a second, but for what else the machine does
     with pytest.raises(Interrupted):
-        long.run_tac(odd, "skip", 9)
+        long.run_tac(odd, "skip", 60)
     session.close()
     long.close()
 
 
 def test_giving_up_is_no_error_of_a_tactic(pool: Pool) -> None:
     session, start = pool.open(SWAP)
-    assert {session.run_tac(start, tactic, 9) for tactic in ("sorry", " admit")} == {ProofGivenUp()}
+    assert {session.run_tac(start, tactic, 60) for tactic in ("sorry", " admit")} == {ProofGivenUp()}
     session.close()
 
 
@@ -144,7 +144,7 @@ def test_a_theorem_that_does_not_elaborate_is_told_from_no_lean(pool: Pool, theo
 
 def test_commands_before_a_theorem_are_in_force(pool: Pool) -> None:
     session, start = pool.open(Theorem("a", "succ 0 = two", ("open Nat", "def two := 1")))
-    assert isinstance(session.run_tac(start, "rfl", 9), ProofFinished)
+    assert isinstance(session.run_tac(start, "rfl", 60), ProofFinished)
     session.close()
 
 
@@ -182,7 +182,7 @@ def test_a_closed_session_is_closed(pool: Pool) -> None:
     session.close()
     session.close()
     with pytest.raises(ValueError, match="closed"):
-        session.run_tac(start, "skip", 9)
+        session.run_tac(start, "skip", 60)
 
 
 def test_the_least_timeout_is_not_none_at_all() -> None:

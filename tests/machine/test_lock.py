@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 from kit.building import ends
-from kit.project import Project, environment
+from kit.project import PATIENCE, Project, environment
 from kit.stepping import planted, spec, stand, swept
 
 from pipeline.errors import RunLocked
@@ -54,7 +54,7 @@ def holder(search: Project) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def eventually(true: Callable[[], bool], within: float = 30) -> None:
+def eventually(true: Callable[[], bool], within: float = PATIENCE) -> None:
     last = time.monotonic() + within
     while not true():
         assert time.monotonic() < last
@@ -102,7 +102,7 @@ def test_while_a_run_is_built_a_file_says_by_whom_and_afterwards_it_is_gone(
     assert found.keys() == FIELDS
     assert (found["pid"], found["hostname"], found["tree_run_id"]) == (holder.pid, socket.gethostname(), "x")
     (search.root / "wait").unlink()
-    assert holder.wait(timeout=60) == 0
+    assert holder.wait(timeout=PATIENCE) == 0
     assert not (search.root / HELD).exists()
 
 
@@ -170,7 +170,7 @@ def test_from_a_process_that_hangs_it_is_taken_once_that_is_silent_for_too_long(
     said = search.call("advance", "x", "--lock-stale-seconds", "60")
     assert said.code == 0, said
     assert stand(said)["current_depth"] == 1
-    assert holder.wait(timeout=30) == -signal.SIGKILL
+    assert holder.wait(timeout=PATIENCE) == -signal.SIGKILL
     assert ends(command)
     (event,) = takeovers(search)
     assert event["from"]["pid"] == before["pid"]
@@ -183,9 +183,9 @@ def test_by_force_it_is_taken_from_a_process_that_is_well_and_ends_in_order(
     search: Project, holder: subprocess.Popen[str], words: str
 ) -> None:
     with search.popen(*words.split()) as taker:
-        assert holder.wait(timeout=30) == 143
+        assert holder.wait(timeout=PATIENCE) == 143
         (search.root / "wait").unlink()
-        out, err = taker.communicate(timeout=60)
+        out, err = taker.communicate(timeout=PATIENCE)
     assert taker.returncode == 0, err
     assert json.loads(out)["current_depth"] == 1
     (event,) = takeovers(search)
@@ -236,10 +236,10 @@ def test_of_several_who_take_it_over_at_once_exactly_one_gets_it(
     eventually(lambda: sum(taker.poll() is None for taker in takers) <= 1)
     eventually(lambda: read(search)["pid"] != holder.pid)
     (search.root / "wait").unlink()
-    ended = [(*taker.communicate(timeout=60), taker.returncode) for taker in takers]
+    ended = [(*taker.communicate(timeout=PATIENCE), taker.returncode) for taker in takers]
     assert sorted(code for *_, code in ended) == [0, 75, 75, 75], ended
     assert len(takeovers(search)) == 1
-    holder.wait(timeout=30)
+    holder.wait(timeout=PATIENCE)
 
 
 def test_other_runs_that_are_needed_are_not_taken_over(search: Project, holder: subprocess.Popen[str]) -> None:
@@ -299,7 +299,7 @@ def test_a_build_that_was_killed_does_not_refuse_the_next_one(project: Project, 
     with pytest.raises(subprocess.TimeoutExpired):
         build.wait(1)
     project.write("go", "")
-    out, err = build.communicate(timeout=30)
+    out, err = build.communicate(timeout=PATIENCE)
     assert (build.returncode, err) == (0, ""), out
     process.communicate()
 
@@ -392,7 +392,7 @@ def test_a_build_that_waits_for_a_lock_says_so_and_goes_on_once_it_is_free(searc
         assert re.match(
             rf"coppice: waiting for the lock .*{lock}, held by process {pid} \(python.*\); \d+ s at most", said
         )
-    out, err = build.communicate(timeout=60)
+    out, err = build.communicate(timeout=PATIENCE)
     assert build.returncode == 0, err
     assert json.loads(out)["current_depth"] == 1
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kit.building import ends
+from kit.project import PATIENCE
 
 from pipeline.machine.failures import FailureFacts, outage_reason
 from pipeline.machine.process import (
@@ -72,7 +73,7 @@ def test_stop_ends_what_runs_and_nothing_new_is_started(processes: Processes) ->
     while not Path("here").exists():
         assert thread.is_alive()
     processes.stop()
-    thread.join(timeout=30)
+    thread.join(timeout=PATIENCE)
     assert ended == [Exit(-signal.SIGTERM)]
     with pytest.raises(BuildStopping):
         shell(processes, "true")

@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from kit.project import PATIENCE
 
 from pipeline.machine.job import WorkerReply, Workers
 from pipeline.machine.process import Processes
@@ -95,7 +96,7 @@ def test_another_thread_has_a_worker_of_its_own(workers: Workers) -> None:
     found: list[WorkerReply] = []
     thread = Thread(target=lambda: found.append(call(workers, "pid")))
     thread.start()
-    thread.join(timeout=60)
+    thread.join(timeout=PATIENCE)
     assert found[0] != call(workers, "pid")
 
 

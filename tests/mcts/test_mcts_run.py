@@ -13,7 +13,7 @@ import psutil
 import pytest
 from jsonschema import Draft202012Validator
 from kit import leaning
-from kit.project import ROOT, Project
+from kit.project import PATIENCE, ROOT, Project
 
 from pipeline.ledger.sqlite.ledger import LedgerReader
 
@@ -56,7 +56,7 @@ def made(root: Path, spec: str = SPEC) -> Project:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = made(tmp_path_factory.mktemp("built") / "project")
-    said = project.coppice("x", timeout=240)
+    said = project.coppice("x", timeout=PATIENCE)
     assert said.returncode == 0, said
     project.write("said.txt", said.stdout + said.stderr)
     return project
@@ -136,7 +136,7 @@ def test_proofs_land_in_the_ledger(built: Project) -> None:
 
 def test_two_processes_of_lean_give_the_same_bytes(built: Project, tmp_path: Path) -> None:
     other = made(tmp_path / "other", SPEC.replace("processes: 1", "processes: 2"))
-    assert other.coppice("x", timeout=240).returncode == 0
+    assert other.coppice("x", timeout=PATIENCE).returncode == 0
     for name in ("_mcts_trace.jsonl", "journal.jsonl", "summary.json"):
         assert files(other, name) == files(built, name)
 
@@ -174,7 +174,7 @@ def copied(built: Project, tmp_path: Path) -> Project:
 
 
 def run(project: Project, *words: str) -> str:
-    said = project.coppice(*(words or ("x",)), timeout=240)
+    said = project.coppice(*(words or ("x",)), timeout=PATIENCE)
     assert said.returncode == 0, said
     return said.stdout
 
@@ -267,7 +267,7 @@ def test_a_search_that_was_ended_goes_on_where_it_was(
 ) -> None:
     project, build = begun
     build.send_signal(how)
-    build.communicate(timeout=60)
+    build.communicate(timeout=PATIENCE)
     [journal] = (project.root / "runs/x/.coppice/journals").iterdir()
     before = journal.read_text().splitlines()
     with journal.open("a") as file:
@@ -297,7 +297,7 @@ def leans(project: Project) -> list[int]:
 def test_a_journal_of_another_search_is_left_alone(begun: tuple[Project, subprocess.Popen[str]]) -> None:
     project, build = begun
     os.kill(build.pid, signal.SIGKILL)
-    build.communicate(timeout=60)
+    build.communicate(timeout=PATIENCE)
     project.spec("x", LONG.replace("calls: 24", "calls: 4"))
     run(project)
     [trace] = files(project, "_mcts_trace.jsonl").values()

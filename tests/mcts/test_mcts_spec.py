@@ -1,9 +1,11 @@
 """What a `kind: mcts` spec and the flags of `coppice mcts` may say, and how each mistake is told."""
 
 import json
+from pathlib import Path
 
 import pytest
 from doit.cmdparse import CmdOption, CmdParse
+from kit.mistakes import Mistake, read_mistakes, refused_mistake
 from kit.project import Project
 
 from pipeline import kinds
@@ -148,53 +150,12 @@ def flagged(place: Project, *flags: str) -> dict[str, object]:
     return dict(next(target.params for target in plan(staged) if target.stage == "search"))
 
 
-MISTAKES = {
-    "": ("no `mode:`", "specs/x.yaml:1: spec: give it `mode: centralized`"),
-    "mode: central\n": ("a misspelt mode", "specs/x.yaml:3: mode: 'central' is unknown; did you mean 'centralized'?"),
-    "mode: centralized\nagents: 2\n": ("agents", "specs/x.yaml:4: agents is for mode distributed"),
-    "mode: centralized\nblock: {fraction: 0.1}\n": ("block", "specs/x.yaml:4: block: fraction is for mode distributed"),
-    "mode: distributed\ninflight: 1\n": ("no agents", "specs/x.yaml:3: mode distributed needs agents"),
-    "mode: distributed\nagents: 1\n": ("no inflight", "specs/x.yaml:3: mode distributed needs inflight"),
-    "scenarios: {a: {mode: centralized}}\nagents: 2\n": ("both", "specs/x.yaml:4: agents: each scenario says it"),
-    "scenarios: {}\n": ("none", "specs/x.yaml:3: scenarios: expected from 1"),
-    "scenarios:\n  a: {agents: 2}\n": ("no mode", "specs/x.yaml:4: scenario a: mode is missing"),
-    "scenarios:\n  a.b: {mode: centralized}\n": ("a name", "specs/x.yaml:4: scenarios: 'a.b' is not a name"),
-    f"scenarios:\n  a: {TEAM % ', block: {duration: 3}'}\n": (
-        "a duration alone",
-        "specs/x.yaml:4: scenario a: block: duration means nothing without block: fraction",
-    ),
-    f"scenarios:\n  a: {TEAM % ', delay: {prob: 0.5}'}\n": ("half a delay", "delay: prob means nothing without delay:"),
-    f"scenarios:\n  a: {TEAM % ', reroute: {blocked: true, max: 2}'}\n": (
-        "nothing to go around",
-        "reroute: blocked means nothing without block: fraction",
-    ),
-    f"scenarios:\n  a: {TEAM % ', block: {fraction: 0.2}, reroute: {max: 2}'}\n": (
-        "half a reroute",
-        "reroute: max means nothing without reroute: blocked",
-    ),
-    f"scenarios:\n  a: {TEAM % ', reservation: unobserved, virtual_loss: 2'}\n": (
-        "a loss that is not counted",
-        "virtual_loss: with reservation unobserved none is counted",
-    ),
-    f"scenarios:\n  a: {TEAM % ', block: {fractoin: 0.2}'}\n": ("a key", "unknown key 'fractoin'; did you mean"),
-    "mode: centralized\ngoals: [one, four]\n": ("a goal", "specs/x.yaml:4: goals: 'four' is no id in bank.jsonl"),
-    "mode: centralized\ngoals: [one, one]\n": ("a goal twice", "specs/x.yaml:4: goals: 'one' is given twice"),
-    "mode: centralized\ngoals: []\n": ("no goals", "specs/x.yaml:4: goals: the list is empty"),
-    "mode: centralized\nseeds: [1, 1]\n": ("a seed twice", "specs/x.yaml:4: seeds: expected"),
-    "mode: centralized\npriors: generator\n": ("a seam", "specs/x.yaml:4: priors 'generator' is not built yet"),
-    "mode: centralized\nrewards: model\n": ("another seam", "specs/x.yaml:4: rewards 'model' is not built yet"),
-    "mode: centralized\nas_of: today\n": ("no ledger", "specs/x.yaml:4: as_of: it says when the ledger was read"),
-    "mode: centralized\nwiden: 0\n": ("no widening", "specs/x.yaml:4: widen: expected a number above 0"),
-    "mode: centralized\nblock: {}\n": ("an empty block", "specs/x.yaml:4: block: it says nothing; leave it out"),
-    "mode: centralized\ncalls: 0\n": ("no calls", "specs/x.yaml:4: calls: expected a whole number"),
-}
+MISTAKES = read_mistakes(Path(__file__).with_name("bad_specs.txt"))
 
 
-@pytest.mark.parametrize("text", MISTAKES, ids=[what for what, _ in MISTAKES.values()])
-def test_a_mistake_is_told_with_its_place_and_what_would_be_right(place: Project, text: str) -> None:
-    told = said(place, LEAST + text)
-    assert MISTAKES[text][1] in told
-    assert told.count("\n") == 1
+@pytest.mark.parametrize("mistake", MISTAKES, ids=str)
+def test_a_mistake_is_told_with_its_place_and_what_would_be_right(place: Project, mistake: Mistake) -> None:
+    refused_mistake(place, mistake)
 
 
 @pytest.mark.parametrize(

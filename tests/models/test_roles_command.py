@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from kit.building import ends
+from kit.project import PATIENCE
 
 from pipeline.machine.process import MARK, BuildStopping, Processes
 from pipeline.models.ask import BACKENDS, FOLDERS, ask
@@ -304,7 +305,7 @@ def test_a_command_that_ends_well_because_the_build_stops_has_not_answered(desk:
         assert thread.is_alive()
         time.sleep(0.01)
     desk.processes.stop()
-    thread.join(timeout=30)
+    thread.join(timeout=PATIENCE)
     assert seen == [BuildStopping]
 
 

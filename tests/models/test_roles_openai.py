@@ -12,7 +12,7 @@ from traceback import format_exception
 from typing import Any, NamedTuple
 
 import pytest
-from kit.project import Project
+from kit.project import PATIENCE, Project
 from kit.searches import Search, agent
 
 from pipeline.machine.process import BuildStopping, Processes
@@ -276,7 +276,7 @@ def test_the_end_of_the_build_is_not_kept_waiting(desk: CallContext, server: Ser
     start = time.monotonic()
     desk.processes.stop()
     for thread in threads:
-        thread.join(timeout=30)
+        thread.join(timeout=PATIENCE)
     held.set()
     assert time.monotonic() - start < 10
     assert seen == [BuildStopping] * 2

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from kit import leaning
-from kit.project import Project
+from kit.project import PATIENCE, Project
 
 from pipeline.banks.records import lean_files_in_one
 from pipeline.goals.bank import Goal
@@ -29,7 +29,7 @@ from pipeline.proof.stages import write_each
 SPEC = """\
 kind: proof
 bank: bank.jsonl
-strategies: {micro: {timeout: 1s}}
+strategies: {micro: {families: [finishers], timeout: 60s}}
 levels: 1
 lean: {processes: 1}
 """
@@ -38,8 +38,10 @@ EASY = {
     "zero": "∀ n : Nat, 0 + n = n",
     "order": "∀ a b c : Nat, a < b → b < c → a + 1 < c",
 }
-# True, and beyond anything that is tried here.
-HARD = {f"fermat-{n}": f"∀ a b c n : Nat, n > {n} → a ^ n + b ^ n = c ^ n → a * b * c = 0" for n in (2, 3)}
+# True, and beyond what finishes a proof: a search is through with them long before its time is over, however busy the
+# machine is.
+HARD = {"bool": "∀ f : Bool → Bool, ∀ b, f (f (f b)) = f b", "sum": "∀ xs : List Nat, (∀ x ∈ xs, x = 0) → xs.sum = 0"}
+GIVEN_UP = "nothing more to try"
 GOALS = {**EASY, **HARD}
 LEDGER = "runs/.ledger/ledger.db"
 
@@ -54,7 +56,7 @@ def proved(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project = Project(tmp_path_factory.mktemp("proved") / "project")
     project.spec("x", SPEC)
     project.write("bank.jsonl", bank(GOALS) + '{"id": "again", "goal": "∀ m : Nat, 0 + m = m"}\n{"id": "odd"}\n')
-    said = project.coppice("x", timeout=240)
+    said = project.coppice("x", timeout=PATIENCE)
     assert said.returncode == 0, said
     project.write("said.txt", said.stdout + said.stderr)
     return project
@@ -65,7 +67,7 @@ def test_a_row_whose_context_gives_a_sign_another_meaning_is_warned_of(project: 
     project.spec("x", SPEC)
     odd = {"id": "odd", "goal": "1 = 2", "context": ['infix:50 (priority := high) " = " => fun a b : Nat => a ≤ b']}
     project.write("bank.jsonl", "# mine\n" + json.dumps(odd) + "\n" + bank({"real": "∀ x : ℝ, x = x"}))
-    said = project.coppice("x", timeout=240)
+    said = project.coppice("x", timeout=PATIENCE)
     assert said.returncode == 0, said
     assert "2 warnings about what the bank says:" in said.stderr
     assert "bank.jsonl:2: odd: its context redefines `=`: what is proved may not be" in said.stderr
@@ -113,7 +115,7 @@ def test_all_that_was_decided_is_decided_again_alike(proved: Project) -> None:
     assert "of the journal: the same again" in said.stdout
     journal = proved.read("runs/x/journal.jsonl")
     try:
-        proved.write("runs/x/journal.jsonl", journal.replace('"budget":1.0', '"budget":2.0', 1))
+        proved.write("runs/x/journal.jsonl", journal.replace('"budget":60.0', '"budget":61.0', 1))
         changed = proved.coppice("replay", "x")
     finally:
         proved.write("runs/x/journal.jsonl", journal)
@@ -124,8 +126,8 @@ def test_all_that_was_decided_is_decided_again_alike(proved: Project) -> None:
 def test_a_goal_is_explained_by_its_attempts(proved: Project) -> None:
     said = proved.coppice("explain", "x:zero")
     assert "proved by micro" in said.stdout
-    assert "micro, level 0 (1.0 s): proved after" in said.stdout
-    assert "not proved" in proved.coppice("explain", "x:fermat-2").stdout
+    assert "micro, level 0 (1 min 00 s): proved after" in said.stdout
+    assert "not proved" in proved.coppice("explain", "x:bool").stdout
     unknown = proved.coppice("explain", "x:zeroo")
     assert (unknown.returncode, "did you mean 'zero'?" in unknown.stderr) == (2, True)
 
@@ -145,7 +147,7 @@ def test_an_edit_of_the_bank_attempts_what_is_new_and_no_more(proved: Project) -
     del goals["swap"]
     try:
         proved.write("bank.jsonl", bank(dict(reversed(goals.items()))))
-        said = proved.coppice("x", timeout=240)
+        said = proved.coppice("x", timeout=PATIENCE)
         assert said.returncode == 0, said
         after = {each.key: each.timestamp for each in attempts(proved)}
         found = results(proved)
@@ -178,22 +180,22 @@ def test_a_bank_is_proved_with_other_settings_and_what_was_tried_is_recalled(pro
 
 def test_what_is_open_is_gone_on_with_for_so_long(proved: Project) -> None:
     before = {each.key for each in attempts(proved)}
-    said = proved.coppice("bg", "--duration", "1s", timeout=240)
+    said = proved.coppice("bg", "--duration", "1s", timeout=PATIENCE)
     assert said.returncode == 0, said
     assert "proved; 2 goals open, 0 of them never tried" in said.stdout
-    assert {each.key.budget for each in attempts(proved) if each.key not in before} <= {4.0}
+    assert {each.key.budget for each in attempts(proved) if each.key not in before} <= {240.0}
 
 
 def test_it_ends_by_itself_when_all_is_proved_and_further_samples_are_others(project: Project) -> None:
     goals = {name: EASY[name] for name in ("swap", "order")}
     project.spec("x", SPEC)
     project.write("bank.jsonl", bank(goals))
-    said = project.coppice("bg", "x", timeout=240)
+    said = project.coppice("bg", "x", timeout=PATIENCE)
     assert said.returncode == 0, said
     assert f"{LEDGER}: 2 goals, 2 proved; 0 goals open" in said.stdout
     before = attempts(project)
     project.spec("x", f"{SPEC}samples: 2\npass_at: [1, 2]\n")
-    said = project.coppice("x", timeout=240)
+    said = project.coppice("x", timeout=PATIENCE)
     assert said.returncode == 0, said
     found = results(project)
     assert found["pass_at"] == {"1": 1.0, "2": 1.0}
@@ -240,7 +242,7 @@ def test_a_kill_in_the_middle_costs_what_ran_and_no_more(project: Project, begun
     begun.wait()
     kept = {each.key: each.timestamp for each in attempts(project)}
     assert kept
-    said = project.coppice("x", timeout=240)  # waits for the guard, which ends what was left
+    said = project.coppice("x", timeout=PATIENCE)  # waits for the guard, which ends what was left
     assert said.returncode == 0, said
     assert not leans(project)
     after = {each.key: each.timestamp for each in attempts(project)}
@@ -258,14 +260,14 @@ def proofs(project: Project) -> list[dict[str, list[dict[str, bool]]]]:
 def test_an_interrupt_ends_it_in_order(project: Project, begun: subprocess.Popen[str]) -> None:
     until(begun, "x:prove: 1 of 5")
     begun.send_signal(signal.SIGINT)
-    _, err = begun.communicate(timeout=60)
+    _, err = begun.communicate(timeout=PATIENCE)
     assert begun.returncode == 130, err
     assert "interrupted by signal 2; what was finished is kept" in err
     assert not leans(project)
     assert attempts(project)
     assert not os.path.exists(project.root / "runs/x/proofs.jsonl")
     # none was recorded as a failure for having been interrupted
-    assert not [each for each in attempts(project) if each.error and "timeout" not in each.error]
+    assert {each.error for each in attempts(project)} <= {"", GIVEN_UP}
 
 
 def test_an_interrupted_bank_says_where_its_attempts_are(project: Project) -> None:
@@ -273,7 +275,7 @@ def test_an_interrupted_bank_says_where_its_attempts_are(project: Project) -> No
     with project.popen("bank", "bank.jsonl", ORCH_PROFILE="0") as build:
         until(build, "bank:prove: 1 of 5")
         build.send_signal(signal.SIGINT)
-        _, err = build.communicate(timeout=60)
+        _, err = build.communicate(timeout=PATIENCE)
     assert build.returncode == 130, err
     assert f"every attempt that ended is in {LEDGER}" in err
     assert not os.path.exists(project.root / "bench")
@@ -283,24 +285,23 @@ def test_an_interrupted_bank_says_where_its_attempts_are(project: Project) -> No
 
 
 def test_a_proof_that_the_last_check_refuses_is_none_in_the_ledger_and_is_tried_again(project: Project) -> None:
-    spec = SPEC.replace("timeout: 1s", "timeout: 20s")  # plenty, on a busy machine too
-    project.spec("x", spec)
+    project.spec("x", SPEC)
     project.write("bank.jsonl", bank(EASY))
-    assert project.coppice("x", timeout=240).returncode == 0
+    assert project.coppice("x", timeout=PATIENCE).returncode == 0
     with closing(sqlite3.connect(project.root / LEDGER)) as ledger:  # as one that was kept when more was believed
         of = "(SELECT goal_hash FROM goals WHERE name = 'zero')"
         for table in ("attempts", "tactic_cache"):
             ledger.execute(f"UPDATE {table} SET tactics = '[\"skip\"]' WHERE goal_hash = {of}")
         ledger.commit()
-    project.spec("y", spec + "speculation: 1\n")  # another search, and the same attempts
-    assert project.coppice("y", timeout=240).returncode == 0
+    project.spec("y", SPEC + "speculation: 1\n")  # another search, and the same attempts
+    assert project.coppice("y", timeout=PATIENCE).returncode == 0
     assert results(project, "y")["goals_solved"] == 2
     with closing(LedgerReader(str(project.root / LEDGER))) as reader:
         assert [each.goal.name for each in reader.frontier()] == ["zero"]
         assert reader.stats().proved == 2
     [refused] = [each for each in attempts(project) if not each.verified]
     assert (refused.tactics, refused.error.startswith("not verified: ")) == (("skip",), True)
-    assert project.coppice("bg", "y", "--duration", "60s", timeout=240).returncode == 0
+    assert project.coppice("bg", "y", "--duration", "60s", timeout=PATIENCE).returncode == 0
     with closing(LedgerReader(str(project.root / LEDGER))) as reader:
         assert (reader.frontier(), reader.stats().proved) == ([], 3)
 
@@ -309,7 +310,7 @@ def test_no_ledger_is_no_search(project: Project) -> None:
     project.spec("x", SPEC + "ledger: notes.txt\n")
     project.write("bank.jsonl", bank(EASY))
     project.write("notes.txt", "not a ledger\n" * 100)
-    said = project.coppice("x", timeout=240)
+    said = project.coppice("x", timeout=PATIENCE)
     assert said.returncode == 1
     assert "notes.txt: damaged (file is not a database)" in said.stdout
     assert Path(project.root / "notes.txt").read_text() == "not a ledger\n" * 100
@@ -319,7 +320,7 @@ def test_a_bank_without_a_goal_is_an_error(tmp_path: Path) -> None:
     project = Project(tmp_path / "project")
     project.spec("x", SPEC)
     project.write("bank.jsonl", "# nothing yet\nno JSON\n")
-    said = project.coppice("x", timeout=240)
+    said = project.coppice("x", timeout=PATIENCE)
     assert said.returncode == 1
     assert (
         "bank.jsonl: no row is a goal; of 1 row none counts, the first: bank.jsonl:2: not JSON"
@@ -384,7 +385,16 @@ def test_the_file_of_proofs_is_one_that_lean_takes(nasty: Project) -> None:
     assert all(f"theorem «proof of {name}»" in text for name in NASTY)
 
 
+@pytest.fixture(scope="module")
+def said_of_each(nasty: Project) -> dict[str, list[str]]:
+    (nasty.root / "each/false.lean").write_text("import Lean\ntheorem wrong : 1 = 2 := rfl\n")
+    return leaning.says_each(nasty.root / "each", [*NASTY, "false"])
+
+
 @pytest.mark.parametrize("name", NASTY)
-def test_each_proof_has_a_file_that_lean_takes(nasty: Project, name: str) -> None:
-    said = leaning.says(nasty.root / "each" / f"{name}.lean")
-    assert said.endswith("exit 0"), said
+def test_each_proof_has_a_file_that_lean_takes(said_of_each: dict[str, list[str]], name: str) -> None:
+    assert said_of_each[name] == [f"{name}.lean: ended"]
+
+
+def test_a_file_that_lean_does_not_take_is_told_from_those(said_of_each: dict[str, list[str]]) -> None:
+    assert "error" in said_of_each["false"][0]

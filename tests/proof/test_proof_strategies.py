@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from kit.project import Project
+from kit.project import PATIENCE, Project
 
 SPEC = """\
 kind: proof
@@ -29,7 +29,7 @@ def proved(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project.spec("x", SPEC.replace("BANDIT", "contextual"))
     rows = [{"id": name, "goal": goal, "priority": 0.5} for name, goal in GOALS.items()]
     project.write("bank.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    said = project.coppice("x", timeout=240)
+    said = project.coppice("x", timeout=PATIENCE)
     assert said.returncode == 0, said
     return project
 
@@ -52,6 +52,6 @@ def test_the_search_is_decided_again_alike(proved: Project) -> None:
 
 def test_another_bandit_recalls_what_each_strategy_did(proved: Project) -> None:
     proved.spec("x", SPEC.replace("BANDIT", "seed"))
-    assert proved.coppice("x", timeout=240).returncode == 0
+    assert proved.coppice("x", timeout=PATIENCE).returncode == 0
     lines = [json.loads(line) for line in proved.read("runs/x/proofs.jsonl").splitlines()]
     assert all(each["recalled"] for line in lines for each in line["attempts"])

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from kit.project import ROOT, Project
+from kit.project import PATIENCE, ROOT, Project
 
 from pipeline.store.gc import sweep
 from pipeline.store.results import Store, read_output
@@ -213,7 +213,7 @@ def waiting_for(lock: Path) -> bool:
 
 
 def eventually(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + PATIENCE
     while not true():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -231,7 +231,7 @@ def test_writers_wait_for_gc_and_gc_for_writers(demo: Project) -> None:
             eventually(lambda: waiting_for(lock))
             assert process.poll() is None
             assert stored(demo) == before
-        process.communicate(timeout=20)
+        process.communicate(timeout=PATIENCE)
         assert process.returncode == 0
 
 
@@ -249,7 +249,7 @@ def test_a_build_that_takes_long_does_not_keep_others_from_collecting(tmp_path: 
     assert other.coppice("gc", timeout=20).returncode == 0
     assert build.poll() is None
     builder.write("go", "")
-    build.communicate(timeout=20)
+    build.communicate(timeout=PATIENCE)
     assert build.returncode == 0
 
 
@@ -299,7 +299,7 @@ def test_what_was_put_or_taken_stays_while_another_checkout_collects(
         assert sweeper.stdout is not None
         sweeper.stdout.readline()
         taken = lost = n = 0
-        end = time.monotonic() + 40
+        end = time.monotonic() + PATIENCE
         while n < ROUNDS or not (taken and lost):
             assert time.monotonic() < end
             n += 1

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kit.project import ROOT, Project
+from kit.project import PATIENCE, ROOT, Project
 
 from pipeline.store.results import SMALL, OutputFile, Store, read_output
 
@@ -251,7 +251,7 @@ def test_writers_and_readers_at_once_never_corrupt_it(store: Store, tmp_path: Pa
         subprocess.Popen([sys.executable, "-c", WRITER, str(ROOT), str(tmp_path / f"w{n}")], stdout=-1, text=True)
         for n in range(4)
     ]
-    said = [writer.communicate(timeout=60)[0].split() for writer in writers]
+    said = [writer.communicate(timeout=PATIENCE)[0].split() for writer in writers]
     assert [writer.returncode for writer in writers] == [0] * 4
     taken, begun, through = zip(*(map(float, words) for words in said), strict=True)
     assert min(taken) > 20
@@ -299,7 +299,7 @@ def test_what_one_checkout_made_another_one_recalls(tmp_path: Path) -> None:
 def test_two_checkouts_that_build_at_once_share_a_store(tmp_path: Path) -> None:
     projects = [checkout(tmp_path / name, "../store") for name in ("one", "two", "three")]
     builds = [project.popen("run") for project in projects]
-    assert [build.wait(timeout=60) for build in builds] == [0, 0, 0]
+    assert [build.wait(timeout=PATIENCE) for build in builds] == [0, 0, 0]
     assert len({project.read("runs/a/large.txt") for project in projects}) == 1
     assert ran(checkout(tmp_path / "four", "../store")) == []
 

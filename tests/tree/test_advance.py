@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from kit.gitting import repository, run_git
-from kit.project import Project, Said
+from kit.project import PATIENCE, Project, Said
 from kit.stepping import CONFIG, SHAPE, planted, spec, stand, swept
 
 GAINS = (1, 2, -1, 4, 8, 16)
@@ -36,7 +36,7 @@ def files(project: Project) -> dict[str, tuple[bytes, int]]:
     return {str(path.relative_to(run)): (path.read_bytes(), path.stat().st_mtime_ns) for path in found}
 
 
-def eventually(path: Path, within: float = 30) -> None:
+def eventually(path: Path, within: float = PATIENCE) -> None:
     last = time.monotonic() + within
     while not path.exists():
         assert time.monotonic() < last
@@ -191,7 +191,7 @@ def test_killed_at_any_time_it_goes_on_and_redoes_nothing_that_was_finished(
 
 def test_interrupted_it_still_says_where_it_stands(sweeping: subprocess.Popen[str]) -> None:
     sweeping.send_signal(signal.SIGTERM)
-    out, err = sweeping.communicate(timeout=30)
+    out, err = sweeping.communicate(timeout=PATIENCE)
     assert sweeping.returncode == 143
     assert json.loads(out)["current_depth"] == 0
     assert "interrupted by signal 15; what was finished is kept" in err

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kit.project import Project
+from kit.project import PATIENCE, Project
 from kit.searches import Search, by_config, command
 
 from pipeline.tree.run.verdicts import pick_best
@@ -38,7 +38,7 @@ def search(project: Project, ideas: dict[str, str] = IDEAS, **keys: Any) -> Sear
 
 
 def until(condition: Callable[[], object]) -> None:
-    last = time.monotonic() + 30
+    last = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < last, "waited in vain"
         time.sleep(0.002)

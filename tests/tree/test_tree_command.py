@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from kit.gitting import repository
-from kit.project import ROOT, Project, Said
+from kit.project import PATIENCE, ROOT, Project, Said
 from kit.stepping import CONFIG, SHAPE, planted, stand, swept
 
 GAINS = (1, 2, -1, 4, 8, 16)
@@ -266,7 +266,7 @@ def test_other_options_are_refused(begun: Project, words: str) -> None:
 
 def test_of_several_that_begin_the_same_search_at_once_one_does_and_no_spec_is_torn(search: Project) -> None:
     started = [search.popen("tree", "--tree-run-id", "x", *NEW) for _ in range(4)]
-    ended = [(*each.communicate(timeout=60), each.returncode) for each in started]
+    ended = [(*each.communicate(timeout=PATIENCE), each.returncode) for each in started]
     assert {code for *_, code in ended} <= {0, 75}, ended
     assert 0 in [code for *_, code in ended]
     assert search.read("specs/x.yaml") == f"{CONFIG}kind: tree\nideas_per_node: 2\nmax_depth: 3\n"

@@ -106,57 +106,6 @@ def test_every_backend_can_be_had_by_some_role_and_has_its_keys() -> None:
 
 
 OPENAI = "backend: openai, url: 'http://x/v1', model: m"
-MISTAKES = [
-    ("ideas", "{backend: none}", ["backend 'none' cannot be ideas", "command, manual, openai, patches, replay"]),
-    ("reviewer", "{backend: patches, folder: x}", ["'patches' cannot be reviewer", "command, none, openai, replay"]),
-    ("planner", "{backend: manual}", ["'manual' cannot be planner"]),
-    ("coder", "{backend: comand}", ["'comand' cannot be coder; did you mean 'command'?"]),
-    ("coder", "{folder: x}", ["'backend' is missing; one of command, openai, replay, patches, manual"]),
-    ("planner", "none", ["expected a mapping (name: value), found 'none'"]),
-    ("ideas", "{backend: patches}", ["'folder' is missing"]),
-    ("ideas", "{backend: patches, folder: ''}", ["folder: expected text"]),
-    ("ideas", "{backend: patches, folder: x, prompt: y}", ["unknown key 'prompt'"]),
-    ("coder", "{backend: patches, folder: x}", ["unknown key 'folder'"]),
-    ("coder", "{backend: replay, folder: x, model: m}", ["unknown key 'model'"]),
-    ("coder", "{backend: command}", ["'run' is missing"]),
-    ("coder", "{backend: command, run: claude -p}", ["run: expected a list, found 'claude -p'"]),
-    ("coder", "{backend: command, run: []}", ["run: there is no command"]),
-    ("coder", "{backend: command, run: ['']}", ["run: there is no command"]),
-    ("coder", "{backend: command, run: [x, '{prompt}']}", ["'{prompt}' is not known here", "'prompt_file'", "stdin"]),
-    ("coder", "{backend: command, run: [x, '{']}", ["run:", "write a brace that is meant as such twice"]),
-    ("coder", "{backend: command, run: [x, '{model}']}", ["{model} in `run:` stands for nothing", "`model: NAME`"]),
-    ("coder", "{backend: command, run: [x, '{answer_file}'], usage: {text: a}}", ["drop `usage: text`"]),
-    ("coder", "{backend: command, run: [x], usage: {cost: a}}", ["usage: unknown key 'cost'"]),
-    ("coder", "{backend: command, run: [x], usage: {usd: a..b}}", ["usage: usd: 'a..b' is no path into JSON"]),
-    ("coder", "{backend: command, run: [x], usage: {text: [a, b]}}", ["usage: text: expected text, found a list"]),
-    ("coder", "{backend: command, run: [x], price: {input: 1}}", ["price: 'output' is missing"]),
-    ("coder", "{backend: command, run: [x], price: {input: -1, output: 1}}", ["a number, 0 or more, found '-1'"]),
-    ("coder", "{backend: command, run: [x], pass: KEY}", ["pass: expected a list, found 'KEY'"]),
-    ("coder", "{backend: command, run: [x], pass: [MY-KEY]}", ["'MY-KEY' is not the name of an environment variable"]),
-    ("coder", "{backend: command, run: [x], pass: [COPPICE_FOLDER]}", ["is set by Coppice itself"]),
-    ("coder", "{backend: command, run: [x], timeout: long}", ["timeout: expected a time such as 90"]),
-    ("coder", "{backend: openai, model: m}", ["'url' is missing"]),
-    ("coder", "{backend: openai, url: x, model: m}", ["url: expected the base URL"]),
-    ("coder", "{backend: openai, url: 'http://me:pw@x/v1', model: m}", ["without a user or a query"]),
-    ("coder", "{backend: openai, url: 'http://x/v1/chat/completions', model: m}", ["leave /chat/completions out"]),
-    ("coder", f"{{{OPENAI}, temperature: hot}}", ["temperature: expected a number"]),
-    ("coder", f"{{{OPENAI}, temperature: true}}", ["temperature: expected a number"]),
-    ("coder", f"{{{OPENAI}, retries: 101}}", ["retries: expected a whole number, from 0 to 100"]),
-    ("coder", f"{{{OPENAI}, max_tokens: 0}}", ["max_tokens: expected a whole number, 1 or more"]),
-    ("coder", f"{{{OPENAI}, body: {{stream: true}}}}", ["body: 'stream' is set by Coppice"]),
-    ("coder", f"{{{OPENAI}, body: {{seed: 1}}}}", ["body: 'seed' is a key of the backend itself"]),
-    ("coder", f"{{{OPENAI}, timout: 5}}", ["unknown key 'timout'; did you mean 'timeout'?"]),
-]
-
-
-@pytest.mark.parametrize(("role", "text", "says"), MISTAKES)
-def test_a_mistake_is_told_with_its_place_and_what_would_be_right(role: str, text: str, says: list[str]) -> None:
-    with pytest.raises(SpecError) as error:
-        read_as(role, text)
-    message = str(error.value)
-    assert re.match(rf"specs/x\.yaml:2: role {role}", message)
-    assert "\n" not in message
-    assert not [words for words in says if words not in message]
 
 
 @pytest.mark.parametrize("needed", NEEDED_ROLES)

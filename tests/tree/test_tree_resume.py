@@ -10,12 +10,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-from kit.project import Project
+from kit.project import PATIENCE, Project
 from kit.searches import SWEEP, TESTED, Search, agent, by_config, files
 
 from pipeline.store.receipts import DONE, parse_line
 
-PATIENCE = 30.0
 IDEAS = {
     "1a": "gain=11",
     "2b": "gain=12 risk=6",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from io import TextIOWrapper
 
 import pytest
-from kit.project import COPPICE, Project, environment
+from kit.project import COPPICE, PATIENCE, Project, environment
 from kit.terminal import Terminal
 
 from pipeline.views.live import STOPPED_SECONDS, Screen, ScreenLine
@@ -203,7 +203,7 @@ def test_in_the_background_it_leaves_the_terminal_to_the_shell(start: Start, pro
 
 
 def wait_for_file(project: Project, name: str) -> None:
-    until = time.monotonic() + 30
+    until = time.monotonic() + PATIENCE
     while not (project.root / name).exists():
         assert time.monotonic() < until, f"{name} does not appear"
         time.sleep(0.02)

@@ -25,7 +25,7 @@ from pipeline.lean.toolchain import cache
 PACKAGE = "lean_dojo"
 INSTALL = "pip install 'coppice[leandojo]', with Python 3.11 or 3.12: for 3.13 there is none"
 BUILD = 6 * 3600.0  # seconds that `lake build` may take
-DONE = "built"
+BUILT_MARK = "built"
 # Of both Lake takes the first.  What makes LeanDojo's REPL a part of the project:
 LAKEFILES = {
     "lakefile.lean": f"\nlean_lib {REPL_MODULE} {{\n\n}}\n",
@@ -108,7 +108,9 @@ def cached_copy(found: DojoProject, starter: Starter, env: Mapping[str, str]) ->
     """The copy of this commit, made if there is none; its first build may take long."""
     what = f"{found.folder}\0{found.version}"
     name = f"leandojo-{sha256(what.encode()).hexdigest()[:16]}"
-    folder = cache.cached_folder(name, lambda new: _make(found, new, starter, env), lambda old: (old / DONE).is_file())
+    folder = cache.cached_folder(
+        name, lambda new: _make(found, new, starter, env), lambda old: (old / BUILT_MARK).is_file()
+    )
     return _places(found, folder)
 
 
@@ -128,7 +130,7 @@ def _make(found: DojoProject, new: Path, starter: Starter, env: Mapping[str, str
     _add_repl(copy.folder)
     for what in (["lake", "build"], ["lake", "build", REPL_MODULE]):
         _run(starter, what, env, str(copy.folder))
-    (new / DONE).touch()
+    (new / BUILT_MARK).touch()
 
 
 def _add_repl(folder: Path) -> None:

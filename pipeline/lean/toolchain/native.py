@@ -18,7 +18,7 @@ from pipeline.lean.toolchain import cache
 
 WRITTEN_FOR = "4.28"
 INSTALL = "install elan (https://lean-lang.org/install), or take the backend wasm"
-PASSED = ("PATH", "HOME", "ELAN_HOME", "LEAN_PATH")
+VARIABLES = ("PATH", "HOME", "ELAN_HOME", "LEAN_PATH")
 _VERSION = re.compile(r"version ([^,)]+)")
 _LIBRARY = re.compile(r"^\s*lean_lib\s+(?:«([^»]+)»|([\w.]+))", re.MULTILINE)
 _PLAIN = re.compile(r"[^\W\d][\w.]*")
@@ -27,7 +27,7 @@ _PLAIN = re.compile(r"[^\W\d][\w.]*")
 def native_command(repl: Path, project: str) -> LeanCommand:
     """Command of a process of `repl`, which is compiled for this Lean once, and kept."""
     name = f"Lean {lean_version(project)} of the PATH (the REPL is written for {WRITTEN_FOR})"
-    env = {each: os.environ[each] for each in PASSED if each in os.environ}
+    env = {each: os.environ[each] for each in VARIABLES if each in os.environ}
     try:
         there, lean = str(repl.parent.resolve()), f"native {_lean_prints('--version', project)}"
         compiled = cache.compiled_repl((_binary(project),), env, there, lean)
