@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 from pipeline.errors import SpecError
 from pipeline.kinds import Flag
 from pipeline.spec import Item, parse
+from pipeline.spec_fields import plain_help
 
 _PLAIN_WORD = re.compile(r"[\w.+-]+")
 
@@ -40,7 +41,13 @@ def flag_options(flags: Iterable[Flag]) -> Iterator[dict[str, Any]]:
         long = long_name(flag.key)
         inverse = {"inverse": f"no-{long}"} if flag.inverse else {}
         value = {"type": str, "metavar": flag.value} if flag.value else {"type": bool}
-        yield {"name": flag.key, "long": long, "default": None, "help": flag.help, **value, **inverse}
+        yield {"name": flag.key, "long": long, "default": None, "help": _short_help(flag), **value, **inverse}
+
+
+def _short_help(flag: Flag) -> str:
+    """The first sentence of the help, and the default."""
+    first = plain_help(flag.help).replace("`", "").partition(". ")[0]
+    return first if flag.default in (None, "") or flag.default is False else f"{first} [{yaml_text(flag.default)}]"
 
 
 def long_name(key: str) -> str:
