@@ -3,6 +3,7 @@
 A kind is a package with four modules and a line in KINDS:
 
     read.read(item, run) -> the spec, checked: it has `rooms`, `store`, `at_once`, `sources`; the rest is the kind's own
+    read.SPEC            -> the table of its keys
     plan.plan(spec)      -> its targets, a pure function
     stages.STAGES        -> what the targets do, by the name of the stage
     describe.describe(target)  -> the same of one of them for people: words of the spec, and the lines beside each
@@ -283,6 +284,13 @@ def variables(kind: str) -> Sequence[Flag]:
     """Of the environment, which say what flags may say."""
     known: Sequence[Flag] = _module(kind, "flags").VARIABLES
     return known
+
+
+def schema(names: Iterable[str] = KINDS) -> Mapping[str, Any]:
+    """The JSON Schema of specs of these kinds."""
+    from pipeline.spec_fields import schema_of  # here: it reads YAML, which most builds do not
+
+    return schema_of({name: _module(name, "read").SPEC for name in names})
 
 
 def _module(kind: str, name: str) -> Any:

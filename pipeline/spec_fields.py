@@ -210,8 +210,14 @@ def _folder(item: Item, what: str) -> str:
 
 
 def object_of(values: Schema, **rules: Any) -> Schema:
-    """The schema of a mapping with names of its own."""
+    """The schema of a mapping with keys of its own."""
     return {"type": "object", "additionalProperties": values, **rules}
+
+
+def names_of(values: Schema, *taken: str, least: int = 0) -> Schema:
+    """The schema of a mapping of so many names or more, none of them `taken`."""
+    names = {"pattern": f"^{NAME.pattern}$", **({"not": {"enum": [*taken]}} if taken else {})}
+    return object_of(values, propertyNames=names, minProperties=least)
 
 
 def list_of(values: Schema, **rules: Any) -> Schema:
@@ -240,7 +246,10 @@ SOME_TEXT: Schema = {**TEXT.schema, "minLength": 1}
 TEXTS: Schema = any_of(SOME_TEXT, list_of(SOME_TEXT))
 COMMAND_SCHEMA = any_of(SOME_TEXT, list_of(TEXT.schema, minItems=1))
 # Names to pass through in a list; or a mapping, in which a name without a value is passed through.
-ENV_SCHEMA = any_of(list_of({"type": "string"}), object_of(any_of(TEXT.schema, {"type": "null"})))
+_VARIABLE_NAME = {"type": "string", "pattern": f"^{VARIABLE.pattern}$"}
+ENV_SCHEMA = any_of(
+    list_of(_VARIABLE_NAME), object_of(any_of(TEXT.schema, {"type": "null"}), propertyNames=_VARIABLE_NAME)
+)
 STORE = Field(
     "store",
     Reader(_folder, SOME_TEXT),

@@ -32,6 +32,7 @@ COMMANDS = {
     "stats": "pipeline.commands.proofs:StatsCommand",
     "mcts": "pipeline.commands.proofs:MctsCommand",
     "init": "pipeline.commands.upkeep:InitCommand",
+    "schema": "pipeline.commands.upkeep:SchemaCommand",
     "gc": "pipeline.commands.upkeep:GcCommand",
 }
 # For `doit` alone: what it should say of its own commands that have nothing to do here.

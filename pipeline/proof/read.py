@@ -103,20 +103,24 @@ def _check_worker(item: Item, name: str, what: str, more: str = "") -> None:
         item.wrong(f"{what}: {error}{more}")
 
 
+_BUILT = {"enum": [*BUILT_WORKERS]}
+_UNBUILT = [name for name in WORKERS if name not in BUILT_WORKERS]
 STRATEGY = Table(
     Field("timeout", fields.SECONDS, without="its worker's", help=
           "its time on a goal at the first level: 8 s for `micro`, 20 s `copilot`, 60 s `reprover`, 6 s `sketch`"),
-    Field("worker", fields.TEXT, without="its name", help=
+    Field("worker", Reader(fields.TEXT, _BUILT), without="its name", help=
           "which worker does it. What has the name of a worker is done by that one; `cache` is no name"),
     Field("families", Reader(_read_families, fields.list_of({"enum": [*FAMILIES]}, minItems=1, uniqueItems=True)),
           f"the kinds of moves that it may use, of {fields.quoted(FAMILIES)}", default=(), without="all"),
 )  # fmt: skip
-_BUILT = {"enum": [*BUILT_WORKERS]}
 STRATEGIES = Reader(
     lambda item, _what: read_strategies(item),
     fields.any_of(
         fields.list_of(_BUILT, minItems=1, uniqueItems=True),
-        fields.object_of(fields.any_of({"type": "null"}, STRATEGY.schema), minProperties=1),
+        {
+            **fields.names_of({**STRATEGY.schema, "required": ["worker"]}, CACHE, *_UNBUILT, least=1),
+            "properties": {name: fields.any_of({"type": "null"}, STRATEGY.schema) for name in BUILT_WORKERS},
+        },
     ),
 )
 MOST_AT_ONCE, MOST_LEVELS, MOST_SAMPLES = 1000, 12, 1000

@@ -317,12 +317,17 @@ GATHER = Table(
 SOURCES = fields.any_of(
     fields.SOME_TEXT, GATHER.schema, fields.list_of(fields.any_of(fields.SOME_TEXT, GATHER.schema, {"type": "array"}))
 )
+READS = fields.any_of(SOURCES, {**fields.names_of(SOURCES, "out"), "not": {"required": ["step"]}})
+WRITES = fields.any_of(
+    fields.SOME_TEXT, fields.list_of(fields.SOME_TEXT, minItems=1), fields.names_of(fields.TEXTS, "in", least=1)
+)
 _RANGE = {"range": fields.any_of({"type": "integer"}, fields.list_of({"type": "integer"}, minItems=1, maxItems=3))}
 _VALUES = fields.any_of(
     fields.list_of(fields.TEXT.schema, minItems=1),
     {"type": "object", "properties": _RANGE, "required": ["range"], "additionalProperties": False},
 )
-MATRIX = fields.any_of(fields.object_of(_VALUES), fields.list_of(fields.object_of(fields.TEXT.schema), minItems=1))
+_ROW = fields.names_of(fields.TEXT.schema, *FILES, least=1)
+MATRIX = fields.any_of(fields.names_of(_VALUES, *FILES), fields.list_of(_ROW, minItems=1))
 STEP = Table(
     Field("run", Reader(_run, fields.COMMAND_SCHEMA), default=(None, None), without="this", help=
           "a command: a list of words, or one line for `/bin/sh`"),
@@ -330,9 +335,8 @@ STEP = Table(
           "a Python function: `FILE.py:FUNCTION`", without="or this"),
     Field("with", Reader(_with, {"type": "object"}), "mapping: further arguments of `call`", {}, needs=("call",)),
     Field("for", fields.as_item(MATRIX), "the values to make targets for"),
-    Field("reads", Reader(_reads, fields.any_of(SOURCES, fields.object_of(SOURCES))), "what it is made from", {}),
-    Field("writes", Reader(_writes, fields.any_of(fields.TEXTS, fields.object_of(fields.TEXTS, minProperties=1))),
-          "what it makes", needed=True),
+    Field("reads", Reader(_reads, READS), "what it is made from", {}),
+    Field("writes", Reader(_writes, WRITES), "what it makes", needed=True),
     Field("env", Reader(_env, fields.ENV_SCHEMA), "environment variables, set or passed through"),
     Field("timeout", fields.SECONDS, without="none", help=
           "`90`, `90s`, `10m`, `2h`, `1d`: then the command and its children are ended, and it has failed"),
@@ -344,10 +348,10 @@ STEP = Table(
 )  # fmt: skip
 SPEC = Table(
     fields.kind_field("steps"),
-    Field("steps", Reader(lambda item, what: item.pairs(what), fields.object_of(STEP.schema, minProperties=1)),
+    Field("steps", Reader(lambda item, what: item.pairs(what), fields.names_of(STEP.schema, least=1)),
           "name: step. A name has letters, digits, `_` and `-`, a letter first", needed=True),
     Field("env", Reader(_env, fields.ENV_SCHEMA), "defaults for `env` of every step", Env({})),
-    Field("rooms", Reader(_rooms, fields.object_of(fields.count(1).schema)),
+    Field("rooms", Reader(_rooms, fields.names_of(fields.count(1).schema)),
           "name: how many targets at once, for steps that say `room: NAME`"),
     fields.STORE,
     Field("max_targets", fields.count(1), default=MAX_TARGETS, help=

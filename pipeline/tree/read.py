@@ -64,7 +64,7 @@ SPEC = Table(
     Field("constraints", fields.TEXT, "text: rules that every idea has to keep, for whoever has them", ""),
     Field("tests", fields.as_item(sweep.COMMAND.schema),
           "a command that must end with 0 before a candidate is measured"),
-    Field("checks", fields.as_item(fields.object_of(checks.CHECK.schema, minProperties=1)),
+    Field("checks", fields.as_item(fields.names_of(checks.CHECK.schema, least=1)),
           "name: command, each of which must end with 0 before the sweep: [below](#keys-of-a-check)"),
     Field("sweep", fields.as_item(sweep.SWEEP.schema), "the command that measures, and the configs", needed=True),
     Field("sweep_config_limit", fields.count(1), without="all", value="N", help=

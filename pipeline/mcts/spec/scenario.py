@@ -213,7 +213,7 @@ def _listed_scenarios(item: Item, what: str) -> list[Scenario]:
     return found
 
 
-SCENARIOS = Reader(_listed_scenarios, fields.object_of(SCENARIO.schema, minProperties=1, maxProperties=MOST_SCENARIOS))
+SCENARIOS = Reader(_listed_scenarios, {**fields.names_of(SCENARIO.schema, least=1), "maxProperties": MOST_SCENARIOS})
 
 
 def _scenario(name: str, keys: Values) -> Scenario:

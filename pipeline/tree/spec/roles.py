@@ -247,7 +247,11 @@ def _role_field(role: str) -> Field:
     return Field(role, read, f"backends: {fields.quoted(names)}", {"backend": NONE}, needed=role in NEEDED_ROLES)
 
 
-ROLES = Table(*map(_role_field, ROLE_BACKENDS))
+_PATCHES = {"properties": {"backend": {"const": PATCHES}}}
+ROLES = Table(
+    *map(_role_field, ROLE_BACKENDS),
+    rules={"if": {"properties": {"coder": _PATCHES}}, "then": {"properties": {"ideas": _PATCHES}}},
+)
 
 
 def read_roles(item: Item, what: str = "roles") -> dict[str, dict[str, Any]]:

@@ -47,7 +47,7 @@ METRIC = Table(
     Field("guard", fields.BOOLEAN, default=False, help=
           "one that gets worse by more than `guard_drop` is a reason to refuse; with `method: paired`, one that may "
           "have got worse by more than its margin"),
-    Field("margin", fields.number(0),
+    Field("margin", fields.number(0), needs=("guard",), help=
           "of a guard with `method: paired`: how much worse it may be, in its own units"),
 )  # fmt: skip
 METRICS_SCHEMA: Schema = fields.object_of(

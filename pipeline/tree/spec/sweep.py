@@ -78,7 +78,8 @@ BLOCKS = Table(
     Field("ids", IDS, without="the root's", help=
           "how many there are (called 0, 1, …), or their names in a list. A command may then name `{blocks}`: their "
           "names with commas between. Without `ids` those of the root's baseline are the rule"),
-    Field("column", Reader(_block_column, fields.SOME_TEXT), "the column that has the name of the block", "block"),
+    Field("column", Reader(_block_column, {**fields.SOME_TEXT, "not": {"enum": [*NEEDED_COLUMNS]}}), default="block",
+          help="the column that has the name of the block"),
     Field("order", fields.choice((NO_ORDER, TIME_ORDER)), default=NO_ORDER, help=
           "`time`: they follow each other in time, as listed, or else by their names; neighbours may then be alike"),
     Field("rho", Reader(_rho, fields.number(0, LARGEST_RHO).schema), without="estimated", needs=("order",), help=
@@ -244,7 +245,7 @@ def _value_name(name: str, item: Item) -> str:
     return name
 
 
-PORTS = fields.any_of(fields.TEXTS, fields.object_of(fields.TEXTS))
+PORTS = fields.any_of(fields.TEXTS, fields.names_of(fields.TEXTS))
 COMMAND_FIELDS = (
     Field("run", Reader(_words, fields.COMMAND_SCHEMA), needed=True, help=
           "a list of words, or one line for `/bin/sh`; it runs in the candidate's checkout"),
