@@ -23,13 +23,13 @@ Schema = Mapping[str, Any]
 class Reader:
     """A reader of values and their JSON Schema.  The schema may allow what the reader refuses, never the reverse."""
 
-    __slots__ = ("_read", "schema")
+    __slots__ = ("read", "schema")
 
     def __init__(self, read: Callable[[Item, str], Any], schema: Schema) -> None:
-        self._read, self.schema = read, schema
+        self.read, self.schema = read, schema
 
     def __call__(self, item: Item, what: str) -> Any:
-        return self._read(item, what)
+        return self.read(item, what)
 
 
 class Field(NamedTuple):
@@ -109,8 +109,8 @@ class Values:
         return key in self.items
 
     def __getitem__(self, key: str) -> Any:
-        field = self.table.fields[key]
-        return field.read(self.items[key], self.before + key) if key in self.items else field.default
+        field, item = self.table.fields[key], self.items.get(key)
+        return field.default if item is None else field.read.read(item, self.before + key)
 
     def at(self, key: str) -> Item:
         """Where to point when something about `key` is wrong."""
@@ -121,9 +121,8 @@ class Values:
 
     def record(self, of: Any, **others: Any) -> Any:
         """A NamedTuple of the values of the keys that are called like its fields, and of others."""
-        return of(
-            **{name: self[name] for name in of._fields if name in self.table.fields and name not in others}, **others
-        )
+        fields = self.table.fields
+        return of(**{name: self[name] for name in of._fields if name in fields and name not in others}, **others)
 
     def as_dict(self) -> dict[str, Any]:
         """Values of the keys that are there."""
@@ -240,7 +239,6 @@ SECONDS = Reader(
     any_of({"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": r"^\d+(\.\d+)? ?[smhd]?$"}),
 )
 SHARE = number(0, 1)
-PLAIN = Reader(lambda item, _what: item.plain(), {})
 # An empty text is no path, and a mapping in braces without quotes is no text.
 SOME_TEXT: Schema = {**TEXT.schema, "minLength": 1}
 TEXTS: Schema = any_of(SOME_TEXT, list_of(SOME_TEXT))
@@ -259,7 +257,7 @@ STORE = Field(
 
 
 def kind_field(kind: str) -> Field:
-    return Field("kind", choice((kind,)), f"`{kind}`", needed=True)
+    return Field("kind", Reader(choice((kind,)), {"const": kind}), f"`{kind}`", needed=True)
 
 
 def schema_of(tables: Mapping[str, Table]) -> Schema:

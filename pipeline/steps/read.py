@@ -203,17 +203,20 @@ def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int, see
         keys.wrong("with", "`with:` goes with `call:`; a command gets its values in {braces}")
     matrix = _shared_matrix(keys["for"], what, most, seen) if "for" in keys else NO_MATRIX
     argv, shell = keys["run"]
-    step: Step = keys.record(
-        Step,
+    step = Step(
         name=name,
         item=item,
         keys=keys.items,
         matrix=matrix,
         argv=argv,
         shell=shell,
+        call=keys["call"],
         arguments=keys["with"],
+        reads=keys["reads"],
+        writes=keys["writes"],
         env=_merged(env, keys["env"]) if "env" in keys else env,
         limits=Limits(keys["timeout"], keys["retries"], (_room(keys["room"], what, rooms),) if "room" in keys else ()),
+        by_content=keys["by_content"],
     )
     check_names(step, what)
     return step

@@ -146,16 +146,15 @@ def make_scenario(name: str, values: Mapping[str, Any], words: Wording) -> Scena
     if values["mode"] != DISTRIBUTED:
         return Scenario(name, values["mode"], explicit_keys=values)
     time = VIRTUAL_TIME if values.get("deterministic_inference", True) else REAL_TIME
-    block, delay = (
-        Block(**_record_fields(values, BLOCK_FIELDS, "block.")),
-        Delay(**_record_fields(values, DELAY_FIELDS, "delay.")),
-    )
+    steering = _record(Steering, values, STEERING_FIELDS)
+    block, delay = _record(Block, values, BLOCK_FIELDS, "block."), _record(Delay, values, DELAY_FIELDS, "delay.")
     between = Interventions(block, delay, values.get("reroute.max", 0))
-    return Scenario(name, DISTRIBUTED, Steering(**_record_fields(values, STEERING_FIELDS)), between, time, values)
+    return Scenario(name, DISTRIBUTED, steering, between, time, values)
 
 
-def _record_fields(values: Mapping[str, Any], fields: Mapping[str, str], group: str = "") -> dict[str, Any]:
-    return {field: values[group + key] for key, field in fields.items() if group + key in values}
+def _record(of: Any, values: Mapping[str, Any], names: Mapping[str, str], group: str = "") -> Any:
+    """What the keys of a group say, by the names of its record."""
+    return of(**{name: values[group + key] for key, name in names.items() if group + key in values})
 
 
 def _check_keys(values: Mapping[str, Any], words: Wording) -> None:
