@@ -37,6 +37,7 @@ from pipeline.errors import did_you_mean
 if TYPE_CHECKING:
     from pipeline.machine.job import Stage
     from pipeline.spec import Item
+    from pipeline.spec_fields import Field
 
 
 class Follower(Protocol):
@@ -152,33 +153,6 @@ class PursueModule(Protocol):
         """Targets that work on open goals."""
 
 
-class Flag(Protocol):
-    """An option that stands for `key` of the spec."""
-
-    @property
-    def key(self) -> str: ...
-    @property
-    def default(self) -> Any:
-        """What a spec without the key has."""
-
-    @property
-    def value(self) -> str:
-        """What its value is called; empty for a switch."""
-
-    @property
-    def variable(self) -> str:
-        """Of the environment, that says the same; empty for none."""
-
-    @property
-    def inverse(self) -> bool:
-        """A switch that can be turned off."""
-
-    @property
-    def help(self) -> str: ...
-    def read(self, item: Item, what: str) -> Any:
-        """The value there; `what` is for messages."""
-
-
 KINDS = {"steps": "pipeline.steps", "tree": "pipeline.tree", "proof": "pipeline.proof", "mcts": "pipeline.mcts"}
 
 
@@ -275,14 +249,14 @@ def ability_module(kind: str, ability: Ability[AbilityModule]) -> AbilityModule:
     return found
 
 
-def flags(kind: str) -> Sequence[Flag]:
-    known: Sequence[Flag] = _module(kind, "flags").FLAGS
+def flags(kind: str) -> Sequence[Field]:
+    known: Sequence[Field] = _module(kind, "flags").FLAGS
     return known
 
 
-def variables(kind: str) -> Sequence[Flag]:
+def variables(kind: str) -> Sequence[Field]:
     """Of the environment, which say what flags may say."""
-    known: Sequence[Flag] = _module(kind, "flags").VARIABLES
+    known: Sequence[Field] = _module(kind, "flags").VARIABLES
     return known
 
 

@@ -154,6 +154,14 @@ def checked_variable(name: str, item: Item, what: str) -> str:
     return name
 
 
+def environment(item: Item, what: str) -> tuple[dict[str, Item], tuple[str, ...]]:
+    """The variables that are set, and the names that are passed through: a list, or names without a value."""
+    if item.is_list:
+        return {}, tuple(checked_variable(name.text(what), name, what) for name in item.items(what))
+    pairs = [(checked_variable(name, value, what), value) for name, value in item.pairs(what)]
+    return {name: value for name, value in pairs if not value.is_null}, tuple(n for n, v in pairs if v.is_null)
+
+
 def read_template(item: Item, what: str, parse: Callable[[str], Template] = parse_template) -> Template:
     try:
         return parse(item.text(what))

@@ -24,10 +24,10 @@ from pipeline.commands.flags import TypedItem, flag_options, flag_values
 from pipeline.commands.selection import ChosenRun, choose_run, plans_around, runs_of_kind
 from pipeline.core.text import duration, plural
 from pipeline.errors import SpecError
-from pipeline.kinds import Flag
 from pipeline.ledger.sqlite.ledger import LedgerReader
 from pipeline.machine.lock import lock_runs
 from pipeline.spec import parse
+from pipeline.spec_fields import Field
 from pipeline.store.files import write_whole
 
 PROOF = "proof"
@@ -37,7 +37,7 @@ PROVING = kinds.ability_module(PROOF, kinds.PROVE)
 
 
 def spec_with_options(
-    command: str, spec: Any, params: Mapping[str, Any], variables: Sequence[Flag] = PROOF_VARIABLES
+    command: str, spec: Any, params: Mapping[str, Any], variables: Sequence[Field] = PROOF_VARIABLES
 ) -> Any:
     """Options go before the environment, that before the spec."""
     environment = {flag.key: _variable_value(flag) for flag in variables if os.environ.get(flag.variable, "")}
@@ -45,7 +45,7 @@ def spec_with_options(
     return PROVING.with_overrides(spec, {**environment, **typed})
 
 
-def _variable_value(flag: Flag) -> Any:
+def _variable_value(flag: Field) -> Any:
     text = os.environ[flag.variable]
     return flag.read(
         TypedItem("environment", parse(text.encode(errors="surrogateescape"), flag.variable).node), flag.variable

@@ -16,7 +16,7 @@ from pipeline.core.graph import Limits, pattern_error
 from pipeline.core.templates import Template, TemplateError, parse_shell_template, template_names
 from pipeline.errors import did_you_mean
 from pipeline.spec import Item
-from pipeline.spec_fields import Field, Reader, Table, checked_name, checked_variable, read_template
+from pipeline.spec_fields import Field, Reader, Table, checked_name, read_template
 from pipeline.steps.spec.model import NO_MATRIX, Env, File, Gather, Matrix, Step, StepsSpec
 
 
@@ -264,13 +264,8 @@ def _writes(item: Item, what: str) -> dict[str, tuple[File, ...]]:
 
 
 def _env(item: Item, what: str) -> Env:
-    if item.is_list:
-        return Env({}, tuple(checked_variable(v.text(what), v, what) for v in item.items(what)))
-    pairs = [(checked_variable(n, v, what), v) for n, v in item.pairs(what)]
-    return Env(
-        {n: read_template(v, f"{what}: {n}") for n, v in pairs if not v.is_null},
-        tuple(n for n, v in pairs if v.is_null),
-    )
+    fixed, passed = fields.environment(item, what)
+    return Env({name: read_template(value, f"{what}: {name}") for name, value in fixed.items()}, passed)
 
 
 def _merged(outer: Env, inner: Env) -> Env:

@@ -16,7 +16,7 @@ from pipeline import spec_fields as fields
 from pipeline.core.templates import Template, parse_shell_template
 from pipeline.errors import did_you_mean
 from pipeline.spec import Item
-from pipeline.spec_fields import NAME, Field, Reader, Table, Values, checked_name, checked_variable, read_template
+from pipeline.spec_fields import NAME, Field, Reader, Table, Values, checked_name, read_template
 from pipeline.tree.rules.results import NEEDED_COLUMNS
 from pipeline.tree.spec.model import PER_CONFIG, WHOLE, Blocks, Cascade, CheckoutCommand, HoldoutKeys, Sweep
 from pipeline.tree.spec.roles import is_api_key_value
@@ -197,15 +197,11 @@ def _paths(item: Item, what: str) -> tuple[str, ...]:
 
 
 def _env(item: Item, what: str) -> tuple[dict[str, Template], tuple[str, ...]]:
-    """A list of names to pass through; or a map, in which a name without a value is passed through."""
-    if item.is_list:
-        return {}, tuple(sorted(checked_variable(name.text(what), name, what) for name in item.items(what)))
-    pairs = [(checked_variable(name, value, what), value) for name, value in item.pairs(what)]
-    for name, value in pairs:
-        if not value.is_null and is_api_key_value(name, value.text(f"{what}: {name}")):
+    fixed, passed = fields.environment(item, what)
+    for name, value in fixed.items():
+        if is_api_key_value(name, value.text(f"{what}: {name}")):
             value.wrong(f"{what}: {name}: a literal key; leave the value out, and it is passed through by name")
-    fixed = {name: read_template(value, f"{what}: {name}") for name, value in pairs if not value.is_null}
-    return fixed, tuple(sorted(name for name, value in pairs if value.is_null))
+    return {name: read_template(value, f"{what}: {name}") for name, value in fixed.items()}, tuple(sorted(passed))
 
 
 def _configs(item: Item, what: str) -> tuple[Mapping[str, Any], ...]:
