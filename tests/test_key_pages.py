@@ -1,4 +1,4 @@
-"""The tables of keys in docs/ are those of the code.  `python tests/test_key_pages.py` writes them anew."""
+"""The tables of keys in docs/ are those of the code.  `PYTHONPATH=. python tests/test_key_pages.py` writes them anew."""
 
 import re
 from collections.abc import Iterable
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import pipeline
 from pipeline.banks.read import lean_table
 from pipeline.commands.flags import long_name
 from pipeline.goals.proving import LeanKeys
@@ -18,7 +19,7 @@ from pipeline.tree import read as tree
 from pipeline.tree.spec import checks, score, sweep
 from pipeline.tree.spec.roles import BACKENDS
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(pipeline.__file__).parent.parent / "docs"
 
 
 def meaning_of_absence(field: Field) -> str:
@@ -95,7 +96,7 @@ def with_tables(page: str) -> str:
 
 @pytest.mark.parametrize("page", TABLES)
 def test_the_tables_of_keys_are_those_of_the_code(page: str) -> None:
-    """`python tests/test_key_pages.py` writes them anew."""
+    """`PYTHONPATH=. python tests/test_key_pages.py` writes them anew."""
     assert (DOCS / page).read_text(encoding="utf-8") == with_tables(page)
 
 

@@ -167,15 +167,10 @@ def _given(table: Table) -> Reader:
     return Reader(lambda item, what: table.read(item, what).as_dict(), table.schema)
 
 
-def _backend(name: str, *keys: Field, prompt: bool = True) -> Table:
-    asked = Field("prompt", TEXT, "the path of a template in the project, in place of the one that comes with Coppice")
-    kind = Field("backend", Reader(_text, {"const": name}), f"`{name}`", needed=True)
-    return Table(kind, *([asked] if prompt else []), *keys)
-
-
-BACKENDS = {
-    "command": _backend(
-        "command",
+PROMPT = Field("prompt", TEXT, "the path of a template in the project, in place of the one that comes with Coppice")
+_FIELDS: dict[str, tuple[Field, ...]] = {
+    "command": (
+        PROMPT,
         Field("run", Reader(_words, fields.list_of(fields.SOME_TEXT, minItems=1)), needed=True, help=
               "the command as a list of words. In braces: `{prompt_file}`, `{answer_file}`, `{model}`, and "
               "`{project}`, the project's root, for programs that are files of the project; `{{` and `}}` are braces"),
@@ -195,8 +190,8 @@ BACKENDS = {
         Field("price", _given(PRICE),
               "`{input: …, output: …}` in USD for a million tokens, for programs that do not say what they cost"),
     ),
-    "openai": _backend(
-        "openai",
+    "openai": (
+        PROMPT,
         Field("url", Reader(_url, {"type": "string", "pattern": "^https?://"}), needed=True, help=
               "the base URL; `/chat/completions` is put behind it"),
         Field("model", TEXT, "as the service calls it", needed=True),
@@ -213,19 +208,20 @@ BACKENDS = {
         Field("price", _given(PRICE),
               "`{input: …, output: …}` in USD for a million tokens; without it, only tokens are counted"),
     ),
-    "replay": _backend(
-        "replay", Field("folder", TEXT, "all files `*.jsonl` in it and below it are read", needed=True)
-    ),
-    "patches": _backend(
-        "patches",
-        Field("folder", TEXT, "the folder in which they are", without="needed, for `ideas` alone", needed=True),
-        prompt=False,
-    ),
-    "manual": _backend("manual", Field("folder", TEXT, "where the answers are put", needed=True)),
-    "none": _backend("none", prompt=False),
+    "replay": (PROMPT, Field("folder", TEXT, "all files `*.jsonl` in it and below it are read", needed=True)),
+    PATCHES: (Field("folder", TEXT, "the folder in which they are", without="needed, for `ideas` alone", needed=True),),
+    MANUAL: (PROMPT, Field("folder", TEXT, "where the answers are put", needed=True)),
+    NONE: (),
 }  # fmt: skip
+
+
+def _backend(name: str, keys: tuple[Field, ...]) -> Table:
+    return Table(Field("backend", Reader(_text, {"const": name}), f"`{name}`", needed=True), *keys)
+
+
+BACKENDS = {name: _backend(name, keys) for name, keys in _FIELDS.items()}
 # The changes lie beside the ideas: the folder is theirs.
-KEYS_OF_ROLE = {("coder", "patches"): _backend("patches", prompt=False)}
+KEYS_OF_ROLE = {("coder", PATCHES): _backend(PATCHES, ())}
 
 
 # Which backends may answer for a role.  Without a plan or a review a search can do.
