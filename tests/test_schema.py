@@ -10,7 +10,7 @@ import pytest
 import yaml
 from conftest import ROOT, Project
 from hypothesis import given, settings
-from jsonschema import Draft202012Validator
+from jsonschema import Draft7Validator, Draft202012Validator
 from test_spec_errors import CASES, Case, mutated, stocked
 
 from pipeline import kinds
@@ -55,10 +55,18 @@ for page in PAGES:
 SPECS["init"] = HELLO
 
 
-def test_a_schema_is_one() -> None:
-    for name in kinds.KINDS:
-        Draft202012Validator.check_schema(kinds.schema([name]))
-    Draft202012Validator.check_schema(kinds.schema())
+@pytest.mark.parametrize("names", [[name] for name in kinds.KINDS] + [[*kinds.KINDS]])
+def test_a_schema_is_one_for_editors_that_know_only_draft_7_too(names: list[str]) -> None:
+    for draft in (Draft202012Validator, Draft7Validator):
+        draft.check_schema(kinds.schema(names))
+
+
+@pytest.mark.parametrize("name", ["an unknown key", "kind missing"])
+def test_what_an_older_draft_knows_of_it_is_enough_for_keys(name: str) -> None:
+    older = Draft7Validator(kinds.schema())
+    assert older.is_valid(yaml.load(SPECS["init"], EditorLoader))
+    bad = {"an unknown key": {**LEAST["steps"], "stepz": {}}, "kind missing": {"steps": LEAST["steps"]["steps"]}}
+    assert not older.is_valid(bad[name])
 
 
 @pytest.mark.parametrize("name", SPECS)
