@@ -3,6 +3,7 @@
 A kind is a package with a line in KINDS and four modules:
 
     read.read(item, run)       -> the spec, checked: it has `rooms`, `store`, `at_once`, `sources` for the kernel
+    read.SPEC                  -> the table of its keys
     plan.plan(spec)            -> its targets, a pure function
     stages.STAGES              -> the functions that make targets, by the name of the stage
     describe.describe(target)  -> a target for people: words of the spec, and the lines beside each
@@ -25,6 +26,7 @@ from pipeline.errors import did_you_mean
 if TYPE_CHECKING:
     from pipeline.machine.job import Stage
     from pipeline.spec import Item
+    from pipeline.spec_fields import Field
 
 
 class Follower(Protocol):
@@ -143,33 +145,6 @@ class PursueModule(Protocol):
         """List targets that work on open goals."""
 
 
-class Flag(Protocol):
-    """Option that stands for `key` of the spec."""
-
-    @property
-    def key(self) -> str: ...
-    @property
-    def default(self) -> Any:
-        """Value of a spec without the key."""
-
-    @property
-    def value(self) -> str:
-        """Name of its value; empty for a switch."""
-
-    @property
-    def variable(self) -> str:
-        """Variable of the environment that says the same; empty for none."""
-
-    @property
-    def inverse(self) -> bool:
-        """Mark of a switch that can be turned off."""
-
-    @property
-    def help(self) -> str: ...
-    def read(self, item: Item, what: str) -> Any:
-        """The value there; `what` is for messages."""
-
-
 KINDS = {"steps": "pipeline.steps", "tree": "pipeline.tree", "proof": "pipeline.proof", "mcts": "pipeline.mcts"}
 
 
@@ -266,15 +241,22 @@ def ability_module(kind: str, ability: Ability[AbilityModule]) -> AbilityModule:
     return found
 
 
-def flags(kind: str) -> Sequence[Flag]:
-    known: Sequence[Flag] = _module(kind, "flags").FLAGS
+def flags(kind: str) -> Sequence[Field]:
+    known: Sequence[Field] = _module(kind, "flags").FLAGS
     return known
 
 
-def variables(kind: str) -> Sequence[Flag]:
+def variables(kind: str) -> Sequence[Field]:
     """Variables of the environment that say what flags may say."""
-    known: Sequence[Flag] = _module(kind, "flags").VARIABLES
+    known: Sequence[Field] = _module(kind, "flags").VARIABLES
     return known
+
+
+def schema(names: Iterable[str] = KINDS) -> Mapping[str, Any]:
+    """The JSON Schema of specs of these kinds."""
+    from pipeline.spec_fields import schema_of  # here: it reads YAML, which most builds do not
+
+    return schema_of({name: _module(name, "read").SPEC for name in names})
 
 
 def _module(kind: str, name: str) -> Any:

@@ -1,12 +1,13 @@
-"""Fields that specs of several kinds share: names, variables, flags, numbers, choices, texts with braces.
+"""One table of fields for each mapping of a spec: key, reader, help, default, and the option that says the same.
 
-Each function takes an Item and the words that messages begin with, and gives the checked value."""
+A table reads YAML.  It gives the options of commands, the variables of the environment, the key pages in docs/ and the
+JSON Schema as well.  Readers take an Item and the words that messages begin with, and give the checked value."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, NoReturn
 
 from pipeline.core.templates import Template, TemplateError, parse_template
 from pipeline.errors import cut_text, did_you_mean
@@ -14,18 +15,127 @@ from pipeline.spec import Item
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+
+Schema = Mapping[str, Any]
 
 
-class SpecFlag(NamedTuple):
-    """As `abilities.Flag` has it.  `variable`: of the environment, which says the same where no option does."""
+class Reader:
+    """A reader of values and their JSON Schema.  The schema may allow what the reader refuses, never the reverse."""
+
+    __slots__ = ("read", "schema")
+
+    def __init__(self, read: Callable[[Item, str], Any], schema: Schema) -> None:
+        self.read, self.schema = read, schema
+
+    def __call__(self, item: Item, what: str) -> Any:
+        return self.read(item, what)
+
+
+class Field(NamedTuple):
+    """A key.  `help` is Markdown; `without`: what the page says of a spec without the key, if not its default.
+
+    An option has a `value`, which is what its value is called, or is a `switch`; `flag` is its name where that is not
+    the key.  `variable`: of the environment, says the same where no option does.  `needs`: keys without which this one
+    means nothing; `group.key` where they stand in another mapping."""
 
     key: str
-    read: Callable[[Item, str], Any]
-    default: Any
-    value: str
+    read: Reader
     help: str
-    variable: str = ""
+    default: Any = None
+    without: str = ""
+    needed: bool = False
+    value: str = ""
+    switch: bool = False
     inverse: bool = False
+    flag: str = ""
+    variable: str = ""
+    needs: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> Schema:
+        default = {"default": self.default} if isinstance(self.default, str | int | float) else {}
+        return {**self.read.schema, "description": plain_help(self.help), **default}
+
+
+class Table:
+    """The keys of a mapping.  `defaults` are of fields that have none; `rules`: what a schema says beside the keys."""
+
+    def __init__(self, *fields: Field, defaults: Mapping[str, Any] | None = None, rules: Schema | None = None) -> None:
+        given = defaults or {}
+        settled = (each if each.default is not None else each._replace(default=given.get(each.key)) for each in fields)
+        self.fields = {each.key: each for each in settled}
+        self._needed = tuple(each.key for each in fields if each.needed)
+        self._rules = rules or {}
+
+    def __getitem__(self, key: str) -> Field:
+        return self.fields[key]
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self.fields.values())
+
+    def read(self, item: Item, what: str, before: str | None = None) -> Values:
+        """The mapping there; what is wrong with a value begins with `before`, or with `what`."""
+        items = item.fields(what, self.fields, self._needed)
+        return Values(self, item, items, f"{what}: " if before is None else before)
+
+    @property
+    def flags(self) -> tuple[Field, ...]:
+        return tuple(each for each in self if each.value or each.switch)
+
+    @property
+    def schema(self) -> Schema:
+        beside = {each.key: [key for key in each.needs if key in self.fields] for each in self}
+        needs = {key: others for key, others in beside.items() if others}
+        return {
+            "type": "object",
+            "properties": {each.key: each.schema for each in self},
+            "additionalProperties": False,
+            **({"required": [*self._needed]} if self._needed else {}),
+            **({"dependentRequired": needs} if needs else {}),
+            **self._rules,
+        }
+
+
+class Values:
+    """A mapping of a spec, read key by key: a key that it lacks has its default."""
+
+    __slots__ = ("before", "item", "items", "table")
+
+    def __init__(self, table: Table, item: Item, items: dict[str, Item], before: str) -> None:
+        self.table, self.item, self.items, self.before = table, item, items, before
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.items
+
+    def __getitem__(self, key: str) -> Any:
+        field, item = self.table.fields[key], self.items.get(key)
+        return field.default if item is None else field.read.read(item, self.before + key)
+
+    def at(self, key: str) -> Item:
+        """Where to point when something about `key` is wrong."""
+        return self.items.get(key, self.item)
+
+    def wrong(self, key: str, what: str) -> NoReturn:
+        self.at(key).wrong(self.before + what)
+
+    def record(self, of: Any, **others: Any) -> Any:
+        """A NamedTuple of the values of the keys that are called like its fields, and of others."""
+        fields = self.table.fields
+        return of(**{name: self[name] for name in of._fields if name in fields and name not in others}, **others)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Values of the keys that are there."""
+        return {key: self[key] for key in self.items}
+
+
+def quoted(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def plain_help(text: str) -> str:
+    """Markdown without links."""
+    return _LINK.sub(r"\1", text)
 
 
 def checked_name(name: str, item: Item, what: str) -> str:
@@ -44,26 +154,12 @@ def checked_variable(name: str, item: Item, what: str) -> str:
     return name
 
 
-def boolean(item: Item, what: str) -> bool:
-    value = item.plain()
-    if not isinstance(value, bool):
-        item.wrong(f"{what}: expected true or false, found {item.summary()}")
-    return value
-
-
-def number(item: Item, what: str, least: float | None = None) -> float:
-    value: Any = item.plain()
-    if isinstance(value, bool) or not isinstance(value, int | float) or (least is not None and value < least):
-        range_ = "" if least is None else f", {least:g} or more"
-        item.wrong(f"{what}: expected a number{range_}, found {item.summary()}")
-    return float(value)
-
-
-def choice(item: Item, what: str, allowed: Iterable[str]) -> str:
-    value = item.text(what)
-    if value not in allowed:
-        item.wrong(f"{what}: '{cut_text(value)}' is unknown{did_you_mean(value, allowed)}")
-    return value
+def environment(item: Item, what: str) -> tuple[dict[str, Item], tuple[str, ...]]:
+    """The variables that are set, and the names that are passed through: a list, or names without a value."""
+    if item.is_list:
+        return {}, tuple(checked_variable(name.text(what), name, what) for name in item.items(what))
+    pairs = [(checked_variable(name, value, what), value) for name, value in item.pairs(what)]
+    return {name: value for name, value in pairs if not value.is_null}, tuple(n for n, v in pairs if v.is_null)
 
 
 def read_template(item: Item, what: str, parse: Callable[[str], Template] = parse_template) -> Template:
@@ -71,3 +167,120 @@ def read_template(item: Item, what: str, parse: Callable[[str], Template] = pars
         return parse(item.text(what))
     except TemplateError as error:
         item.wrong(f"{what}: {error}")
+
+
+def count(least: int, most: int | None = None) -> Reader:
+    limit = {} if most is None else {"maximum": most}
+    return Reader(lambda item, what: item.count(what, least, most), {"type": "integer", "minimum": least, **limit})
+
+
+def number(least: float | None = None, most: float | None = None) -> Reader:
+    if most is not None:
+        words = f", from {least:g} to {most:g}".replace(",", "")
+    else:
+        words = "" if least is None else f", {least:g} or more"
+
+    def read(item: Item, what: str) -> float:
+        value = item.plain()
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or (least is not None and value < least)
+            or (most is not None and value > most)
+        ):
+            item.wrong(f"{what}: expected a number{words}, found {item.summary()}")
+        return float(value)
+
+    limits = {"minimum": least, "maximum": most}
+    return Reader(read, {"type": "number"} | {name: limit for name, limit in limits.items() if limit is not None})
+
+
+def choice(allowed: Iterable[str]) -> Reader:
+    def read(item: Item, what: str) -> str:
+        value = item.text(what)
+        if value not in allowed:
+            item.wrong(f"{what}: '{cut_text(value)}' is unknown{did_you_mean(value, allowed)}")
+        return value
+
+    return Reader(read, {"enum": [*allowed]})
+
+
+def _boolean(item: Item, what: str) -> bool:
+    value = item.plain()
+    if not isinstance(value, bool):
+        item.wrong(f"{what}: expected true or false, found {item.summary()}")
+    return value
+
+
+def _folder(item: Item, what: str) -> str:
+    return item.text(what) or item.wrong(f"{what}: expected the path of a folder, found ''")
+
+
+def object_of(values: Schema, **rules: Any) -> Schema:
+    """The schema of a mapping with keys of its own."""
+    return {"type": "object", "additionalProperties": values, **rules}
+
+
+def names_of(values: Schema, *taken: str, least: int = 0) -> Schema:
+    """The schema of a mapping of so many names or more, none of them `taken`."""
+    names = {"pattern": f"^{NAME.pattern}$", **({"not": {"enum": [*taken]}} if taken else {})}
+    return object_of(values, propertyNames=names, minProperties=least)
+
+
+def list_of(values: Schema, **rules: Any) -> Schema:
+    return {"type": "array", "items": values, **rules}
+
+
+def as_item(schema: Schema) -> Reader:
+    """What needs more than the value to be read: the place of it."""
+    return Reader(lambda item, _what: item, schema)
+
+
+def any_of(*schemas: Schema) -> Schema:
+    return {"anyOf": [*schemas]}
+
+
+BOOLEAN = Reader(_boolean, {"type": "boolean"})
+TEXT = Reader(lambda item, what: item.text(what), {"type": ["string", "number", "boolean"]})
+SECONDS = Reader(
+    lambda item, what: item.seconds(what),
+    any_of({"type": "number", "exclusiveMinimum": 0}, {"type": "string", "pattern": r"^\d+(\.\d+)? ?[smhd]?$"}),
+)
+SHARE = number(0, 1)
+# An empty text is no path, and a mapping in braces without quotes is no text.
+SOME_TEXT: Schema = {**TEXT.schema, "minLength": 1}
+TEXTS: Schema = any_of(SOME_TEXT, list_of(SOME_TEXT))
+COMMAND_SCHEMA = any_of(SOME_TEXT, list_of(TEXT.schema, minItems=1))
+# Names to pass through in a list; or a mapping, in which a name without a value is passed through.
+_VARIABLE_NAME = {"type": "string", "pattern": f"^{VARIABLE.pattern}$"}
+ENV_SCHEMA = any_of(
+    list_of(_VARIABLE_NAME), object_of(any_of(TEXT.schema, {"type": "null"}), propertyNames=_VARIABLE_NAME)
+)
+STORE = Field(
+    "store",
+    Reader(_folder, SOME_TEXT),
+    "folder for results, from the project's root; other checkouts and machines may share it",
+    without="`runs/.store`",
+)
+
+
+def kind_field(kind: str) -> Field:
+    return Field("kind", Reader(choice((kind,)), {"const": kind}), f"`{kind}`", needed=True)
+
+
+def schema_of(tables: Mapping[str, Table]) -> Schema:
+    """The JSON Schema of specs of one kind, or of several."""
+    kinds = {name: table.schema for name, table in tables.items()}
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A spec of Coppice"}
+    if len(kinds) == 1:
+        return {**head, **next(iter(kinds.values()))}
+    kind = {"enum": [*kinds], "description": "The kind of run."}
+    one_of = [{"$ref": f"#/$defs/{name}"} for name in kinds]
+    return {
+        **head,
+        "type": "object",
+        "required": ["kind"],
+        "properties": {"kind": kind},
+        "oneOf": one_of,
+        "$defs": kinds,
+    }

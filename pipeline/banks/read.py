@@ -1,67 +1,65 @@
-"""Keys that specs of all kinds that prove share: `lean`, paths, counts, shares."""
+"""Keys that specs of all kinds that prove share: `bank`, `lean`, `ledger`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from typing import TypeVar
 
-from pipeline.goals.proving import LeanKeys
+from pipeline.goals.proving import DEFAULT_LEDGER, LeanKeys
 from pipeline.spec import Item
-from pipeline.spec_fields import choice
+from pipeline.spec_fields import SOME_TEXT, Field, Reader, Table, choice, count
 
-LEAN_KEYS = ("backend", "processes", "memory", "project")
 BACKENDS = ("wasm", "native", "leandojo")
 MOST_PROCESSES = 256
 LEAST_MEMORY = 256  # megabytes; no Lean fits into less
 
-T = TypeVar("T")
-Keys = Mapping[str, Item]
 
-
-def read_lean(top: Keys, d: LeanKeys = LeanKeys()) -> LeanKeys:  # noqa: B008
-    if "lean" not in top:
-        return d
-    item = top["lean"]
-    keys = item.fields("lean", LEAN_KEYS)
-    backend = choice(keys["backend"], "lean: backend", BACKENDS) if "backend" in keys else d.backend
-    if "project" in keys and backend == "wasm":
-        keys["project"].wrong("lean: project: the backend wasm has the core library alone; use native or leandojo")
-    if "project" not in keys and backend == "leandojo":
-        item.wrong("lean: backend leandojo proves in a repository; name it with `project:`")
-    return LeanKeys(
-        backend,
-        read_count(keys, "processes", 1, d.processes, MOST_PROCESSES, "lean: processes"),
-        read_count(keys, "memory", LEAST_MEMORY, d.memory, None, "lean: memory"),
-        _folder(keys["project"]) if "project" in keys else "",
-    )
-
-
-def _folder(item: Item) -> str:
-    folder = read_path(item, "lean: project")
-    if not os.path.isdir(folder):
-        item.wrong(f"lean: project: {folder} is no folder; name the one with the project's lakefile")
-    return folder
-
-
-def read_path(item: Item, what: str) -> str:
+def _path(item: Item, what: str) -> str:
     return os.path.normpath(item.text(what) or item.wrong(f"{what}: expected a path, found nothing"))
 
 
-def read_count(top: Keys, key: str, least: int, default: int, most: int | None = None, what: str = "") -> int:
-    return top[key].count(what or key, least, most) if key in top else default
+def _project(item: Item, what: str) -> str:
+    folder = _path(item, what)
+    if not os.path.isdir(folder):
+        item.wrong(f"{what}: {folder} is no folder; name the one with the project's lakefile")
+    return folder
 
 
-def read_share(item: Item, what: str) -> float:
-    return read_between(item, what, 0.0, 1.0)
+PATH = Reader(_path, SOME_TEXT)
+LEDGER = Field("ledger", PATH, "where attempts are kept; runs may share it", DEFAULT_LEDGER)
 
 
-def read_between(item: Item, what: str, least: float, most: float) -> float:
-    value = item.plain()
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        item.wrong(f"{what}: expected a number from {least:g} to {most:g}, found {item.summary()}")
-    return float(value)
+def lean_table(defaults: LeanKeys) -> Table:
+    return Table(
+        Field("backend", choice(BACKENDS),
+              "`wasm`: Lean 4.28 from the package registries, core library; `native`: the `lean` on the PATH; "
+              "`leandojo`: a repository, through the package `lean_dojo`"),
+        Field("processes", count(1, MOST_PROCESSES),
+              "processes of it at once: so many attempts run at a time, whatever `max_light` says"),
+        Field("memory", count(LEAST_MEMORY), "megabytes above which a process makes place for a new one"),
+        Field("project", Reader(_project, SOME_TEXT), "the folder of the repository, for `native` and `leandojo`"),
+        defaults=defaults._asdict(),
+        rules={
+            "if": {"properties": {"backend": {"const": "leandojo"}}, "required": ["backend"]},
+            "then": {"required": ["project"]},
+            "else": {
+                "if": {"properties": {"backend": {"const": "native"}}, "required": ["backend"]},
+                "else": {"properties": {"project": False}},
+            },
+        },
+    )  # fmt: skip
 
 
-def read_key(top: Keys, key: str, read: Callable[[Item, str], T], default: T) -> T:
-    return read(top[key], key) if key in top else default
+def lean_field(defaults: LeanKeys, meaning: str) -> Field:
+    table = lean_table(defaults)
+
+    def read(item: Item, what: str) -> LeanKeys:
+        keys = table.read(item, what)
+        backend = keys["backend"]
+        if "project" in keys and backend == "wasm":
+            keys.wrong("project", "project: the backend wasm has the core library alone; use native or leandojo")
+        if "project" not in keys and backend == "leandojo":
+            item.wrong("lean: backend leandojo proves in a repository; name it with `project:`")
+        found: LeanKeys = keys.record(LeanKeys)
+        return found
+
+    return Field("lean", Reader(read, table.schema), meaning, defaults, without="`wasm`")

@@ -35,6 +35,7 @@ NEW_COMMANDS = {
     "stats": "pipeline.commands.proofs:StatsCommand",
     "mcts": "pipeline.commands.proofs:MctsCommand",
     "init": "pipeline.commands.upkeep:InitCommand",
+    "schema": "pipeline.commands.upkeep:SchemaCommand",
     "gc": "pipeline.commands.upkeep:GcCommand",
 }
 COMMANDS = {**DOIT_COMMANDS, **NEW_COMMANDS}

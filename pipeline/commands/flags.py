@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 from pipeline.errors import SpecError
-from pipeline.kinds import Flag
 from pipeline.spec import Item, parse
+from pipeline.spec_fields import Field, plain_help
 
 _PLAIN_WORD = re.compile(r"[\w.+-]+")
 
@@ -29,29 +29,35 @@ class TypedItem(Item):
 class FlagValue(NamedTuple):
     """A flag of the command line, its value, and both as they were typed."""
 
-    flag: Flag
+    flag: Field
     value: Any
     typed: str
 
 
-def flag_options(flags: Iterable[Flag]) -> Iterator[dict[str, Any]]:
+def flag_options(flags: Iterable[Field]) -> Iterator[dict[str, Any]]:
     """As doit wants them; None stands for a flag that is not given."""
     for flag in flags:
         long = long_name(flag.key)
         inverse = {"inverse": f"no-{long}"} if flag.inverse else {}
         value = {"type": str, "metavar": flag.value} if flag.value else {"type": bool}
-        yield {"name": flag.key, "long": long, "default": None, "help": flag.help, **value, **inverse}
+        yield {"name": flag.key, "long": long, "default": None, "help": _short_help(flag), **value, **inverse}
+
+
+def _short_help(flag: Field) -> str:
+    """The first sentence of the help, and the default."""
+    first = plain_help(flag.help).replace("`", "").partition(". ")[0]
+    return first if flag.default in (None, "") or flag.default is False else f"{first} [{yaml_text(flag.default)}]"
 
 
 def long_name(key: str) -> str:
     return key.replace("_", "-")
 
 
-def flag_values(command: str, flags: Iterable[Flag], params: Mapping[str, Any]) -> list[FlagValue]:
+def flag_values(command: str, flags: Iterable[Field], params: Mapping[str, Any]) -> list[FlagValue]:
     return [_read_flag(command, flag, params[flag.key]) for flag in flags if params[flag.key] is not None]
 
 
-def _read_flag(command: str, flag: Flag, value: str | bool) -> FlagValue:
+def _read_flag(command: str, flag: Field, value: str | bool) -> FlagValue:
     name = f"--{long_name(flag.key)}"
     if isinstance(value, bool):
         return FlagValue(flag, value, name if value else f"--no-{name[2:]}")
@@ -74,7 +80,7 @@ def check_agreed(flags: Iterable[FlagValue], file: str, keys: Keys, whole: bool)
             raise SpecError(f"{each.typed} contradicts {file}: {key} is not in it, which means {means}")
 
 
-def check_same(config: str, wanted: Keys, file: str, keys: Keys, flags: Iterable[Flag]) -> None:
+def check_same(config: str, wanted: Keys, file: str, keys: Keys, flags: Iterable[Field]) -> None:
     """An error where `config` says something else than the file that was once made from it."""
     readers: dict[str, ItemReader] = {flag.key: flag.read for flag in flags}
     for key, item in wanted.items():

@@ -19,10 +19,10 @@ from pipeline.commands.flags import TypedItem, flag_options, flag_values
 from pipeline.commands.selection import ChosenRun, choose_run, plans_around, plans_for, runs_of_kind
 from pipeline.core.text import duration, plural
 from pipeline.errors import SpecError
-from pipeline.kinds import Flag
 from pipeline.ledger.sqlite.ledger import LedgerReader
 from pipeline.machine.lock import lock_runs
 from pipeline.spec import parse
+from pipeline.spec_fields import Field
 from pipeline.store.files import write_whole
 
 PROOF = "proof"
@@ -32,7 +32,7 @@ PROVING = kinds.ability_module(PROOF, kinds.PROVE)
 
 
 def spec_with_options(
-    command: str, spec: Any, params: Mapping[str, Any], variables: Sequence[Flag] = PROOF_VARIABLES
+    command: str, spec: Any, params: Mapping[str, Any], variables: Sequence[Field] = PROOF_VARIABLES
 ) -> Any:
     """Apply options and environment to a spec: options go before the environment, that before the spec."""
     environment = {flag.key: _variable_value(flag) for flag in variables if os.environ.get(flag.variable, "")}
@@ -40,7 +40,7 @@ def spec_with_options(
     return PROVING.with_overrides(spec, {**environment, **typed})
 
 
-def _variable_value(flag: Flag) -> Any:
+def _variable_value(flag: Field) -> Any:
     text = os.environ[flag.variable]
     return flag.read(
         TypedItem("environment", parse(text.encode(errors="surrogateescape"), flag.variable).node), flag.variable
@@ -98,7 +98,7 @@ def stats_lines(ledger: str, stats: Mapping[str, Any]) -> Iterator[str]:
     yield f"cached tactics for {plural(stats['cached_tactics'], 'goal')}"
 
 
-KEPT = "every attempt that ended is in {}"
+LEDGER_NOTE = "every attempt that ended is in {}"
 BANK_RUN = "bank"  # no spec can have the name
 RESULTS_FOLDER = "bench/results"
 
@@ -122,7 +122,7 @@ class BankCommand(NewCommand):
     def on_specs(self, params: Any, args: list[str]) -> int:
         asked = choose_run(self.name, args, PROOF)
         spec = spec_with_options(self.name, asked.spec, params)._replace(name=BANK_RUN)
-        self.kept = KEPT.format(spec.ledger)
+        self.kept = LEDGER_NOTE.format(spec.ledger)
         plans = plans_around(BANK_RUN, PROOF, asked, spec, [*kinds.plan(PROOF, spec)])
         with lock_runs([*plans]) as locks:
             code = build_plainly(plans, locks, [BANK_RUN], 1)
@@ -163,7 +163,7 @@ class BgCommand(NewCommand):
         one = args or len([*runs_of_kind(PROOF)]) == 1
         asked = choose_run(self.name, args, PROOF) if one else ChosenRun("", "specs", PROVING.spec_for_bank(""))
         spec = spec_with_options(self.name, asked.spec, {"profile": None, "timeout": None})._replace(name=BG_RUN)
-        self.kept = KEPT.format(spec.ledger)
+        self.kept = LEDGER_NOTE.format(spec.ledger)
         with reporting(lambda: print("\n".join(stats_lines(spec.ledger, stats_of(spec.ledger))))):
             return _pursue(asked, spec, seconds, whole=not args)
 

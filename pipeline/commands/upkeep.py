@@ -1,17 +1,19 @@
-"""Commands that look after a project: init, gc."""
+"""Commands that look after a project: init, schema, gc."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
+from pipeline import kinds
 from pipeline.build import project
 from pipeline.commands.command import NewCommand, WordCount
 from pipeline.core.outcome import GcReport, Tally
 from pipeline.core.text import plural
-from pipeline.errors import SpecError
+from pipeline.errors import SpecError, did_you_mean
 
 
 def swept_text(swept: GcReport, dry: bool) -> str:
@@ -49,7 +51,10 @@ DODO = '''"""The build, as doit sees it: every spec in specs/ becomes tasks name
 
 from pipeline.dodo import DOIT_CONFIG, task_runs  # noqa: F401
 '''
+# Beside the specs, which name it to editors.
+SCHEMA = ".schema.json"
 HELLO = """\
+# yaml-language-server: $schema=.schema.json
 # A first run, to be changed. Every file in specs/ is a run of its name.
 #
 #   coppice hello           builds all of it, into runs/hello/
@@ -95,7 +100,7 @@ class InitCommand(NewCommand):
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         folder = args[0] if args else "."
-        written = {"dodo.py": DODO, "specs/hello.yaml": HELLO}
+        written = {"dodo.py": DODO, "specs/hello.yaml": HELLO, f"specs/{SCHEMA}": schema_text(kinds.KINDS)}
         files = {os.path.normpath(f"{folder}/{name}"): text for name, text in written.items()}
         missing = {path: text for path, text in files.items() if not _exists(path)}
         note = _dodo_note(f"{folder}/dodo.py")
@@ -147,6 +152,29 @@ def _next_steps(folder: str, changed: bool) -> list[str]:
     enter = [] if os.path.samefile(folder, ".") else [f"  cd {folder}"]
     first = "next:" if changed else "it is a project already; next:"
     return [first, *enter, "  coppice plan      # what would run", "  coppice           # run it"]
+
+
+def schema_text(names: Iterable[str]) -> str:
+    return json.dumps(kinds.schema(names), ensure_ascii=False, indent=1) + "\n"
+
+
+class SchemaCommand(NewCommand):
+    name = "schema"
+    doc_usage = "[KIND]"
+    doc_purpose = "print the JSON Schema of specs, by which editors complete and check them"
+    doc_description = (
+        f"Of one kind of spec, or of all: {', '.join(kinds.KINDS)}. `coppice init` writes it to specs/{SCHEMA}; after"
+        f" an upgrade `coppice schema > specs/{SCHEMA}` writes it anew."
+    )
+
+    def on_specs(self, params: Any, args: list[str]) -> int:
+        if len(args) > 1:
+            raise SpecError(f"schema: one kind at a time, not {len(args)}")
+        for name in args:
+            if name not in kinds.KINDS:
+                raise SpecError(f"schema: there is no kind '{name}'{did_you_mean(name, kinds.KINDS)}")
+        print(schema_text(args or kinds.KINDS), end="")
+        return 0
 
 
 class GcCommand(NewCommand):

@@ -9,37 +9,29 @@ from typing import Any, NoReturn
 
 from pipeline.errors import SpecError
 from pipeline.goals.proving import DEFAULT_LEDGER, LeanKeys
-from pipeline.mcts.read import DEFAULT_ATTEMPTS, DEFAULT_BUDGET, DEFAULT_PROCESSES, POLICIES, bank_ids
+from pipeline.mcts.read import DEFAULT_ATTEMPTS, DEFAULT_BUDGET, DEFAULT_PROCESSES, SPEC, bank_ids
 from pipeline.mcts.search.records import Expansion, SearchRules
 from pipeline.mcts.spec.model import Guides, MctsSpec
-from pipeline.mcts.spec.scenario import FLAG_PREFIX, OPTIONS, Wording, flag_word, make_scenario
-from pipeline.spec_fields import SpecFlag, choice
+from pipeline.mcts.spec.scenario import OPTIONS, Wording, make_scenario
+from pipeline.spec_fields import Field
 from pipeline.store.state import signature
 
-POLICY_KEY = "expansion_policy"
+FLAG_PREFIX, POLICY_KEY = "mcts_", "expansion_policy"
+
+
+def _flag(field: Field) -> Field:
+    return field._replace(key=FLAG_PREFIX + (field.flag or field.key), default=None)
+
+
 # By the key of a scenario.
-SCENARIO_FLAGS = {
-    key: SpecFlag(
-        FLAG_PREFIX + option.flag.replace("-", "_"),
-        option.read,
-        None,
-        option.value,
-        option.help,
-        inverse=option.inverse,
-    )
-    for key, option in OPTIONS.items()
-}
-FLAGS = (
-    *SCENARIO_FLAGS.values(),
-    SpecFlag(
-        FLAG_PREFIX + POLICY_KEY,
-        lambda item, what: choice(item, what, POLICIES),
-        None,
-        "NAME",
-        "after what applies, other tactics are left for later, or all are tried: first-success or all-successes",
-    ),
-)
+SCENARIO_FLAGS = {key: _flag(option) for key, option in OPTIONS.items()}
+FLAGS = (*SCENARIO_FLAGS.values(), _flag(SPEC[POLICY_KEY]))
 VARIABLES = ()
+
+
+def flag_word(key: str) -> str:
+    """As a message about the command line has it."""
+    return f"--{SCENARIO_FLAGS[key].key.replace('_', '-')}"
 
 
 def scenario_values(values: Mapping[str, Any]) -> dict[str, Any]:

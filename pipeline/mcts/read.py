@@ -5,70 +5,150 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from pipeline.banks.read import read_count, read_key, read_lean, read_path
+from pipeline import spec_fields as fields
+from pipeline.banks.read import LEDGER, PATH, lean_field
 from pipeline.errors import SpecError, cut_text, did_you_mean
 from pipeline.goals.bank import read_bank, refusal_line
-from pipeline.goals.proving import DEFAULT_LEDGER, LeanKeys
+from pipeline.goals.proving import LeanKeys
 from pipeline.mcts.search import guides, records
 from pipeline.mcts.search.records import EXPLORE, Budget, Expansion, Maths, SearchRules
 from pipeline.mcts.spec import scenario
 from pipeline.mcts.spec.model import Guides, MctsSpec
-from pipeline.mcts.spec.scenario import SCENARIO_KEYS as OF_SCENARIO
 from pipeline.spec import Item
-from pipeline.spec_fields import choice, number
+from pipeline.spec_fields import Field, Reader, Schema, Table, Values
 from pipeline.store.state import signature
 
-SEARCH_KEYS = (
-    "iterations", "calls", "selection", "explore", "backup", "widen", "alpha", "expansion_policy", "attempts",
-)  # fmt: skip
-KEYS = (
-    "kind", "store", "bank", "goals", "lean", "ledger", "seeds", *SEARCH_KEYS, "priors", "as_of", "rewards",
-    "scenarios", *OF_SCENARIO,
-)  # fmt: skip
-NEEDED = ("kind", "bank")
-SELECTIONS, BACKUPS = (records.PUCT, records.UCT), (records.MINIMUM, records.PRODUCT)
-POLICIES = (records.FIRST_SUCCESS, records.ALL_SUCCESSES)
 MOST_CALLS, MOST_SEEDS, MOST_SEED, MOST_ATTEMPTS = 10_000_000, 1000, 2**31, 1000
 MOST_SEARCHES = 100_000
 DEFAULT_BUDGET, DEFAULT_ATTEMPTS = Budget(2000, 200), 4
 DEFAULT_PROCESSES = 1
 
-Keys = Mapping[str, Item]
 T = TypeVar("T")
 
 
+def _seeds(item: Item, what: str) -> tuple[int, ...]:
+    """So many from 0 on, or those that are listed."""
+    if not item.is_list:
+        return tuple(range(item.count(what, 1, MOST_SEEDS)))
+    found = tuple(each.count(what, 0, MOST_SEED) for each in item.items(what))
+    if not found or len({*found}) < len(found):
+        item.wrong(f"{what}: expected a number of seeds, or a list of them, each once")
+    return found
+
+
+def _positive(item: Item, what: str) -> float:
+    value: float = fields.number(0)(item, what)
+    return value or item.wrong(f"{what}: expected a number above 0, found {item.summary()}")
+
+
+def _guide(choose: Callable[[str], object], names: Mapping[str, object]) -> Reader:
+    def read(item: Item, what: str) -> str:
+        name = item.text(what)
+        _check_word(item, choose, name)
+        return name
+
+    return Reader(read, {"enum": [*names]})
+
+
+def _check_word(item: Item, ask: Callable[[str], T], word: str) -> T:
+    """What is wrong with the word is wrong there."""
+    try:
+        return ask(word)
+    except SpecError as error:
+        item.wrong(str(error))
+
+
+POSITIVE = Reader(_positive, {"type": "number", "exclusiveMinimum": 0})
+SEEDS = Reader(
+    _seeds,
+    fields.any_of(
+        fields.count(1, MOST_SEEDS).schema,
+        fields.list_of(fields.count(0, MOST_SEED).schema, minItems=1, uniqueItems=True),
+    ),
+)
+IDS = Reader(lambda item, what: item.items(what), fields.list_of(fields.SOME_TEXT, minItems=1, uniqueItems=True))
+_ONE_OR_SEVERAL: Schema = {
+    "oneOf": [
+        {"required": ["scenarios"], "properties": dict.fromkeys(scenario.SCENARIO.fields, False)},
+        {"properties": {"scenarios": False}, **scenario.MODE_RULES},
+    ]
+}
+SPEC = Table(
+    fields.kind_field("mcts"),
+    Field("bank", PATH, "the file with the goals, a JSON object a line: [proof.md](proof.md#a-bank)", needed=True),
+    Field("goals", IDS, "ids of rows, as a list", without="all"),
+    Field("scenarios", scenario.SCENARIOS, without="one", help=
+          "scenarios by name, each with [the keys below](#keys-of-a-scenario). Without it they stand beside the other "
+          "keys of the spec, and the scenario is called like its mode"),
+    Field("seeds", SEEDS, default=(0,), without="`[0]`", help=
+          "how many, counted from 0, or a list of numbers. 0 is the search as it is; see [seeds](mcts.md#seeds)"),
+    Field("calls", fields.count(1, MOST_CALLS), "tactics that a search may have tried"),
+    Field("iterations", fields.count(1, MOST_CALLS),
+          "turns that it may take: those spent on nothing count too"),
+    Field("attempts", fields.count(1, MOST_ATTEMPTS), "tactics of a goal that one iteration may try", DEFAULT_ATTEMPTS),
+    Field("expansion_policy", fields.choice((records.FIRST_SUCCESS, records.ALL_SUCCESSES)), value="NAME",
+          default=records.FIRST_SUCCESS, help=
+          "`first-success`: after a tactic that applies, the rest of the iteration's are left for later; "
+          "`all-successes`: all are tried"),
+    Field("selection", fields.choice((records.PUCT, records.UCT)),
+          "the score by which the tree is gone down: `puct`, with priors, or `uct`, without"),
+    Field("explore", fields.number(0), "how much what was tried seldom is preferred", without="1.5; `uct`: √2"),
+    Field("backup", fields.choice((records.MINIMUM, records.PRODUCT)),
+          "what a tactic is worth that leaves several goals: the worst of them, or their `product`"),
+    Field("widen", POSITIVE, "a goal may have so many tactics that lead on, …"),
+    Field("alpha", POSITIVE, "… times its visits to this power, and one more when it has none"),
+    Field("priors", _guide(guides.choose_priors, guides.PRIORS),
+          "how likely each tactic is to be of use: `moves`, by its cost in the portfolio; `uniform`; `ledger`, by cost "
+          "and by how often its family had a part in a proof. `generator`, a model that writes tactics, is not built "
+          "yet, and choosing it is an error"),
+    Field("as_of", fields.TEXT, default="", help=
+          "with `priors: ledger`: any word, such as a date. The ledger is read once for each word, and for each run"),
+    Field("rewards", _guide(guides.choose_rewards, guides.REWARDS),
+          "what an open goal is worth: `printed`, by its kind, its length and how many are beside it. `model` is not "
+          "built yet"),
+    lean_field(
+        LeanKeys(processes=DEFAULT_PROCESSES),
+        "which Lean: [the keys of `kind: proof`](proof-keys.md#keys-of-lean), but that `processes` is "
+        f"{DEFAULT_PROCESSES} unless given",
+    ),
+    LEDGER._replace(help="where what came of each search is kept; runs may share it"),
+    fields.STORE,
+    *scenario.SCENARIO,
+    defaults={**Maths._field_defaults, **DEFAULT_BUDGET._asdict(), **Guides._field_defaults},
+    rules=_ONE_OR_SEVERAL,
+)  # fmt: skip
+
+
 def read(item: Item, name: str) -> MctsSpec:
-    top = item.fields("spec", KEYS, NEEDED)
-    bank = read_path(top["bank"], "bank")
-    goals, sources = _goals(top, bank)
-    seeds = _seeds(top["seeds"]) if "seeds" in top else (0,)
-    scenarios = scenario.read_scenarios(item, top)
+    top = SPEC.read(item, "spec", "")
+    goals, sources = _goals(top)
+    seeds = top["seeds"]
+    scenarios = scenario.read_scenarios(top)
     if (searches := len(goals) * len(seeds) * len(scenarios)) > MOST_SEARCHES:
         item.wrong(f"spec: goals, seeds and scenarios make {searches:,} searches; at most {MOST_SEARCHES:,}")
-    return MctsSpec(
+    found: MctsSpec = top.record(
+        MctsSpec,
         name=name,
         line=item.line,
-        bank=bank,
         goals=goals,
-        lean=read_lean(top, LeanKeys(processes=DEFAULT_PROCESSES)),
         seeds=seeds,
         rules=_rules(top),
         guides=_guides(top),
         scenarios=scenarios,
-        ledger=read_path(top["ledger"], "ledger") if "ledger" in top else DEFAULT_LEDGER,
-        store=read_path(top["store"], "store") if "store" in top else None,
         sources=sources,
     )
+    return found
 
 
-def _goals(top: Keys, bank: str) -> tuple[tuple[str, ...], Mapping[str, int]]:
+def _goals(top: Values) -> tuple[tuple[str, ...], Mapping[str, int]]:
     """Those that are listed, or the ids of the bank, which then decides the plan."""
+    bank = top["bank"]
     signed = signature(bank)
-    known = _check_word(top["bank"], bank_ids, bank)
+    known = _check_word(top.at("bank"), bank_ids, bank)
     if "goals" not in top:
         return known, {bank: signed}
     listed, there = dict[str, Item](), {*known}
-    for each in top["goals"].items("goals"):
+    for each in top["goals"]:
         name = each.text("goals")
         if name not in there:
             each.wrong(f"goals: '{cut_text(name)}' is no id in {bank}{did_you_mean(name, known)}")
@@ -76,7 +156,7 @@ def _goals(top: Keys, bank: str) -> tuple[tuple[str, ...], Mapping[str, int]]:
             each.wrong(f"goals: '{name}' is given twice")
         listed[name] = each
     if not listed:
-        top["goals"].wrong("goals: the list is empty; name some, or leave it out for all of the bank")
+        top.wrong("goals", "goals: the list is empty; name some, or leave it out for all of the bank")
     return tuple(listed), {bank: signed}
 
 
@@ -95,70 +175,14 @@ def bank_ids(bank: str) -> tuple[str, ...]:
     return tuple(goal.id for goal in rows.goals)
 
 
-def _seeds(item: Item) -> tuple[int, ...]:
-    """So many from 0 on, or those that are listed."""
-    if not item.is_list:
-        return tuple(range(item.count("seeds", 1, MOST_SEEDS)))
-    found = tuple(each.count("seeds", 0, MOST_SEED) for each in item.items("seeds"))
-    if not found or len({*found}) < len(found):
-        item.wrong("seeds: expected a number of seeds, or a list of them, each once")
-    return found
+def _rules(top: Values) -> SearchRules:
+    expansion = Expansion(top["expansion_policy"], top["attempts"])
+    explore = top["explore"] if "explore" in top else EXPLORE[top["selection"]]
+    return SearchRules(top.record(Budget), top.record(Maths, explore=explore), expansion)
 
 
-def _rules(top: Keys) -> SearchRules:
-    budget = Budget(
-        read_count(top, "iterations", 1, DEFAULT_BUDGET.iterations, MOST_CALLS),
-        read_count(top, "calls", 1, DEFAULT_BUDGET.calls or 0, MOST_CALLS),
-    )
-    expansion = Expansion(
-        choice(top["expansion_policy"], "expansion_policy", POLICIES) if "expansion_policy" in top else POLICIES[0],
-        read_count(top, "attempts", 1, DEFAULT_ATTEMPTS, MOST_ATTEMPTS),
-    )
-    return SearchRules(budget, _maths(top), expansion)
-
-
-def _maths(top: Keys) -> Maths:
-    d = Maths._field_defaults
-    selection = choice(top["selection"], "selection", SELECTIONS) if "selection" in top else d["selection"]
-    return Maths(
-        selection,
-        read_key(top, "explore", _not_negative, EXPLORE[selection]),
-        choice(top["backup"], "backup", BACKUPS) if "backup" in top else d["backup"],
-        read_key(top, "widen", _positive, d["widen"]),
-        read_key(top, "alpha", _positive, d["alpha"]),
-    )
-
-
-def _not_negative(item: Item, what: str) -> float:
-    return number(item, what, 0)
-
-
-def _positive(item: Item, what: str) -> float:
-    return number(item, what, 0) or item.wrong(f"{what}: expected a number above 0, found {item.summary()}")
-
-
-def _guides(top: Keys) -> Guides:
-    found = Guides(
-        _guide_name(top, "priors", guides.choose_priors, Guides().priors),
-        _guide_name(top, "rewards", guides.choose_rewards, Guides().rewards),
-        top["as_of"].text("as_of") if "as_of" in top else "",
-    )
+def _guides(top: Values) -> Guides:
+    found: Guides = top.record(Guides)
     if found.as_of and found.priors != guides.LEDGER_PRIORS:
-        top["as_of"].wrong(f"as_of: it says when the ledger was read, for priors: {guides.LEDGER_PRIORS}; leave it out")
+        top.wrong("as_of", f"as_of: it says when the ledger was read, for priors: {guides.LEDGER_PRIORS}; leave it out")
     return found
-
-
-def _guide_name(top: Keys, key: str, chosen: Callable[[str], object], default: str) -> str:
-    if key not in top:
-        return default
-    name = top[key].text(key)
-    _check_word(top[key], chosen, name)
-    return name
-
-
-def _check_word(item: Item, ask: Callable[[str], T], word: str) -> T:
-    """What is wrong with the word is wrong there."""
-    try:
-        return ask(word)
-    except SpecError as error:
-        item.wrong(str(error))

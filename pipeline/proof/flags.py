@@ -5,50 +5,24 @@ of a bank that has none, and the targets of a pursuit, which no spec stands for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.banks.read import read_share
 from pipeline.core.graph import Limits, Target
 from pipeline.errors import SpecError
 from pipeline.goals import proving as banks
 from pipeline.goals.proving import DEFAULT_LEDGER, LeanKeys
 from pipeline.proof.plan import bank_source, prove_params
-from pipeline.proof.read import MOST_AT_ONCE, cpu_target, search_timeout
+from pipeline.proof.read import SPEC
 from pipeline.proof.schedule.records import TIMEOUTS
 from pipeline.proof.spec.model import Pace, ProofSpec, SearchSettings
 from pipeline.proof.workers.table import check_worker_built, profile_workers
-from pipeline.spec import Item
-from pipeline.spec_fields import SpecFlag
 
-
-def _count_reader(least: int, most: int | None = None) -> Callable[[Item, str], Any]:
-    return lambda item, what: item.count(what, least, most)
-
-
-FLAGS = (
-    SpecFlag(
-        "profile",
-        _count_reader(0),
-        1,
-        "N",
-        "strategies: 0 micro, 1 and copilot and sketch, 2 all of them",
-        "ORCH_PROFILE",
-    ),
-    SpecFlag("timeout", search_timeout, None, "S", "how long all of it may take: 90, 90s, 10m, 2h"),
-)
-VARIABLES = (
-    *(flag for flag in FLAGS if flag.variable),
-    SpecFlag(
-        "cpu_target", cpu_target, 0.5, "X", "load per CPU above which attempts start more slowly", "ORCH_CPU_TARGET"
-    ),
-    SpecFlag("max_light", _count_reader(1, MOST_AT_ONCE), 8, "N", "attempts at easy goals at once", "ORCH_MAX_LIGHT"),
-    SpecFlag("max_heavy", _count_reader(1, MOST_AT_ONCE), 2, "N", "attempts at hard goals at once", "ORCH_MAX_HEAVY"),
-    SpecFlag("escalate_threshold", read_share, 0.6, "X", "difficulty of a hard goal", "ORCH_ESCALATE_THRESHOLD"),
-)
-
-
+FLAGS = SPEC.flags
 DEFAULT_PROFILE = 1
+# As documented, where that is not what a spec without the key has.
+DEFAULTS = {"profile": DEFAULT_PROFILE, "cpu_target": 0.5}
+VARIABLES = tuple(each._replace(default=DEFAULTS.get(each.key, each.default)) for each in SPEC if each.variable)
 # Budgets grow as often as this: nobody waits for the last of them.
 PURSUIT_LEVELS = 12
 PURSUE = "pursue"

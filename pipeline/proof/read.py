@@ -8,19 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pipeline.banks.read import read_between, read_count, read_key, read_lean, read_path, read_share
+from pipeline import spec_fields as fields
+from pipeline.banks.read import LEDGER, PATH, lean_field
 from pipeline.errors import SpecError, cut_text, did_you_mean
-from pipeline.goals.proving import DEFAULT_LEDGER
+from pipeline.goals.proving import LeanKeys
 from pipeline.proof.schedule.bandits import BANDITS
 from pipeline.proof.schedule.records import CACHE, TIMEOUTS
 from pipeline.proof.spec.model import Pace, ProofSpec, SearchSettings, StrategyWorker
 from pipeline.proof.workers import table
 from pipeline.proof.workers.table import BUILT_WORKERS, WORKERS, check_worker_built
 from pipeline.spec import Item
-from pipeline.spec_fields import boolean, checked_name, choice
+from pipeline.spec_fields import Field, Reader, Table
 from pipeline.tactics.moves import FAMILIES
-
-STRATEGY_KEYS = ("timeout", "worker", "families")
 
 
 class Strategies(NamedTuple):
@@ -65,22 +64,19 @@ def _bare_strategy(name: str, item: Item) -> tuple[float, StrategyWorker]:
 
 def _keyed_strategy(name: str, item: Item) -> tuple[float, StrategyWorker]:
     what = f"strategy {cut_text(name)}"
-    keys = item.fields(what, STRATEGY_KEYS)
-    worker = keys["worker"].text(f"{what}: worker") if "worker" in keys else name
+    keys = STRATEGY.read(item, what)
+    worker = keys["worker"] or name
     if "worker" in keys:
-        _check_worker(keys["worker"], worker, what)
+        _check_worker(keys.at("worker"), worker, what)
         _check_own_name(name, worker, item)
     else:
         _check_worker(item, name, what, "; or say with `worker:` whose strategy it is")
-    timeout = keys["timeout"].seconds(f"{what}: timeout") if "timeout" in keys else TIMEOUTS[worker]
-    return timeout, StrategyWorker(
-        worker, _read_families(keys["families"], f"{what}: families") if "families" in keys else ()
-    )
+    return keys["timeout"] or TIMEOUTS[worker], StrategyWorker(worker, keys["families"])
 
 
 def _check_own_name(name: str, worker: str, item: Item) -> None:
     """What is called like a worker is done by that one; `cache` is what the search itself tries first."""
-    checked_name(name, item, "strategies")
+    fields.checked_name(name, item, "strategies")
     if name == CACHE or (name in WORKERS and name != worker):
         item.wrong(f"strategies: '{name}' is taken; give what {worker} does here another name")
 
@@ -107,72 +103,30 @@ def _check_worker(item: Item, name: str, what: str, more: str = "") -> None:
         item.wrong(f"{what}: {error}{more}")
 
 
-SEARCH_KEYS = (
-    "strategies", "profile", "bandit", "speculation", "levels", "level_factor", "escalate_threshold", "tactic_cache",
-    "timeout", "samples", "seed",
+_BUILT = {"enum": [*BUILT_WORKERS]}
+_UNBUILT = [name for name in WORKERS if name not in BUILT_WORKERS]
+STRATEGY = Table(
+    Field("timeout", fields.SECONDS, without="its worker's", help=
+          "its time on a goal at the first level: 8 s for `micro`, 20 s `copilot`, 60 s `reprover`, 6 s `sketch`"),
+    Field("worker", Reader(fields.TEXT, _BUILT), without="its name", help=
+          "which worker does it. What has the name of a worker is done by that one; `cache` is no name"),
+    Field("families", Reader(_read_families, fields.list_of({"enum": [*FAMILIES]}, minItems=1, uniqueItems=True)),
+          f"the kinds of moves that it may use, of {fields.quoted(FAMILIES)}", default=(), without="all"),
 )  # fmt: skip
-PACE_KEYS = ("max_light", "max_heavy", "cpu_target")
-KEYS = ("kind", "store", "bank", "lean", *SEARCH_KEYS, *PACE_KEYS, "pass_at", "ledger")
-NEEDED = ("kind", "bank")
-STRATEGIES_HINT = "give it `strategies:`, or a `profile:` that stands for some; 0 is micro alone"
+STRATEGIES = Reader(
+    lambda item, _what: read_strategies(item),
+    fields.any_of(
+        fields.list_of(_BUILT, minItems=1, uniqueItems=True),
+        {
+            **fields.names_of({**STRATEGY.schema, "required": ["worker"]}, CACHE, *_UNBUILT, least=1),
+            "properties": {name: fields.any_of({"type": "null"}, STRATEGY.schema) for name in BUILT_WORKERS},
+        },
+    ),
+)
 MOST_AT_ONCE, MOST_LEVELS, MOST_SAMPLES = 1000, 12, 1000
 
-Keys = dict[str, Item]
 
-
-def read(item: Item, name: str) -> ProofSpec:
-    top = item.fields("spec", KEYS, NEEDED)
-    profile = top["profile"].count("profile", 0) if "profile" in top else None
-    if "strategies" in top and profile is not None:
-        top["profile"].wrong("profile: it stands for strategies, and `strategies:` is there too; keep one of them")
-    if "strategies" not in top and profile is None:
-        item.wrong(f"spec: {STRATEGIES_HINT}")
-    budgets, ways = (
-        read_strategies(top["strategies"]) if profile is None else profile_strategies(profile, top["profile"])
-    )
-    search = _search(top, budgets)
-    return ProofSpec(
-        name=name,
-        line=item.line,
-        bank=read_path(top["bank"], "bank"),
-        lean=read_lean(top),
-        search=search,
-        pace=_pace(top),
-        profile=profile,
-        pass_at=_pass_at(top["pass_at"], search.samples) if "pass_at" in top else (1,),
-        ledger=read_path(top["ledger"], "ledger") if "ledger" in top else DEFAULT_LEDGER,
-        store=read_path(top["store"], "store") if "store" in top else None,
-        explicit_keys=frozenset(top),
-        strategy_workers=ways,
-    )
-
-
-def _search(top: Keys, strategies: dict[str, float]) -> SearchSettings:
-    d = SearchSettings._field_defaults
-    return SearchSettings(
-        strategies=strategies,
-        bandit=choice(top["bandit"], "bandit", BANDITS) if "bandit" in top else d["bandit"],
-        speculation=read_count(top, "speculation", 1, d["speculation"], MOST_AT_ONCE),
-        levels=read_count(top, "levels", 1, d["levels"], MOST_LEVELS),
-        level_factor=read_key(top, "level_factor", _factor, d["level_factor"]),
-        escalate_threshold=read_key(top, "escalate_threshold", read_share, d["escalate_threshold"]),
-        tactic_cache=read_key(top, "tactic_cache", boolean, d["tactic_cache"]),
-        timeout=read_key(top, "timeout", search_timeout, None),
-        samples=read_count(top, "samples", 1, d["samples"], MOST_SAMPLES),
-        seed=read_count(top, "seed", 0, d["seed"], 2**31),
-    )
-
-
-def _pace(top: Keys) -> Pace:
-    d = Pace._field_defaults
-    return Pace(
-        read_count(top, "max_light", 1, d["max_light"], MOST_AT_ONCE),
-        read_count(top, "max_heavy", 1, d["max_heavy"], MOST_AT_ONCE),
-        read_key(top, "cpu_target", cpu_target, None),
-    )
-
-
-def cpu_target(item: Item, what: str) -> float | None:
+def _cpu_target(item: Item, what: str) -> float | None:
     """A load per CPU; `none` for as fast as it goes."""
     value = item.plain()
     if value == "none":
@@ -182,18 +136,71 @@ def cpu_target(item: Item, what: str) -> float | None:
     return float(value)
 
 
-def search_timeout(item: Item, what: str) -> float:
-    return item.seconds(what)
+_LOAD = fields.any_of({"type": "number", "exclusiveMinimum": 0, "maximum": 1}, {"const": "none"})
+_COUNTS = fields.any_of(fields.count(1).schema, fields.list_of(fields.count(1).schema, minItems=1))
 
 
-def _pass_at(item: Item, samples: int) -> tuple[int, ...]:
-    """pass@k cannot be estimated from fewer than k samples of each goal."""
-    each = item.items("pass_at") if item.is_list else [item]
-    found = tuple(one.count("pass_at", 1) for one in each)
-    if not found or max(found) > samples:
-        item.wrong(f"pass_at: up to {samples}, as many as `samples:` says, found {[*found]}")
+def _pass_at(item: Item, what: str) -> tuple[int, ...]:
+    each = item.items(what) if item.is_list else [item]
+    return tuple(one.count(what, 1) for one in each)
+
+
+SPEC = Table(
+    fields.kind_field("proof"),
+    Field("bank", PATH, "the file with the goals, a JSON object a line", needed=True),
+    Field("strategies", STRATEGIES, "which, as a list; or each with its keys, see below", without="this"),
+    Field("profile", fields.count(0), without="or this", value="N", variable="ORCH_PROFILE", help=
+          "a number that stands for some strategies: `0` is `micro`; `1` also `copilot` and `sketch`; `2` and more "
+          "all. One that is not built is an error"),
+    lean_field(LeanKeys(), "which Lean, and how much of it, see below"),
+    Field("bandit", fields.choice(BANDITS), f"which strategy goes first: {fields.quoted(BANDITS)}"),
+    Field("speculation", fields.count(1, MOST_AT_ONCE),
+          "so many strategies are tried on a goal at once; the first verified proof ends the others"),
+    Field("levels", fields.count(1, MOST_LEVELS),
+          f"how often a goal may be tried by each strategy, with more time each time, {MOST_LEVELS} at most"),
+    Field("level_factor", fields.number(1, 1000), "how much more"),
+    Field("cpu_target", Reader(_cpu_target, _LOAD), without="`none`", variable="ORCH_CPU_TARGET", help=
+          "a load per CPU, such as `0.5`, above which attempts are started more slowly"),
+    Field("max_light", fields.count(1, MOST_AT_ONCE), "attempts on light goals at once", variable="ORCH_MAX_LIGHT"),
+    Field("max_heavy", fields.count(1, MOST_AT_ONCE), "attempts on heavy goals at once", variable="ORCH_MAX_HEAVY"),
+    Field("escalate_threshold", fields.SHARE, variable="ORCH_ESCALATE_THRESHOLD", help=
+          "goals of this `difficulty` and above are heavy, others light"),
+    Field("tactic_cache", fields.BOOLEAN,
+          "what proved the same goal before is tried first, if it held more often than 0.7"),
+    Field("timeout", fields.SECONDS, without="none", value="S", help=
+          "how long all of it may take: `90`, `90s`, `10m`, `2h`; goals left then are not counted as processed"),
+    Field("samples", fields.count(1, MOST_SAMPLES),
+          "so many searches of each goal that know nothing of each other; those after the first weigh the kinds of "
+          "moves otherwise, and so try them in another order"),
+    Field("seed", fields.count(0, 2**31), "by another one the samples after the first are others"),
+    Field("pass_at", Reader(_pass_at, _COUNTS), default=(1,), without="`[1]`", help=
+          "which `k` of pass@k are reported, up to `samples`"),
+    LEDGER,
+    fields.STORE,
+    defaults={**SearchSettings._field_defaults, **Pace._field_defaults},
+    rules={"oneOf": [{"required": ["strategies"]}, {"required": ["profile"]}]},
+)  # fmt: skip
+STRATEGIES_HINT = "give it `strategies:`, or a `profile:` that stands for some; 0 is micro alone"
+
+
+def read(item: Item, name: str) -> ProofSpec:
+    top = SPEC.read(item, "spec", "")
+    profile = top["profile"]
+    if "strategies" in top and profile is not None:
+        top.wrong("profile", "profile: it stands for strategies, and `strategies:` is there too; keep one of them")
+    if "strategies" not in top and profile is None:
+        item.wrong(f"spec: {STRATEGIES_HINT}")
+    chosen = top["strategies"] if profile is None else profile_strategies(profile, top.at("profile"))
+    search = top.record(SearchSettings, strategies=chosen.budgets)
+    if not top["pass_at"] or max(top["pass_at"]) > search.samples:
+        top.wrong("pass_at", f"pass_at: up to {search.samples}, as many as `samples:` says, found {[*top['pass_at']]}")
+    found: ProofSpec = top.record(
+        ProofSpec,
+        name=name,
+        line=item.line,
+        search=search,
+        pace=top.record(Pace),
+        explicit_keys=frozenset(top.items),
+        strategy_workers=chosen.strategy_workers,
+    )
     return found
-
-
-def _factor(item: Item, what: str) -> float:
-    return read_between(item, what, 1.0, 1000.0)

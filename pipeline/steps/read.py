@@ -11,11 +11,12 @@ from itertools import product
 from math import prod
 from typing import Any, NamedTuple, NoReturn, Protocol
 
+from pipeline import spec_fields as fields
 from pipeline.core.graph import Limits, pattern_error
 from pipeline.core.templates import Template, TemplateError, parse_shell_template, template_names
 from pipeline.errors import did_you_mean
 from pipeline.spec import Item
-from pipeline.spec_fields import boolean, checked_name, checked_variable, read_template
+from pipeline.spec_fields import Field, Reader, Table, checked_name, read_template
 from pipeline.steps.spec.model import NO_MATRIX, Env, File, Gather, Matrix, Step, StepsSpec
 
 
@@ -176,59 +177,46 @@ def _check_arguments(step: Step, value: Any, what: str) -> None:
         _check_arguments(step, inner, what)
 
 
-KEYS = ("kind", "store", "max_targets", "rooms", "env", "steps")
-STEP_KEYS = (
-    "run", "call", "with", "for", "reads", "writes", "env", "timeout", "retries", "room", "by_content",
-)  # fmt: skip
 MAX_TARGETS = 5000
 
 
 def read(item: Item, name: str) -> StepsSpec:
-    top = item.fields("spec", KEYS, ("kind", "steps"))
-    most = top["max_targets"].count("max_targets", 1) if "max_targets" in top else MAX_TARGETS
-    named = top["rooms"].pairs("rooms") if "rooms" in top else ()
-    rooms = {checked_name(n, v, "rooms"): v.count(f"room {n}", 1) for n, v in named}
-    env = _env(top["env"], "env") if "env" in top else Env({})
+    top = SPEC.read(item, "spec", "")
+    most, rooms, env = top["max_targets"], top["rooms"] or {}, top["env"]
     seen: dict[int, Matrix] = {}
-    steps = tuple(_step(n, v, env, rooms, most, seen) for n, v in top["steps"].pairs("steps"))
+    steps = tuple(_step(n, v, env, rooms, most, seen) for n, v in top["steps"])
     if not steps:
-        top["steps"].wrong("steps: there is none; name one, with `run:` and `writes:`")
-    store = top["store"].text("store") if "store" in top else None
-    if store == "":
-        top["store"].wrong("store: expected the path of a folder, found ''")
+        top.wrong("steps", "steps: there is none; name one, with `run:` and `writes:`")
     for step in steps:
         for own in filter(lambda room: room.startswith("step "), step.limits.rooms):
             rooms[own] = int(own.rpartition(" ")[2])
-    return StepsSpec(name, steps, rooms, store, most)
+    return StepsSpec(name, steps, rooms, top["store"], most)
 
 
 def _step(name: str, item: Item, env: Env, rooms: dict[str, int], most: int, seen: dict[int, Matrix]) -> Step:
     checked_name(name, item, "steps")
     what = f"step {name}"
-    keys = item.fields(what, STEP_KEYS, ("writes",))
-    if "with" in keys and not keys["with"].is_map:
-        keys["with"].wrong(f"{what}: with: expected a mapping (name: value), found {keys['with'].summary()}")
+    keys = STEP.read(item, what)
     if ("run" in keys) == ("call" in keys):
         item.wrong(f"{what}: give it `run:` (a command) or `call:` (a Python function), one of the two")
     if "with" in keys and "call" not in keys:
-        keys["with"].wrong(f"{what}: `with:` goes with `call:`; a command gets its values in {{braces}}")
-    run = keys.get("run")
+        keys.wrong("with", "`with:` goes with `call:`; a command gets its values in {braces}")
+    matrix = _shared_matrix(keys["for"], what, most, seen) if "for" in keys else NO_MATRIX
+    argv, shell = keys["run"]
     step = Step(
         name=name,
         item=item,
-        keys=keys,
-        matrix=_shared_matrix(keys["for"], what, most, seen) if "for" in keys else NO_MATRIX,
-        argv=tuple(read_template(w, f"{what}: run") for w in run.items(f"{what}: run"))
-        if run and run.is_list
-        else None,
-        shell=read_template(run, f"{what}: run", parse_shell_template) if run and not run.is_list else None,
-        call=_call(keys["call"], what) if "call" in keys else None,
-        arguments=keys["with"].plain() if "with" in keys else {},
-        reads=_ports(keys["reads"], f"{what}: reads", "in") if "reads" in keys else {},
-        writes=_writes(keys["writes"], f"{what}: writes"),
-        env=_merged(env, _env(keys["env"], f"{what}: env")) if "env" in keys else env,
-        limits=_limits(keys, what, rooms),
-        by_content=boolean(keys["by_content"], f"{what}: by_content") if "by_content" in keys else False,
+        keys=keys.items,
+        matrix=matrix,
+        argv=argv,
+        shell=shell,
+        call=keys["call"],
+        arguments=keys["with"],
+        reads=keys["reads"],
+        writes=keys["writes"],
+        env=_merged(env, keys["env"]) if "env" in keys else env,
+        limits=Limits(keys["timeout"], keys["retries"], (_room(keys["room"], what, rooms),) if "room" in keys else ()),
+        by_content=keys["by_content"],
     )
     check_names(step, what)
     return step
@@ -241,11 +229,11 @@ def _shared_matrix(item: Item, what: str, most: int, seen: dict[int, Matrix]) ->
     return seen[id(item.node)]
 
 
-def _ports(item: Item, what: str, default: str) -> dict[str, tuple[File | Gather, ...]]:
+def _reads(item: Item, what: str) -> dict[str, tuple[File | Gather, ...]]:
     """A path, a list, or a map of ports; `{step: s}` stands for all outputs of another step."""
     if item.is_map and not item.is_bare_name and not _is_gather(item):
         return {checked_name(n, v, what): _sources(v, f"{what}: {n}") for n, v in item.pairs(what)}
-    return {default: _sources(item, what)}
+    return {"in": _sources(item, what)}
 
 
 def _sources(item: Item, what: str) -> tuple[File | Gather, ...]:
@@ -256,9 +244,8 @@ def _sources(item: Item, what: str) -> tuple[File | Gather, ...]:
         if error := pattern_error(item.text(what)):
             item.wrong(f"{what}: '{item.text(what)}' is not a pattern: {error}")
         return (File(item, path),)
-    keys = item.fields(what, ("step", "port"), ("step",))
-    port = keys["port"].text(f"{what}: port") if "port" in keys else None
-    return (Gather(item, keys["step"].text(f"{what}: step"), port),)
+    keys = GATHER.read(item, what)
+    return (Gather(item, keys["step"], keys["port"]),)
 
 
 def _is_gather(item: Item) -> bool:
@@ -277,24 +264,13 @@ def _writes(item: Item, what: str) -> dict[str, tuple[File, ...]]:
 
 
 def _env(item: Item, what: str) -> Env:
-    if item.is_list:
-        return Env({}, tuple(checked_variable(v.text(what), v, what) for v in item.items(what)))
-    pairs = [(checked_variable(n, v, what), v) for n, v in item.pairs(what)]
-    return Env(
-        {n: read_template(v, f"{what}: {n}") for n, v in pairs if not v.is_null},
-        tuple(n for n, v in pairs if v.is_null),
-    )
+    fixed, passed = fields.environment(item, what)
+    return Env({name: read_template(value, f"{what}: {name}") for name, value in fixed.items()}, passed)
 
 
 def _merged(outer: Env, inner: Env) -> Env:
     fixed = {n: v for n, v in {**outer.fixed, **inner.fixed}.items() if n not in inner.passed}
     return Env(fixed, tuple(sorted({*outer.passed, *inner.passed} - {*fixed})))
-
-
-def _limits(keys: dict[str, Item], what: str, rooms: dict[str, int]) -> Limits:
-    timeout = keys["timeout"].seconds(f"{what}: timeout") if "timeout" in keys else None
-    retries = keys["retries"].count(f"{what}: retries", 0, 1000) if "retries" in keys else 0
-    return Limits(timeout, retries, (_room(keys["room"], what, rooms),) if "room" in keys else ())
 
 
 def _room(item: Item, what: str, rooms: dict[str, int]) -> str:
@@ -308,7 +284,74 @@ def _room(item: Item, what: str, rooms: dict[str, int]) -> str:
 
 
 def _call(item: Item, what: str) -> str:
-    text = item.text(f"{what}: call")
+    text = item.text(what)
     if not re.fullmatch(r"[^:\0]+\.py:[A-Za-z_][A-Za-z0-9_]*", text):
-        item.wrong(f"{what}: call: '{text}' is not FILE.py:FUNCTION")
+        item.wrong(f"{what}: '{text}' is not FILE.py:FUNCTION")
     return text
+
+
+def _run(item: Item, what: str) -> tuple[tuple[Template, ...] | None, Template | None]:
+    """Words, or a line of shell."""
+    if item.is_list:
+        return tuple(read_template(word, what) for word in item.items(what)), None
+    return None, read_template(item, what, parse_shell_template)
+
+
+def _with(item: Item, what: str) -> Any:
+    return (
+        item.plain() if item.is_map else item.wrong(f"{what}: expected a mapping (name: value), found {item.summary()}")
+    )
+
+
+def _rooms(item: Item, what: str) -> dict[str, int]:
+    return {checked_name(name, each, what): each.count(f"room {name}", 1) for name, each in item.pairs(what)}
+
+
+GATHER = Table(
+    Field("step", fields.TEXT, "all outputs of another step, of those targets that agree in the `for` names both have",
+          needed=True),
+    Field("port", fields.TEXT, "only that port"),
+)  # fmt: skip
+SOURCES = fields.any_of(
+    fields.SOME_TEXT, GATHER.schema, fields.list_of(fields.any_of(fields.SOME_TEXT, GATHER.schema, {"type": "array"}))
+)
+READS = fields.any_of(SOURCES, {**fields.names_of(SOURCES, "out"), "not": {"required": ["step"]}})
+WRITES = fields.any_of(
+    fields.SOME_TEXT, fields.list_of(fields.SOME_TEXT, minItems=1), fields.names_of(fields.TEXTS, "in", least=1)
+)
+_RANGE = {"range": fields.any_of({"type": "integer"}, fields.list_of({"type": "integer"}, minItems=1, maxItems=3))}
+_VALUES = fields.any_of(
+    fields.list_of(fields.TEXT.schema, minItems=1),
+    {"type": "object", "properties": _RANGE, "required": ["range"], "additionalProperties": False},
+)
+_ROW = fields.names_of(fields.TEXT.schema, *FILES, least=1)
+MATRIX = fields.any_of(fields.names_of(_VALUES, *FILES), fields.list_of(_ROW, minItems=1))
+STEP = Table(
+    Field("run", Reader(_run, fields.COMMAND_SCHEMA), default=(None, None), without="this", help=
+          "a command: a list of words, or one line for `/bin/sh`"),
+    Field("call", Reader(_call, {"type": "string", "pattern": r"^[^:]+\.py:[A-Za-z_][A-Za-z0-9_]*$"}),
+          "a Python function: `FILE.py:FUNCTION`", without="or this"),
+    Field("with", Reader(_with, {"type": "object"}), "mapping: further arguments of `call`", {}, needs=("call",)),
+    Field("for", fields.as_item(MATRIX), "the values to make targets for"),
+    Field("reads", Reader(_reads, READS), "what it is made from", {}),
+    Field("writes", Reader(_writes, WRITES), "what it makes", needed=True),
+    Field("env", Reader(_env, fields.ENV_SCHEMA), "environment variables, set or passed through"),
+    Field("timeout", fields.SECONDS, without="none", help=
+          "`90`, `90s`, `10m`, `2h`, `1d`: then the command and its children are ended, and it has failed"),
+    Field("retries", fields.count(0, 1000), "how often a failure is tried again at once", 0),
+    Field("room", fields.as_item(fields.any_of(fields.count(1).schema, {"type": "string"})),
+          "at most so many of this step at once: a number, or the name of a room of `rooms`"),
+    Field("by_content", fields.BOOLEAN, "`true`: names of the inputs do not count, only their contents", False),
+    rules={"oneOf": [{"required": ["run"]}, {"required": ["call"]}]},
+)  # fmt: skip
+SPEC = Table(
+    fields.kind_field("steps"),
+    Field("steps", Reader(lambda item, what: item.pairs(what), fields.names_of(STEP.schema, least=1)),
+          "name: step. A name has letters, digits, `_` and `-`, a letter first", needed=True),
+    Field("env", Reader(_env, fields.ENV_SCHEMA), "defaults for `env` of every step", Env({})),
+    Field("rooms", Reader(_rooms, fields.names_of(fields.count(1).schema)),
+          "name: how many targets at once, for steps that say `room: NAME`"),
+    fields.STORE,
+    Field("max_targets", fields.count(1), default=MAX_TARGETS, help=
+          "a matrix that makes more is an error, since it is mostly an accident"),
+)  # fmt: skip

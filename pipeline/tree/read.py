@@ -5,80 +5,32 @@ The only reader of the kind that looks at the disk: `repo:` must be a folder, an
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any
 
+from pipeline import spec_fields as fields
 from pipeline.spec import Item
-from pipeline.spec_fields import boolean, choice, number
+from pipeline.spec_fields import Field, Reader, Table, Values
 from pipeline.tree.rules.assignment import DEDUPE_SCOPES
 from pipeline.tree.rules.budget import BudgetLimits, Ceiling
 from pipeline.tree.rules.scoring import RUN
+from pipeline.tree.spec import checks, sweep
 from pipeline.tree.spec.model import MANUAL, PATCHES, KeepKeys, Loop, ProtectKeys, SearchShape, TreeSpec
-from pipeline.tree.spec.roles import read_roles
-from pipeline.tree.spec.score import read_rules
-from pipeline.tree.spec.sweep import read_cascade, read_checks, read_holdout, read_protect, read_sweep, read_tests
+from pipeline.tree.spec.roles import ROLES_READER
+from pipeline.tree.spec.score import METRICS_SCHEMA, SCORE, read_rules
 
-SHAPE = ("ideas_per_node", "beam_width", "max_depth", "dedupe_scope", "stop_on_empty_frontier", "strict_fail")
-PACE = ("max_parallel_evals", "max_parallel_per_node", "parallel_backend", "eval_retries", "eval_timeout_seconds")
-KEEP = ("keep_rejected_worktrees", "keep_failed_artifacts")
-LOOP = ("roles", "max_review_rounds", "proceed_on_max_review_rounds", "constraints")
-MONEY = ("max_total_idea_evals", "budget")
-MEASURE = ("sweep", "sweep_config_limit", "tests", "checks", "metrics", "score", "protect", "cascade", "holdout")
-KEYS = ("kind", "store", "repo", *SHAPE, *LOOP, *MEASURE, *MONEY, *PACE, *KEEP, "dry_run")
-NEEDED_KEYS = ("kind", "repo", "ideas_per_node", "max_depth", "roles", "sweep", "metrics")
 PARALLEL_BACKENDS = ("threads",)
 MOST_EACH = 1000  # of each: a typo must not become a plan of millions of targets
 MOST_EVALUATIONS = 50_000  # evaluations
 
-Keys = dict[str, Item]
 
-
-def read(item: Item, name: str) -> TreeSpec:
-    top = item.fields("spec", KEYS, NEEDED_KEYS)
-    timeout = top["eval_timeout_seconds"].seconds("eval_timeout_seconds") if "eval_timeout_seconds" in top else None
-    repo, dry = _repo(top["repo"]), _flag(top, "dry_run", False)
-    measured = read_sweep(top["sweep"], _count(top, "sweep_config_limit", 1), timeout)
-    method = read_rules(top["metrics"], top.get("score"), measured.blocks is not None)
-    held = None
-    if "holdout" in top:
-        measured, held = read_holdout(top["holdout"], measured, method.paired is not None)
-    if "parallel_backend" in top:
-        choice(top["parallel_backend"], "parallel_backend", PARALLEL_BACKENDS)
-    spec = TreeSpec(
-        name=name,
-        line=item.line,
-        repo=repo,
-        plain=not _is_repository(repo),
-        shape=_shape(top),
-        loop=_loop(top),
-        tests=read_tests(top["tests"], timeout) if "tests" in top else None,
-        sweep=measured,
-        rules=method,
-        budget=_budget(top),
-        ceiling=_ceiling(top),
-        per_node=_count(top, "max_parallel_per_node", 1),
-        parallel=_count(top, "max_parallel_evals", 1, MOST_EACH) or 1,
-        retries=_count(top, "eval_retries", 0, MOST_EACH) or 0,
-        keep=KeepKeys(*(_flag(top, key, False) for key in KEEP)),
-        dry_run=dry,
-        store=top["store"].text("store") or top["store"].wrong("store: expected a folder") if "store" in top else None,
-        checks=read_checks(top["checks"], timeout) if "checks" in top else (),
-        protect=read_protect(top["protect"]) if "protect" in top else ProtectKeys(),
-        cascade=read_cascade(top["cascade"], measured, method.paired is not None) if "cascade" in top else None,
-        holdout=held,
-    )
-    _check(spec, top)
-    return spec
-
-
-def _repo(item: Item) -> str:
-    path = os.path.normpath(item.text("repo"))
+def _repo(item: Item, what: str) -> str:
+    path = os.path.normpath(item.text(what))
     if not os.path.isdir(path):
-        what = "is a file" if os.path.exists(path) else "does not exist"
-        item.wrong(f"repo: {path} {what}; name a folder, the code that the search starts from")
+        how = "is a file" if os.path.exists(path) else "does not exist"
+        item.wrong(f"{what}: {path} {how}; name a folder, the code that the search starts from")
     if not _is_repository(path) and os.path.realpath("runs").startswith(f"{os.path.realpath(path)}/"):
         item.wrong(
-            f"repo: {path} holds runs/, which a search changes; name a folder beside it, or run `git init` there"
+            f"{what}: {path} holds runs/, which a search changes; name a folder beside it, or run `git init` there"
         )
     return path
 
@@ -87,81 +39,148 @@ def _is_repository(path: str) -> bool:
     return os.path.lexists(f"{path}/.git")
 
 
-def _shape(top: Keys) -> SearchShape:
-    return SearchShape(
-        top["ideas_per_node"].count("ideas_per_node", 1, MOST_EVALUATIONS),
-        _count(top, "beam_width", 1, MOST_EACH) or 1,
-        top["max_depth"].count("max_depth", 1, MOST_EACH),
-        choice(top["dedupe_scope"], "dedupe_scope", DEDUPE_SCOPES)
-        if "dedupe_scope" in top
-        else SearchShape._field_defaults[SHAPE[3]],
-        _flag(top, "stop_on_empty_frontier", True),
-        _flag(top, "strict_fail", False),
+AMOUNTS = (
+    Field("usd", fields.number(0), "what backends may cost, by what they say of it or by `price:`"),
+    Field("tokens", fields.count(0), "input and output together"),
+    Field("time", fields.SECONDS, "of evaluations, added up: `4h`"),
+)
+PER_EVAL = Table(*AMOUNTS)
+BUDGET = Table(
+    *AMOUNTS,
+    Field("per_eval", Reader(PER_EVAL.read, PER_EVAL.schema),
+          "`usd`, `tokens` and `time` that one evaluation costs at most: so much is reserved before it starts"),
+)  # fmt: skip
+SPEC = Table(
+    fields.kind_field("tree"),
+    Field("repo", Reader(_repo, fields.TEXT.schema), needed=True, help=
+          "the code that the search starts from: a path, from the project's folder"),
+    Field("ideas_per_node", fields.count(1, MOST_EVALUATIONS), "ideas tried on each node", needed=True, value="K"),
+    Field("beam_width", fields.count(1, MOST_EACH), "nodes promoted at each depth, over all of it", 1, value="B"),
+    Field("max_depth", fields.count(1, MOST_EACH), "how many times nodes are promoted", needed=True, value="D"),
+    Field("roles", ROLES_READER, "who has ideas, plans, codes and reviews: [backends.md](backends.md)", needed=True),
+    Field("max_review_rounds", fields.count(0, 20), "how often the coder may answer to a review", 0),
+    Field("proceed_on_max_review_rounds", fields.BOOLEAN, default=False, help=
+          "measure also what the last review did not approve; it counts as approved then"),
+    Field("constraints", fields.TEXT, "text: rules that every idea has to keep, for whoever has them", ""),
+    Field("tests", fields.as_item(sweep.COMMAND.schema),
+          "a command that must end with 0 before a candidate is measured"),
+    Field("checks", fields.as_item(fields.names_of(checks.CHECK.schema, least=1)),
+          "name: command, each of which must end with 0 before the sweep: [below](#keys-of-a-check)"),
+    Field("sweep", fields.as_item(sweep.SWEEP.schema), "the command that measures, and the configs", needed=True),
+    Field("sweep_config_limit", fields.count(1), without="all", value="N", help=
+          "sweep and score only configs with a `config_id` below it, on both sides of every comparison"),
+    Field("cascade", fields.as_item(sweep.CASCADE.schema), "which ideas are measured on all blocks, see below"),
+    Field("holdout", fields.as_item(sweep.HOLDOUT.schema),
+          "what the search does not see, for one look after its end: see below"),
+    Field("protect", checks.PROTECT, default=ProtectKeys(), help=
+          "paths that no candidate may touch: files, folders or patterns of `repo`, and `\"{project}/…\"` of the "
+          "project. One that does is void: it is not scored"),
+    Field("metrics", fields.as_item(METRICS_SCHEMA), "the columns that count", needed=True),
+    Field("score", fields.as_item(SCORE.schema), "the numbers behind a verdict"),
+    Field("max_total_idea_evals", fields.count(0), without="no limit", value="M", help=
+          "evaluations in all of the search at most"),
+    Field("budget", Reader(BUDGET.read, BUDGET.schema), "what the run may cost", without="no limit"),
+    Field("stop_on_empty_frontier", fields.BOOLEAN, "stop when nothing of a depth was promoted", True, switch=True,
+          inverse=True),
+    Field("dedupe_scope", fields.choice(DEDUPE_SCOPES), value="SCOPE", help=
+          f"among which ideas the same one is not tried twice: {fields.quoted(DEDUPE_SCOPES)}"),
+    Field("keep_rejected_worktrees", fields.BOOLEAN, default=False, switch=True, help=
+          "keep checkouts of what was not promoted, in `runs/RUN/cand/`"),
+    Field("keep_failed_artifacts", fields.BOOLEAN, default=False, switch=True, help=
+          "keep what failed evaluations left in their output folders"),
+    Field("max_parallel_evals", fields.count(1, MOST_EACH), "evaluations at the same time", 1, value="N"),
+    Field("max_parallel_per_node", fields.count(1), "of these on one node", without="no limit", value="N"),
+    Field("parallel_backend", fields.choice(PARALLEL_BACKENDS), default=PARALLEL_BACKENDS[0], value="NAME", help=
+          "where evaluations run: `threads`, also called `threadpool` on the command line; there is no other yet"),
+    Field("eval_retries", fields.count(0, MOST_EACH), default=0, value="N", help=
+          "times that a command or a backend that failed for outer reasons is tried again at once"),
+    Field("eval_timeout_seconds", fields.SECONDS, without="none", value="S", help=
+          "how long a command of an evaluation may take that has no `timeout` of its own: `90`, `90s`, `10m`, `2h`"),
+    Field("strict_fail", fields.BOOLEAN, default=False, switch=True, help=
+          "stop the search at the end of a depth in which an evaluation failed"),
+    Field("dry_run", fields.BOOLEAN, default=False, switch=True, help=
+          "no model, no sweep: ideas, code and results are made up, always the same. For a new run, or a dry one"),
+    fields.STORE,
+    defaults=SearchShape._field_defaults,
+)  # fmt: skip
+
+
+def read(item: Item, name: str) -> TreeSpec:
+    top = SPEC.read(item, "spec", "")
+    timeout, repo, dry = top["eval_timeout_seconds"], top["repo"], top["dry_run"]
+    measured = sweep.read_sweep(top["sweep"], top["sweep_config_limit"], timeout)
+    rules = read_rules(top["metrics"], top["score"], measured.blocks is not None)
+    paired, held = rules.paired is not None, None
+    if "holdout" in top:
+        measured, held = sweep.read_holdout(top["holdout"], measured, paired)
+    _ = top["parallel_backend"]  # checked, and nothing else: there is one
+    shape, loop = top.record(SearchShape), top.record(Loop)
+    spec: TreeSpec = top.record(
+        TreeSpec,
+        name=name,
+        line=item.line,
+        repo=repo,
+        plain=not _is_repository(repo),
+        shape=shape,
+        loop=loop,
+        tests=sweep.read_tests(top["tests"], timeout) if "tests" in top else None,
+        sweep=measured,
+        rules=rules,
+        budget=_budget(top),
+        ceiling=_ceiling(top, loop),
+        per_node=top["max_parallel_per_node"],
+        parallel=top["max_parallel_evals"],
+        retries=top["eval_retries"],
+        keep=KeepKeys(top["keep_rejected_worktrees"], top["keep_failed_artifacts"]),
+        dry_run=dry,
+        checks=checks.read_checks(top["checks"], timeout) if "checks" in top else (),
+        cascade=sweep.read_cascade(top["cascade"], measured, paired) if "cascade" in top else None,
+        holdout=held,
     )
+    _check(spec, top)
+    return spec
 
 
-def _loop(top: Keys) -> Loop:
-    return Loop(
-        read_roles(top["roles"]),
-        _count(top, "max_review_rounds", 0, 20) or 0,
-        _flag(top, "proceed_on_max_review_rounds", False),
-        top["constraints"].text("constraints") if "constraints" in top else "",
-    )
+def _budget(top: Values) -> BudgetLimits:
+    given = _amounts(top["budget"]) if "budget" in top else {}
+    return BudgetLimits(evals=top["max_total_idea_evals"], **given)
 
 
-def _budget(top: Keys) -> BudgetLimits:
-    given = _money(top["budget"], "budget", (*AMOUNTS, "per_eval")) if "budget" in top else {}
-    return BudgetLimits(evals=_count(top, "max_total_idea_evals", 0), **given)
-
-
-def _ceiling(top: Keys) -> Ceiling:
+def _ceiling(top: Values, loop: Loop) -> Ceiling:
     """What an evaluation costs at most.  Without a word of it and without a model to pay, it is free."""
-    inner = top["budget"].fields("budget", (*AMOUNTS, "per_eval")) if "budget" in top else {}
-    given = _money(inner["per_eval"], "budget: per_eval", AMOUNTS) if "per_eval" in inner else {}
-    paid = any(role["backend"] in ("command", "openai") for role in read_roles(top["roles"]).values())
+    per_eval = top["budget"]["per_eval"] if "budget" in top else None
+    given = _amounts(per_eval) if per_eval else {}
+    paid = any(role["backend"] in ("command", "openai") for role in loop.roles.values())
     free: dict[str, Any] = {} if paid else {"usd": 0.0, "tokens": 0}
     return Ceiling(1, **{**free, **given})
 
 
-AMOUNTS: dict[str, tuple[str, Callable[[Item, str], Any]]] = {
-    "usd": ("usd", lambda item, what: number(item, what, 0)),
-    "tokens": ("tokens", lambda item, what: item.count(what, 0)),
-    "time": ("seconds", lambda item, what: item.seconds(what)),
-}
+def _amounts(given: Values) -> dict[str, Any]:
+    names = {each.key: each.key.replace("time", "seconds") for each in AMOUNTS}
+    return {name: given[key] for key, name in names.items() if key in given}
 
 
-def _money(item: Item, what: str, allowed: tuple[str, ...] | dict[str, Any]) -> dict[str, Any]:
-    given = item.fields(what, tuple(allowed))
-    amounts = {name: AMOUNTS[name] for name in given if name in AMOUNTS}
-    return {field: read(given[name], f"{what}: {name}") for name, (field, read) in amounts.items()}
-
-
-def _count(top: Keys, key: str, least: int, most: int | None = None) -> int | None:
-    return top[key].count(key, least, most) if key in top else None
-
-
-def _flag(top: Keys, key: str, default: bool) -> bool:
-    return boolean(top[key], key) if key in top else default
-
-
-def _check(spec: TreeSpec, top: Keys) -> None:
+def _check(spec: TreeSpec, top: Values) -> None:
     """What only shows when the keys are seen together."""
     shape, backends = spec.shape, {name: role["backend"] for name, role in spec.loop.roles.items()}
     evaluations = shape.ideas_per_node * (1 + shape.beam_width * (shape.max_depth - 1))
     if evaluations > MOST_EVALUATIONS:
-        top["max_depth"].wrong(
-            f"ideas_per_node, beam_width and max_depth make {evaluations} evaluations; {MOST_EVALUATIONS} is most"
+        top.wrong(
+            "max_depth",
+            f"ideas_per_node, beam_width and max_depth make {evaluations} evaluations; {MOST_EVALUATIONS} is most",
         )
     if backends["coder"] == PATCHES and backends["ideas"] == MANUAL:
-        top["roles"].wrong("roles: coder: patches needs recorded ideas; use manual, command or openai")
+        top.wrong("roles", "roles: coder: patches needs recorded ideas; use manual, command or openai")
     if backends["coder"] == PATCHES and backends["ideas"] != PATCHES:
-        top["roles"].wrong("roles: coder: patches applies the recorded changes of `ideas: {backend: patches, …}`")
+        top.wrong("roles", "roles: coder: patches applies the recorded changes of `ideas: {backend: patches, …}`")
     paired = spec.rules.paired
     if paired and paired.alpha_over == RUN and paired.alpha * (paired.draws + 1) < shape.max_depth:
-        top.get("score", top["max_depth"]).wrong(
-            f"score: alpha of {paired.alpha:g} over {shape.max_depth} depths needs more draws than {paired.draws}"
+        top.wrong(
+            "score" if "score" in top else "max_depth",
+            f"score: alpha of {paired.alpha:g} over {shape.max_depth} depths needs more draws than {paired.draws}",
         )
     if spec.sweep.limit is not None and spec.sweep.grid is not None and spec.sweep.limit > spec.sweep.grid:
-        top["sweep_config_limit"].wrong(
-            f"sweep_config_limit: {spec.sweep.limit} is more than the {spec.sweep.grid} configs of the sweep"
+        top.wrong(
+            "sweep_config_limit",
+            f"sweep_config_limit: {spec.sweep.limit} is more than the {spec.sweep.grid} configs of the sweep",
         )

@@ -34,7 +34,7 @@ def git(folder: Path) -> None:
 def test_an_empty_folder_becomes_a_project_that_builds(tmp_path: Path) -> None:
     said = init(tmp_path)
     assert (said.returncode, said.stderr) == (0, "")
-    assert files(tmp_path).keys() == {"dodo.py", "specs/hello.yaml"}
+    assert files(tmp_path).keys() == {"dodo.py", "specs/hello.yaml", "specs/.schema.json"}
     built = coppice(tmp_path)
     assert built.returncode == 0, built.stderr
     assert (tmp_path / "runs/hello/all.txt").read_text() == "Hello, Ada\nHello, Emmy\nHello, Grace\n"
@@ -189,7 +189,7 @@ def test_a_second_time_changes_nothing(tmp_path: Path) -> None:
 
 def test_what_is_missing_is_added_to_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "dodo.py").write_text((ROOT / "dodo.py").read_text())
-    assert init(tmp_path).stdout.startswith("wrote specs/hello.yaml\nnext:")
+    assert init(tmp_path).stdout.startswith("wrote specs/hello.yaml\nwrote specs/.schema.json\nnext:")
 
 
 def test_git_ignores_runs_and_keeps_what_it_ignored_before(tmp_path: Path) -> None:

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from doit.plugin import PluginEntry
 from kit.building import built
-from kit.mcts_comparisons import RUN, SCENARIOS, TEAM, made_up
+from kit.mcts_comparisons import RUN, SCENARIOS, made_up
 from kit.project import ROOT, Project
 
-from pipeline.banks.read import LEAN_KEYS
 from pipeline.build.names import COMMANDS
 from pipeline.commands.command import MEANINGLESS_OPTIONS
 from pipeline.commands.exits import BAD_INPUT, BROKEN, FAILED, LOCKED, OUTPUT_CLOSED
@@ -29,26 +28,18 @@ from pipeline.mcts.plan import COMPARE_FILES, SEARCH_FILES, TRACE, plan
 from pipeline.mcts.report.compare import comparison_record
 from pipeline.mcts.report.figures import COLUMNS as MCTS_COLUMNS
 from pipeline.mcts.run.engine import TheoremResult
-from pipeline.mcts.search import agents as of_scenario
 from pipeline.mcts.search import journal
 from pipeline.mcts.search.trace import TraceTally
 from pipeline.mcts.search_stage import write_outputs
 from pipeline.mcts.spec import scenario
 from pipeline.mcts.spec.model import MctsSpec
-from pipeline.proof import read
-from pipeline.proof import read as proof_read
 from pipeline.proof.flags import VARIABLES
 from pipeline.proof.plan import FILES
 from pipeline.proof.records import SearchRecord
 from pipeline.proof.report import COLUMNS, results_record
 from pipeline.spec import parse
-from pipeline.steps.read import KEYS, MAX_TARGETS, STEP_KEYS
-from pipeline.tactics.moves import FAMILIES
-from pipeline.tree import read as tree_read
 from pipeline.tree.rules.beam import EMPTY_FRONTIER, MAX_DEPTH, STRICT_FAILURE
 from pipeline.tree.rules.budget import BUDGET_STOPS
-from pipeline.tree.rules.scoring import Constants, PairedConstants
-from pipeline.tree.spec import score, sweep
 from pipeline.views.reporters import task_record
 
 STEPS = (ROOT / "docs/steps.md").read_text()
@@ -65,16 +56,6 @@ def section(text: str, title: str) -> str:
 
 def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-
-
-def keys(title: str) -> set[str]:
-    return set(re.findall(r"^\| `(\w+)` \|", section(STEPS, title), re.MULTILINE))
-
-
-def test_every_key_is_documented() -> None:
-    assert keys("## Keys of the spec") == {*KEYS}
-    assert keys("## Keys of a step") == {*STEP_KEYS}
-    assert str(MAX_TARGETS) in section(STEPS, "## Keys of the spec")
 
 
 def test_what_a_step_sees_of_the_environment_is_documented() -> None:
@@ -193,39 +174,13 @@ def test_every_module_that_a_page_names_is_there() -> None:
 TREE = (ROOT / "docs/tree.md").read_text()
 
 
-@pytest.mark.parametrize(
-    ("title", "expected"),
-    [
-        ("## Keys of the spec", tree_read.KEYS),
-        ("## Keys of `tests` and `sweep`", sweep.SWEEP_KEYS),
-        ("## Keys of `blocks`", sweep.BLOCKS_KEYS),
-        ("## Keys of `cascade`", sweep.CASCADE_KEYS),
-        ("## Keys of `holdout`", sweep.HOLDOUT_KEYS),
-        ("## Keys of a check", sweep.CANARY_KEYS),
-        ("## Keys of a metric", score.METRIC_KEYS),
-        ("## Keys of `score`", ("method", *PairedConstants._fields, *Constants._fields)),
-        ("## Keys of `budget`", (*tree_read.AMOUNTS, "per_eval")),
-    ],
-)
-def test_every_key_of_a_tree_spec_is_documented_and_no_other(title: str, expected: tuple[str, ...]) -> None:
-    assert set(re.findall(r"^\| `(\w+)` \|", section(TREE, title), re.MULTILINE)) == {*expected}
-
-
 PROOF = (ROOT / "docs/proof-keys.md").read_text()
 SEARCH = SearchRecord("", "", 0.0, "", 1, (), "", {})
 
 
-@pytest.mark.parametrize(
-    ("title", "expected"),
-    [
-        ("## Keys of the spec", proof_read.KEYS),
-        ("## Keys of a strategy", read.STRATEGY_KEYS),
-        ("## Keys of `lean`", LEAN_KEYS),
-        ("### results.json", results_record(Bank(), SEARCH, [], ())),
-    ],
-)
-def test_every_key_of_a_proof_spec_is_documented_and_no_other(title: str, expected: Iterable[str]) -> None:
-    assert set(re.findall(r"^\| `(\w+)` \|", section(PROOF, title), re.MULTILINE)) == {*expected}
+def test_every_field_of_the_results_of_a_proof_run_is_documented_and_no_other() -> None:
+    expected = results_record(Bank(), SEARCH, [], ())
+    assert set(re.findall(r"^\| `(\w+)` \|", section(PROOF, "### results.json"), re.MULTILINE)) == {*expected}
 
 
 def test_every_file_of_a_proof_run_and_every_column_is_documented() -> None:
@@ -240,11 +195,6 @@ def test_every_file_of_a_proof_run_and_every_column_is_documented() -> None:
 def test_every_variable_of_bank_is_documented_with_its_default() -> None:
     rows = re.findall(r"^\| `(ORCH_\w+)` \| (\S+) \|", WORDS, re.MULTILINE)
     assert rows == [(flag.variable, str(flag.default)) for flag in VARIABLES]
-
-
-def test_every_family_of_moves_is_documented() -> None:
-    [row] = [line for line in PROOF.splitlines() if line.startswith("| `families` |")]
-    assert {*re.findall(r"`(\w+)`", row)} == {"families", *FAMILIES}
 
 
 def test_the_examples_of_proof_specs_can_be_planned(project: Project) -> None:
@@ -282,9 +232,6 @@ def first_cells(text: str, title: str) -> list[str]:
 @pytest.mark.parametrize(
     ("title", "expected"),
     [
-        ("## Keys of the spec", [key for key in mcts_read.KEYS if key not in scenario.SCENARIO_KEYS]),
-        ("## Keys of a scenario", scenario.SCENARIO_KEYS),
-        *((f"### Keys of `{group}`", scenario.group_keys(group)) for group in scenario.GROUPS),
         ("## The trace", [*IN_TRACE, *IN_TRACE["reason"]["enum"]]),
         ("### Fields of `node`", IN_TRACE["node"]["properties"]),
         ("### Fields of `attempts`", IN_TRACE["attempts"]["items"]["properties"]),
@@ -299,25 +246,8 @@ def first_cells(text: str, title: str) -> list[str]:
         ("### Fields of `paired`", COMPARED["paired"]["baseline"]),
     ],
 )
-def test_every_key_of_an_mcts_spec_and_every_field_is_documented_and_no_other(
-    title: str, expected: Iterable[str]
-) -> None:
+def test_every_field_of_an_mcts_run_is_documented_and_no_other(title: str, expected: Iterable[str]) -> None:
     assert sorted(first_cells(MCTS, title)) == sorted(expected)
-
-
-def test_what_a_key_of_a_scenario_is_without_being_given_is_documented() -> None:
-    rows = dict(re.findall(r"^\| `(\w+)` \| `?([^`|]+)`? \|", section(MCTS, "## Keys of a scenario"), re.MULTILINE))
-    found = scenario.make_scenario("x", TEAM, scenario.Wording(pytest.fail, str)).steering
-    assert found is not None
-    told = {
-        key: getattr(found, field)
-        for key, field in of_scenario.STEERING_FIELDS.items()
-        if key not in of_scenario.NEEDED_KEYS
-    }
-    assert {key: rows[key] for key in told} == {
-        key: f"{value:g}" if isinstance(value, float) else str(value) for key, value in told.items()
-    }
-    assert all(rows[key] == "needed" for key in ("mode", *of_scenario.NEEDED_KEYS))
 
 
 def test_every_flag_of_mcts_is_documented_by_the_key_that_it_stands_for() -> None:

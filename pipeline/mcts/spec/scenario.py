@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn
 
-from pipeline.banks.read import read_share
+from pipeline import spec_fields as fields
 from pipeline.errors import cut_text
 from pipeline.mcts.search.agents import (
     BLOCK_FIELDS,
@@ -25,98 +25,113 @@ from pipeline.mcts.search.agents import (
 from pipeline.mcts.search.journal import CENTRALIZED, DISTRIBUTED, REAL_TIME, VIRTUAL_TIME
 from pipeline.mcts.spec.model import Scenario
 from pipeline.spec import Item
-from pipeline.spec_fields import boolean, checked_name, choice, number
+from pipeline.spec_fields import Field, Reader, Schema, Table, Values, checked_name
 
-MODES = (CENTRALIZED, DISTRIBUTED)
-RESERVATIONS = (VIRTUAL_LOSS, UNOBSERVED)
 MOST_AGENTS, MOST_TURNS, MOST_SEED = 1000, 1_000_000, 2**31
-FLAG_PREFIX = "mcts_"
-
-Read = Callable[[Item, str], Any]
 
 
-class ScenarioOption(NamedTuple):
-    """`flag` as it is typed after `--mcts-`; `needs`: keys without which it would mean nothing.
-
-    `inverse`: a switch that can be turned off."""
-
-    read: Read
-    flag: str
-    value: str
-    help: str
-    needs: tuple[str, ...] = ()
-    inverse: bool = False
+def _defaults(of: Any, keys: Mapping[str, str]) -> dict[str, Any]:
+    return {key: of._field_defaults.get(field) for key, field in keys.items()}
 
 
-def _count_reader(least: int, most: int = MOST_TURNS) -> Read:
-    return lambda item, what: item.count(what, least, most)
+BLOCK = Table(
+    Field("fraction", fields.SHARE, without="needed", value="X", help=
+          "the share of goals that are blocked, from 0 to 1. Drawn once for a goal, by seed and goal: what is blocked "
+          "at 0.2 is blocked at 0.4"),
+    Field("duration", fields.count(-1, MOST_TURNS), value="N", needs=("fraction",), help=
+          "iterations for which, besides the one in which an agent first comes to the goal; -1: for good. A root that "
+          "is blocked for good is never proved"),
+    Field("seed", fields.count(0, MOST_SEED), "by which goals are drawn", without="the search's", value="N",
+          needs=("fraction",)),
+    Field("immovable_fraction", fields.SHARE, "the share of blocked goals that nothing thaws before their time",
+          value="X", needs=("fraction",)),
+    Field("unfreeze_after", fields.count(0, MOST_TURNS), value="N", flag="unfreeze_after", needs=("fraction",), help=
+          "the hit of this number on a blocked goal thaws it for those who come later; 0: none does"),
+    Field("unfreeze_prob", fields.SHARE, "the chance that a hit thaws it", value="X", flag="unfreeze_prob",
+          needs=("fraction",)),
+    defaults=_defaults(Block, BLOCK_FIELDS),
+    rules={"minProperties": 1},
+)  # fmt: skip
+REROUTE = Table(
+    Field("blocked", Reader(fields.BOOLEAN, {"const": True}), without="needed", switch=True,
+          needs=("block.fraction", "max"), help=
+          "`true`: an agent that finds a goal blocked turns to another one, in the same iteration"),
+    Field("max", fields.count(1, MOST_TURNS), without="needed", value="N", needs=("block.fraction", "blocked"), help=
+          "how many blocked goals it may leave so, before the iteration is spent"),
+    rules={"minProperties": 1},
+)  # fmt: skip
+DELAY = Table(
+    Field("prob", fields.SHARE, "the chance that coming to a goal delays it. Drawn each time", without="needed",
+          value="X", needs=("duration",)),
+    Field("duration", fields.count(0, MOST_TURNS), "iterations for which, besides this one", without="needed",
+          value="N", needs=("prob",)),
+    Field("seed", fields.count(0, MOST_SEED), "by which it is drawn", without="the search's", value="N",
+          needs=("prob",)),
+    rules={"minProperties": 1},
+)  # fmt: skip
 
 
-def _amount(item: Item, what: str) -> float:
-    return number(item, what, 0)
+def _group(table: Table) -> Reader:
+    def read(item: Item, what: str) -> Values:
+        found = table.read(item, what)
+        return found if found.items else item.wrong(f"{what}: it says nothing; leave it out")
+
+    return Reader(read, table.schema)
+
+
+KEYS = (
+    Field("mode", fields.choice((CENTRALIZED, DISTRIBUTED)), without="needed", value="MODE", help=
+          "`centralized`: one controller, and no other key; `distributed`: several"),
+    Field("agents", fields.count(1, MOST_AGENTS), without="needed", value="N", help=
+          f"controllers over the one tree, up to {MOST_AGENTS}"),
+    Field("inflight", fields.count(1, MOST_TURNS), without="needed", value="N", help=
+          "where so many tactics of a goal are being tried, nobody else reserves one"),
+    Field("reservation", fields.choice((VIRTUAL_LOSS, UNOBSERVED)), value="NAME", help=
+          "what an action counts as while somebody is below it: as visits that were lost, or `unobserved`, as a visit "
+          "whose value is not known yet"),
+    Field("virtual_loss", fields.number(0), "how many lost visits, for each who is there", value="X"),
+    Field("depth_bias", fields.number(), value="X", help=
+          "added to the score for each step that a goal is from the root; tells apart only where ways of different "
+          "lengths meet"),
+    Field("path_bias", fields.number(), "added to the score of what the agent's last way went through", value="X"),
+    Field("history_cache", fields.count(1, MOST_TURNS), value="N", help=
+          "an agent looks at the statistics of the tree once in so many of its turns, and goes by what it saw. What is "
+          "solved, dead or reserved it always sees"),
+    Field("deterministic_inference", fields.BOOLEAN, default=True, switch=True, inverse=True, help=
+          "answers come in virtual time; with `false` as they come: [mcts.md](mcts.md#the-same-bytes)"),
+    Field("block", _group(BLOCK), "goals that are out of reach for a while", without="none"),
+    Field("reroute", _group(REROUTE), "what an agent does that finds a goal blocked", without="none", needs=("block",)),
+    Field("delay", _group(DELAY), without="none", help=
+          "goals that are shut for everybody for a while after an agent came to them"),
+)  # fmt: skip
+MODE_RULES: Schema = {
+    "if": {"properties": {"mode": {"const": DISTRIBUTED}}},
+    "then": {"required": [*NEEDED_KEYS]},
+    "else": {"properties": {each.key: False for each in KEYS[1:]}},
+    "dependentSchemas": {"virtual_loss": {"properties": {"reservation": {"const": VIRTUAL_LOSS}}}},
+    "required": ["mode"],
+}
+SCENARIO = Table(*KEYS, defaults=_defaults(Steering, STEERING_FIELDS), rules=MODE_RULES)
+GROUPS = {"block": BLOCK, "reroute": REROUTE, "delay": DELAY}
+
+
+def _flat_keys() -> Iterator[tuple[str, Field]]:
+    for each in SCENARIO:
+        for inner in GROUPS.get(each.key, ()):
+            needs = tuple(other if "." in other else f"{each.key}.{other}" for other in inner.needs)
+            name = inner.flag or f"{each.key}_{inner.key}"
+            yield f"{each.key}.{inner.key}", inner._replace(needs=needs, flag=name)
+        if each.key not in GROUPS:
+            yield each.key, each._replace(flag=each.key)
 
 
 # By key; a dot stands between a key and one within it.
-OPTIONS: Mapping[str, ScenarioOption] = {
-    "mode": ScenarioOption(lambda item, what: choice(item, what, MODES), "mode", "MODE", "centralized or distributed"),
-    "agents": ScenarioOption(_count_reader(1, MOST_AGENTS), "agents", "N", "controllers over the one tree"),
-    "inflight": ScenarioOption(_count_reader(1), "inflight", "N", "tactics of a goal that may be tried at once"),
-    "reservation": ScenarioOption(
-        lambda item, what: choice(item, what, RESERVATIONS), "reservation", "NAME", "virtual-loss or unobserved"
-    ),
-    "virtual_loss": ScenarioOption(_amount, "virtual-loss", "X", "lost visits that a reservation counts as"),
-    "depth_bias": ScenarioOption(number, "depth-bias", "X", "added for each step that a goal is from the root"),
-    "path_bias": ScenarioOption(number, "path-bias", "X", "added to what the agent's last way went through"),
-    "history_cache": ScenarioOption(
-        _count_reader(1), "history-cache", "N", "turns after which an agent looks at the tree again"
-    ),
-    "deterministic_inference": ScenarioOption(
-        boolean, "deterministic-inference", "", "answers in virtual time, not as they come", inverse=True
-    ),
-    "block.fraction": ScenarioOption(
-        read_share, "block-fraction", "X", "share of goals that are blocked when first come to"
-    ),
-    "block.duration": ScenarioOption(
-        _count_reader(-1), "block-duration", "N", "iterations for which; -1 for good", ("block.fraction",)
-    ),
-    "block.seed": ScenarioOption(_count_reader(0, MOST_SEED), "block-seed", "N", "which goals", ("block.fraction",)),
-    "block.immovable_fraction": ScenarioOption(
-        read_share, "block-immovable-fraction", "X", "share of blocked goals that nothing thaws", ("block.fraction",)
-    ),
-    "block.unfreeze_after": ScenarioOption(
-        _count_reader(0), "unfreeze-after", "N", "hits that thaw a blocked goal; 0 for none", ("block.fraction",)
-    ),
-    "block.unfreeze_prob": ScenarioOption(
-        read_share, "unfreeze-prob", "X", "chance that a hit thaws it", ("block.fraction",)
-    ),
-    "reroute.blocked": ScenarioOption(
-        boolean, "reroute-blocked", "", "turn to other goals", ("block.fraction", "reroute.max")
-    ),
-    "reroute.max": ScenarioOption(
-        _count_reader(1), "reroute-max", "N", "how many, in an iteration", ("block.fraction", "reroute.blocked")
-    ),
-    "delay.prob": ScenarioOption(
-        read_share, "delay-prob", "X", "chance that coming to a goal delays it", ("delay.duration",)
-    ),
-    "delay.duration": ScenarioOption(_count_reader(0), "delay-duration", "N", "iterations for which", ("delay.prob",)),
-    "delay.seed": ScenarioOption(_count_reader(0, MOST_SEED), "delay-seed", "N", "whose chance", ("delay.prob",)),
-}
-GROUPS = tuple(dict.fromkeys(key.partition(".")[0] for key in OPTIONS if "." in key))
-SCENARIO_KEYS = tuple(dict.fromkeys(key.partition(".")[0] for key in OPTIONS))
-
-
-def group_keys(group: str) -> tuple[str, ...]:
-    return tuple(key.partition(".")[2] for key in OPTIONS if key.startswith(f"{group}."))
+OPTIONS = dict(_flat_keys())
 
 
 def spec_word(key: str) -> str:
     """As a message about a spec has it."""
     return key.replace(".", ": ")
-
-
-def flag_word(key: str) -> str:
-    """As a message about the command line has it."""
-    return f"--mcts-{OPTIONS[key].flag}"
 
 
 class Wording(NamedTuple):
@@ -131,16 +146,15 @@ def make_scenario(name: str, values: Mapping[str, Any], words: Wording) -> Scena
     if values["mode"] != DISTRIBUTED:
         return Scenario(name, values["mode"], explicit_keys=values)
     time = VIRTUAL_TIME if values.get("deterministic_inference", True) else REAL_TIME
-    block, delay = (
-        Block(**_record_fields(values, BLOCK_FIELDS, "block.")),
-        Delay(**_record_fields(values, DELAY_FIELDS, "delay.")),
-    )
+    steering = _record(Steering, values, STEERING_FIELDS)
+    block, delay = _record(Block, values, BLOCK_FIELDS, "block."), _record(Delay, values, DELAY_FIELDS, "delay.")
     between = Interventions(block, delay, values.get("reroute.max", 0))
-    return Scenario(name, DISTRIBUTED, Steering(**_record_fields(values, STEERING_FIELDS)), between, time, values)
+    return Scenario(name, DISTRIBUTED, steering, between, time, values)
 
 
-def _record_fields(values: Mapping[str, Any], fields: Mapping[str, str], group: str = "") -> dict[str, Any]:
-    return {field: values[group + key] for key, field in fields.items() if group + key in values}
+def _record(of: Any, values: Mapping[str, Any], names: Mapping[str, str], group: str = "") -> Any:
+    """What the keys of a group say, by the names of its record."""
+    return of(**{name: values[group + key] for key, name in names.items() if group + key in values})
 
 
 def _check_keys(values: Mapping[str, Any], words: Wording) -> None:
@@ -173,47 +187,45 @@ def _check_values(values: Mapping[str, Any], words: Wording) -> None:
 MOST_SCENARIOS = 1000
 LONGEST_NAME = 60  # files are called after it and its goal
 
-Keys = Mapping[str, Item]
+
+def read_scenarios(top: Values) -> tuple[Scenario, ...]:
+    if "scenarios" in top:
+        for key in top.items:
+            if key in SCENARIO.fields:
+                top.wrong(key, f"{key}: each scenario says it for itself, and `scenarios:` is there; put it there")
+        return tuple(top["scenarios"])
+    if "mode" not in top:
+        top.item.wrong("spec: give it `mode: centralized`, or `mode: distributed`, or `scenarios:` with a mode each")
+    return (_scenario(top["mode"], top),)
 
 
-def read_scenarios(item: Item, top: Keys) -> tuple[Scenario, ...]:
-    own = {key: value for key, value in top.items() if key in SCENARIO_KEYS}
-    if "scenarios" not in top:
-        if "mode" not in top:
-            item.wrong("spec: give it `mode: centralized`, or `mode: distributed`, or `scenarios:` with a mode each")
-        return (_read_scenario(top["mode"].text("mode"), item, own, ""),)
-    for key, value in own.items():
-        value.wrong(f"{key}: each scenario says it for itself, and `scenarios:` is there; put it there")
-    return tuple(_read_listed(top["scenarios"]))
-
-
-def _read_listed(item: Item) -> Iterator[Scenario]:
-    pairs = [*item.pairs("scenarios")]
+def _listed_scenarios(item: Item, what: str) -> list[Scenario]:
+    pairs = [*item.pairs(what)]
     if not 0 < len(pairs) <= MOST_SCENARIOS:
-        item.wrong(f"scenarios: expected from 1 to {MOST_SCENARIOS}, found {len(pairs)}")
+        item.wrong(f"{what}: expected from 1 to {MOST_SCENARIOS}, found {len(pairs)}")
+    found = []
     for name, each in pairs:
-        checked_name(name, each, "scenarios")
+        checked_name(name, each, what)
         if len(name) > LONGEST_NAME:
-            each.wrong(f"scenarios: a name has up to {LONGEST_NAME} characters, '{cut_text(name)}' has {len(name)}")
-        yield _read_scenario(name, each, each.fields(f"scenario {name}", SCENARIO_KEYS), f"scenario {name}: ")
+            each.wrong(f"{what}: a name has up to {LONGEST_NAME} characters, '{cut_text(name)}' has {len(name)}")
+        found.append(_scenario(name, SCENARIO.read(each, f"scenario {name}")))
+    return found
 
 
-def _read_scenario(name: str, where: Item, keys: Keys, before: str) -> Scenario:
-    items = dict(_flat_items(keys, before))
-    values: dict[str, Any] = {key: OPTIONS[key].read(item, before + spec_word(key)) for key, item in items.items()}
+SCENARIOS = Reader(_listed_scenarios, {**fields.names_of(SCENARIO.schema, least=1), "maxProperties": MOST_SCENARIOS})
+
+
+def _scenario(name: str, keys: Values) -> Scenario:
+    items, values = dict[str, Item](), dict[str, Any]()
+    for key in keys.items:
+        value = keys[key] if key in SCENARIO.fields else None
+        if isinstance(value, Values):
+            items |= {f"{key}.{inner}": item for inner, item in value.items.items()}
+            values |= {f"{key}.{inner}": each for inner, each in value.as_dict().items()}
+        elif value is not None:
+            items[key], values[key] = keys.items[key], value
 
     def wrong(key: str, what: str) -> NoReturn:
-        items.get(key, where).wrong(before + what)
+        items.get(key, keys.item).wrong(keys.before + what)
 
     return make_scenario(name, values, Wording(wrong, spec_word))
-
-
-def _flat_items(keys: Keys, before: str) -> Iterator[tuple[str, Item]]:
-    for key, item in keys.items():
-        if key in GROUPS:
-            inner = item.fields(before + key, group_keys(key))
-            if not inner:
-                item.wrong(f"{before}{key}: it says nothing; leave it out")
-            yield from ((f"{key}.{name}", each) for name, each in inner.items())
-        else:
-            yield key, item

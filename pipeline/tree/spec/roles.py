@@ -1,19 +1,19 @@
 """The key `roles:`: which backend answers for each role, and the keys of that backend, as plain data.
 
-BACKENDS is the table: for each backend its keys, how each is read, and what must fit together.  API keys have no place
+BACKENDS has a table of keys for each backend.  API keys have no place
 in a spec, which is shared: whatever looks like one is refused before any other message could repeat it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from math import inf
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
+from pipeline import spec_fields as fields
 from pipeline.core.templates import TemplateError, parse_template
 from pipeline.errors import cut_text, did_you_mean
 from pipeline.spec import Item
-from pipeline.spec_fields import checked_variable
+from pipeline.spec_fields import Field, Reader, Table, checked_variable
 from pipeline.tree.spec.model import MANUAL, NONE, PATCHES
 
 # How the keys of well-known services look, anywhere in a text.
@@ -44,8 +44,6 @@ def looks_random(name: str) -> bool:
     return len(part) >= 20 and any(c.isdigit() for c in part) and any(c.isalpha() for c in part)
 
 
-KeyReader = Callable[[Item, str], Any]
-
 # What may stand in braces in a command; the prompt itself never does.
 COMMAND_NAMES = ("prompt_file", "answer_file", "model", "project")
 OWN_FIELDS = ("model", "messages", "stream", "temperature", "seed", "max_tokens")
@@ -53,14 +51,6 @@ ADVICE = (
     "put it into an environment variable and name that: `key_env: NAME` for openai, `pass: [NAME]` for command; "
     "a spec is shared"
 )
-
-
-class BackendKeys(NamedTuple):
-    """The keys of a backend and how each is read, those that it must have, and what has to fit together."""
-
-    read: dict[str, KeyReader]
-    needed: tuple[str, ...] = ()
-    check: Callable[[dict[str, Any], Item, str], None] = lambda read, item, what: None
 
 
 def _text(item: Item, what: str) -> str:
@@ -114,11 +104,6 @@ def _env(item: Item, what: str) -> dict[str, str]:
     return out
 
 
-def _usage(item: Item, what: str) -> dict[str, list[str]]:
-    found = item.fields(what, ("text", "usd", "input_tokens", "output_tokens"))
-    return {name: _paths(value, f"{what}: {name}", name != "text") for name, value in found.items()}
-
-
 def _paths(item: Item, what: str, many: bool) -> list[str]:
     values = item.items(what) if many and item.is_list else [item]
     for value in values:
@@ -127,15 +112,10 @@ def _paths(item: Item, what: str, many: bool) -> list[str]:
     return [value.text(what) for value in values]
 
 
-def _price(item: Item, what: str) -> dict[str, float]:
-    both = ("input", "output")
-    return {name: _number(value, f"{what}: {name}") for name, value in item.fields(what, both, both).items()}
-
-
 def _number(item: Item, what: str) -> float:
-    value = item.plain()
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < inf:
-        item.wrong(f"{what}: expected a number, 0 or more, found {item.summary()}")
+    """As it is written: it goes into requests."""
+    fields.number(0)(item, what)
+    value: float = item.plain()
     return value
 
 
@@ -153,16 +133,8 @@ def _body(item: Item, what: str) -> dict[str, Any]:
         if name in OWN_FIELDS:
             where = "is set by Coppice" if name in ("messages", "stream") else "is a key of the backend itself"
             value.wrong(f"{what}: '{name}' {where}; leave it out here")
-    fields: dict[str, Any] = item.plain()
-    return fields
-
-
-def _count(least: int, most: int | None = None) -> KeyReader:
-    return lambda item, what: item.count(what, least, most)
-
-
-def _seconds(item: Item, what: str) -> float:
-    return item.seconds(what)
+    found: dict[str, Any] = item.plain()
+    return found
 
 
 def _check_command(read: dict[str, Any], item: Item, what: str) -> None:
@@ -173,39 +145,83 @@ def _check_command(read: dict[str, Any], item: Item, what: str) -> None:
         item.wrong(f"{what}: the answer is taken from {{answer_file}}, or from what is printed: drop `usage: text`")
 
 
-_COMMON: dict[str, KeyReader] = {"backend": _text, "prompt": _text}
-_COMMAND: dict[str, KeyReader] = {
-    "run": _words,
-    "reads": _files,
-    "model": _text,
-    "env": _env,
-    "pass": _variables,
-    "timeout": _seconds,
-    "usage": _usage,
-    "price": _price,
-}
-_OPENAI: dict[str, KeyReader] = {
-    "url": _url,
-    "model": _text,
-    "key_env": _variable,
-    "temperature": _number,
-    "seed": _count(0),
-    "max_tokens": _count(1),
-    "body": _body,
-    "timeout": _seconds,
-    "retries": _count(0, 100),
-    "price": _price,
-}
-BACKENDS: dict[str, BackendKeys] = {
-    "command": BackendKeys(_COMMON | _COMMAND, ("run",), _check_command),
-    "openai": BackendKeys(_COMMON | _OPENAI, ("url", "model")),
-    "replay": BackendKeys(_COMMON | {"folder": _text}, ("folder",)),
-    "patches": BackendKeys({"backend": _text, "folder": _text}, ("folder",)),
-    "manual": BackendKeys(_COMMON | {"folder": _text}, ("folder",)),
-    "none": BackendKeys({"backend": _text}),
-}
+TEXT = Reader(_text, fields.SOME_TEXT)
+VARIABLE_NAME = Reader(_variable, {"type": "string"})
+NUMBER = Reader(_number, {"type": "number", "minimum": 0})
+# A path, or several of numbers that are added up.
+JSON_PATH = Reader(lambda item, what: _paths(item, what, False), fields.SOME_TEXT)
+JSON_PATHS = Reader(lambda item, what: _paths(item, what, True), fields.TEXTS)
+USAGE = Table(
+    Field("text", JSON_PATH, "the answer"),
+    Field("usd", JSON_PATHS, "what it cost, in USD"),
+    Field("input_tokens", JSON_PATHS, "tokens of the prompt"),
+    Field("output_tokens", JSON_PATHS, "tokens of the answer"),
+)
+PRICE = Table(
+    Field("input", NUMBER, "of a million tokens of the prompt, in USD", needed=True),
+    Field("output", NUMBER, "of a million tokens of the answer, in USD", needed=True),
+)
+
+
+def _given(table: Table) -> Reader:
+    return Reader(lambda item, what: table.read(item, what).as_dict(), table.schema)
+
+
+PROMPT = Field("prompt", TEXT, "the path of a template in the project, in place of the one that comes with Coppice")
+_FIELDS: dict[str, tuple[Field, ...]] = {
+    "command": (
+        PROMPT,
+        Field("run", Reader(_words, fields.list_of(fields.SOME_TEXT, minItems=1)), needed=True, help=
+              "the command as a list of words. In braces: `{prompt_file}`, `{answer_file}`, `{model}`, and "
+              "`{project}`, the project's root, for programs that are files of the project; `{{` and `}}` are braces"),
+        Field("reads", Reader(_files, fields.TEXTS),
+              "files that it is made of, such as a program named with `{project}`: when one is edited, it is asked "
+              "anew"),
+        Field("model", TEXT, "what `{model}` stands for; recorded with the call"),
+        Field("env", Reader(_env, fields.object_of(fields.TEXT.schema)), "name: value, variables that are set"),
+        Field("pass", Reader(_variables, fields.list_of(VARIABLE_NAME.schema)),
+              "list of names: variables passed through from the environment of `coppice`, keys above all; one that is "
+              "not set is left out"),
+        Field("timeout", fields.SECONDS, without="`1h`", help=
+              "then the program and all that it has started are ended, and the target fails"),
+        Field("usage", _given(USAGE),
+              "where in the JSON that it prints something stands: `text` (the answer), `usd`, `input_tokens`, "
+              "`output_tokens`"),
+        Field("price", _given(PRICE),
+              "`{input: …, output: …}` in USD for a million tokens, for programs that do not say what they cost"),
+    ),
+    "openai": (
+        PROMPT,
+        Field("url", Reader(_url, {"type": "string", "pattern": "^https?://"}), needed=True, help=
+              "the base URL; `/chat/completions` is put behind it"),
+        Field("model", TEXT, "as the service calls it", needed=True),
+        Field("key_env", VARIABLE_NAME,
+              "the name of the environment variable that holds the key; local servers need none"),
+        Field("temperature", NUMBER, "as the service understands it"),
+        Field("seed", fields.count(0), "a whole number; few services promise the same answer for the same seed"),
+        Field("max_tokens", fields.count(1), "the longest answer; one that is cut off has failed"),
+        Field("body", Reader(_body, {"type": "object", "propertyNames": {"not": {"enum": [*OWN_FIELDS]}}}),
+              "mapping: further fields of the request, for what only some services have"),
+        Field("timeout", fields.SECONDS, "for each try, from the start to the last byte", without="`10m`"),
+        Field("retries", fields.count(0, 100), without="4", help=
+              "how often a request that was refused or lost is sent again"),
+        Field("price", _given(PRICE),
+              "`{input: …, output: …}` in USD for a million tokens; without it, only tokens are counted"),
+    ),
+    "replay": (PROMPT, Field("folder", TEXT, "all files `*.jsonl` in it and below it are read", needed=True)),
+    PATCHES: (Field("folder", TEXT, "the folder in which they are", without="needed, for `ideas` alone", needed=True),),
+    MANUAL: (PROMPT, Field("folder", TEXT, "where the answers are put", needed=True)),
+    NONE: (),
+}  # fmt: skip
+
+
+def _backend(name: str, keys: tuple[Field, ...]) -> Table:
+    return Table(Field("backend", Reader(_text, {"const": name}), f"`{name}`", needed=True), *keys)
+
+
+BACKENDS = {name: _backend(name, keys) for name, keys in _FIELDS.items()}
 # The changes lie beside the ideas: the folder is theirs.
-KEYS_OF_ROLE = {("coder", "patches"): BackendKeys({"backend": _text})}
+KEYS_OF_ROLE = {("coder", PATCHES): _backend(PATCHES, ())}
 
 
 # Which backends may answer for a role.  Without a plan or a review a search can do.
@@ -220,9 +236,26 @@ NEEDED_ROLES = ("ideas", "coder")
 KEY_WORDS = ("key", "api_key", "apikey", "token", "access_token", "secret", "password")
 
 
-def read_roles(item: Item) -> dict[str, dict[str, Any]]:
-    found = item.fields("roles", ROLE_BACKENDS, NEEDED_ROLES)
-    return {role: _role(role, found[role]) if role in found else {"backend": NONE} for role in ROLE_BACKENDS}
+def _role_field(role: str) -> Field:
+    names = ROLE_BACKENDS[role]
+    schema = fields.any_of(*(KEYS_OF_ROLE.get((role, name), BACKENDS[name]).schema for name in names))
+    read = Reader(lambda item, _what: _role(role, item), schema)
+    return Field(role, read, f"backends: {fields.quoted(names)}", {"backend": NONE}, needed=role in NEEDED_ROLES)
+
+
+_PATCHES = {"properties": {"backend": {"const": PATCHES}}}
+ROLES = Table(
+    *map(_role_field, ROLE_BACKENDS),
+    rules={"if": {"properties": {"coder": _PATCHES}}, "then": {"properties": {"ideas": _PATCHES}}},
+)
+
+
+def read_roles(item: Item, what: str = "roles") -> dict[str, dict[str, Any]]:
+    found = ROLES.read(item, what)
+    return {role: found[role] for role in ROLE_BACKENDS}
+
+
+ROLES_READER = Reader(read_roles, ROLES.schema)
 
 
 def _role(role: str, item: Item) -> dict[str, Any]:
@@ -237,9 +270,9 @@ def _role(role: str, item: Item) -> dict[str, Any]:
             f"{what}: backend '{cut_text(name)}' cannot be {role}{did_you_mean(name, ROLE_BACKENDS[role])}"
         )
     keys = KEYS_OF_ROLE.get((role, name), BACKENDS[name])
-    found = item.fields(f"{what}: {name}", keys.read, keys.needed)
-    read = {key: keys.read[key](value, f"{what}: {key}") for key, value in found.items()}
-    keys.check(read, item, what)
+    read = keys.read(item, f"{what}: {name}", f"{what}: ").as_dict()
+    if name == "command":
+        _check_command(read, item, what)
     return read
 
 

@@ -5,11 +5,9 @@ without blocks there is nothing to tell luck from progress by, and it is `weight
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
+from pipeline import spec_fields as fields
 from pipeline.spec import Item
-from pipeline.spec_fields import boolean, choice, number
+from pipeline.spec_fields import Field, Reader, Schema, Table, Values
 from pipeline.tree.rules.results import NEEDED_COLUMNS
 from pipeline.tree.rules.scoring import (
     DEPTH,
@@ -25,41 +23,88 @@ from pipeline.tree.rules.scoring import (
     rule_mistakes,
 )
 
-METHODS = (WEIGHTED_MEANS, PAIRED)
-METRIC_KEYS = ("primary", "better", "weight", "guard", "margin")
-WHOLE_NUMBERS = ("least_better", "lead")
 MOST_DRAWS = 1_000_000
+
+
+def _draws(item: Item, what: str) -> int:
+    draws = item.count(what, 1000, MOST_DRAWS)
+    if draws % 2:
+        item.wrong(f"{what}: must be even: each direction is looked at with its opposite")
+    return draws
+
+
+def _alpha(item: Item, what: str) -> float:
+    alpha: float = fields.number()(item, what)
+    if not 0.001 <= alpha <= 0.5:
+        item.wrong(f"{what}: must be from 0.001 to 0.5; the share of runs that may promote something for nothing")
+    return alpha
+
+
+METRIC = Table(
+    Field("primary", fields.BOOLEAN, "the metric that must not get worse; one of them has it", False),
+    Field("better", fields.choice((HIGHER, LOWER)), f"or `{LOWER}`", HIGHER),
+    Field("weight", fields.number(0), "its part in the score", without="1.5 for the primary, else 1"),
+    Field("guard", fields.BOOLEAN, default=False, help=
+          "one that gets worse by more than `guard_drop` is a reason to refuse; with `method: paired`, one that may "
+          "have got worse by more than its margin"),
+    Field("margin", fields.number(0), needs=("guard",), help=
+          "of a guard with `method: paired`: how much worse it may be, in its own units"),
+)  # fmt: skip
+METRICS_SCHEMA: Schema = fields.object_of(
+    METRIC.schema, minProperties=1, propertyNames={"not": {"enum": [*NEEDED_COLUMNS]}}
+)
+SCORE = Table(
+    Field("method", fields.choice((WEIGHTED_MEANS, PAIRED)), without="by blocks", help=
+          "`paired`, the default where the sweep has `blocks`: differences by block, tested over all ideas of a depth "
+          "at once. `weighted_means`, the default where there are none: means over the configs; relative change "
+          "against the baseline, clamped; weighted mean of these"),
+    Field("alpha", Reader(_alpha, fields.number(0.001, 0.5).schema),
+          "`paired`: the share of runs that promote anything though no idea is better"),
+    Field("alpha_over", fields.choice((RUN, DEPTH)), "`depth`: the share of depths"),
+    Field("smallest_effect", fields.number(0),
+          "the least gain of the primary metric that is worth having, in its units"),
+    Field("draws", Reader(_draws, {**fields.count(1000, MOST_DRAWS).schema, "multipleOf": 2}),
+          "random directions; an even number"),
+    Field("primary_weight", fields.number(),
+          "`weighted_means`, like all that follow: weight of the primary metric, unless it has its own"),
+    Field("other_weight", fields.number(), "of any other"),
+    Field("clamp", fields.number(), "no metric counts for more than being so many times its baseline better or worse"),
+    Field("primary_drop", fields.number(), "relative loss of the primary metric that is a reason to refuse"),
+    Field("guard_drop", fields.number(), "of a guard"),
+    Field("explore", fields.number(), "score from which a candidate is worth exploring"),
+    Field("least_better", fields.count(0), "or when so many metrics are better"),
+    Field("lead", fields.count(0), "and so many more than are worse"),
+    Field("strong", fields.number(), "the grade `strong`, from this score on"),
+    Field("promising", fields.number(), "`promising`"),
+    Field("mixed", fields.number(), "`mixed`; below it is `weak`"),
+    defaults={**PairedConstants._field_defaults, **Constants._field_defaults},
+)  # fmt: skip
 
 
 def read_rules(metrics: Item, score: Item | None, blocks: bool) -> ScoringRules:
     """`blocks`: whether the sweep has them."""
-    keys = {} if score is None else score.fields("score", ("method", *Constants._fields, *PairedConstants._fields))
-    paired = _method(keys, blocks) == PAIRED
+    keys = Values(SCORE, metrics, {}, "") if score is None else SCORE.read(score, "score")
+    paired = (keys["method"] or (PAIRED if blocks else WEIGHTED_MEANS)) == PAIRED
     if paired and not blocks:
-        keys["method"].wrong(
-            "score: method: paired needs to know what repeats a measurement (folds, seeds, periods); "
-            "say so in `sweep: blocks:`, with a row of results for each"
+        keys.wrong(
+            "method",
+            "method: paired needs to know what repeats a measurement (folds, seeds, periods); "
+            "say so in `sweep: blocks:`, with a row of results for each",
         )
     method = PAIRED if paired else f"{WEIGHTED_MEANS}{'' if blocks else ', which it is without `sweep: blocks:`'}"
-    for name in sorted(keys.keys() - {"method"} - {*(PairedConstants if paired else Constants)._fields}):
-        keys[name].wrong(f"score: {name} means nothing with method {method}")
-    found = _rules(metrics, score, Constants() if paired else _constants(keys))
+    for name in sorted(keys.items.keys() - {"method"} - {*(PairedConstants if paired else Constants)._fields}):
+        keys.wrong(name, f"{name} means nothing with method {method}")
+    found = _rules(metrics, score, Constants() if paired else keys.record(Constants))
     _check_margins(metrics, found, paired, method)
-    return found._replace(paired=_paired(keys)) if paired else found
-
-
-def _method(keys: dict[str, Item], blocks: bool) -> str:
-    if "method" in keys:
-        return choice(keys["method"], "score: method", METHODS)
-    return PAIRED if blocks else WEIGHTED_MEANS
+    return found._replace(paired=keys.record(PairedConstants)) if paired else found
 
 
 def _rules(metrics: Item, score: Item | None, constants: Constants) -> ScoringRules:
-    read = {name: value.fields(f"metrics: {name}", METRIC_KEYS) for name, value in _named(metrics)}
-    primary = [name for name, keys in read.items() if "primary" in keys and boolean(keys["primary"], "primary")]
+    read = {name: METRIC.read(value, f"metrics: {name}") for name, value in _named(metrics)}
+    primary = [name for name, keys in read.items() if keys["primary"]]
     if len(primary) != 1:
         metrics.wrong(f"metrics: one of them must have `primary: true`; {len(primary)} of {len(read)} have it")
-    found = ScoringRules(primary[0], tuple(_metric(name, keys) for name, keys in read.items()), constants)
+    found = ScoringRules(primary[0], tuple(keys.record(Metric, name=name) for name, keys in read.items()), constants)
     for mistake in rule_mistakes(found):
         (score if score is not None and mistake.startswith("score") else metrics).wrong(mistake)
     return found
@@ -73,17 +118,6 @@ def _named(metrics: Item) -> list[tuple[str, Item]]:
     return pairs
 
 
-def _metric(name: str, keys: dict[str, Item]) -> Metric:
-    what = f"metrics: {name}"
-    return Metric(
-        name,
-        choice(keys["better"], f"{what}: better", (HIGHER, LOWER)) if "better" in keys else HIGHER,
-        number(keys["weight"], f"{what}: weight", 0) if "weight" in keys else None,
-        boolean(keys["guard"], f"{what}: guard") if "guard" in keys else False,
-        number(keys["margin"], f"{what}: margin", 0) if "margin" in keys else None,
-    )
-
-
 def _check_margins(metrics: Item, found: ScoringRules, paired: bool, method: str) -> None:
     for metric, (_, item) in zip(found.metrics, metrics.pairs("metrics"), strict=True):
         if metric.margin is not None and not paired:
@@ -95,37 +129,3 @@ def _check_margins(metrics: Item, found: ScoringRules, paired: bool, method: str
                 f"metrics: {metric.name}: a guard needs a `margin` with method {PAIRED}: "
                 "how much worse it may be, in its own units"
             )
-
-
-def _paired(keys: dict[str, Item]) -> PairedConstants:
-    readers: dict[str, Callable[[Item, str], Any]] = {
-        "alpha": _alpha,
-        "alpha_over": lambda item, what: choice(item, what, (RUN, DEPTH)),
-        "smallest_effect": lambda item, what: number(item, what, 0),
-        "draws": _draws,
-    }
-    given = {name: read(keys[name], f"score: {name}") for name, read in readers.items() if name in keys}
-    return PairedConstants(**given)
-
-
-def _draws(item: Item, what: str) -> int:
-    draws = item.count(what, 1000, MOST_DRAWS)
-    if draws % 2:
-        item.wrong(f"{what}: must be even: each direction is looked at with its opposite")
-    return draws
-
-
-def _alpha(item: Item, what: str) -> float:
-    alpha = number(item, what)
-    if not 0.001 <= alpha <= 0.5:
-        item.wrong(f"{what}: must be from 0.001 to 0.5; the share of runs that may promote something for nothing")
-    return alpha
-
-
-def _constants(keys: dict[str, Item]) -> Constants:
-    return Constants(**{name: _constant(name, value) for name, value in keys.items() if name != "method"})
-
-
-def _constant(name: str, item: Item) -> Any:
-    what = f"score: {name}"
-    return item.count(what, 0) if name in WHOLE_NUMBERS else number(item, what)

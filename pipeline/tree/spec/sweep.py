@@ -1,10 +1,8 @@
-"""The keys `sweep`, `tests`, `checks`, `blocks`, `cascade`, `holdout`, `protect`: what is measured, how safely.
+"""The keys `sweep`, `tests`, `blocks`, `cascade`, `holdout`: what is measured, on which part of the data.
 
 Commands run in a checkout; names in braces are known here or refused with a suggestion.  `blocks` repeat the
 measurement of a config (folds, seeds, periods).  `cascade` measures all ideas on the first of them and the best on the
-rest.  `holdout` takes blocks or configs out of the sweep that the search sees.  `checks` must end well before the
-sweep; a canary among them must decide the same when later data is cut off.  `protect` names what no candidate may
-touch."""
+rest.  `holdout` takes blocks or configs out of the sweep that the search sees."""
 
 from __future__ import annotations
 
@@ -14,54 +12,21 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import product
 from typing import Any
 
-from pipeline.core.graph import pattern_error
+from pipeline import spec_fields as fields
 from pipeline.core.templates import Template, parse_shell_template
 from pipeline.errors import did_you_mean
 from pipeline.spec import Item
-from pipeline.spec_fields import NAME, checked_name, checked_variable, choice, number, read_template
+from pipeline.spec_fields import NAME, Field, Reader, Table, Values, checked_name, read_template
 from pipeline.tree.rules.results import NEEDED_COLUMNS
-from pipeline.tree.spec.model import (
-    PER_CONFIG,
-    WHOLE,
-    Blocks,
-    Canary,
-    Cascade,
-    CheckCommand,
-    CheckoutCommand,
-    HoldoutKeys,
-    ProtectKeys,
-    Sweep,
-)
+from pipeline.tree.spec.model import PER_CONFIG, WHOLE, Blocks, Cascade, CheckoutCommand, HoldoutKeys, Sweep
 from pipeline.tree.spec.roles import is_api_key_value
 from pipeline.trust.evidence import FEWEST_BLOCKS
 from pipeline.trust.series import LARGEST_RHO
 
-BLOCKS_KEYS = ("ids", "column", "order", "rho")
 NO_ORDER, TIME_ORDER = "none", "time"
 BLOCK_ID = re.compile(r"[A-Za-z0-9_.:+-]{1,60}")
 MOST_BLOCKS = 10_000
 MOST_IN_TIME = 1_000  # their coordinates grow with the square of it
-
-
-def read_blocks(item: Item) -> Blocks:
-    """A number of blocks or a list of their ids is short for a mapping with `ids`."""
-    if not item.is_map or item.is_bare_name:
-        return Blocks(_ids(item, "sweep: blocks"))
-    keys = item.fields("sweep: blocks", BLOCKS_KEYS)
-    ordered = "order" in keys and choice(keys["order"], "sweep: blocks: order", (NO_ORDER, TIME_ORDER)) == TIME_ORDER
-    ids = _ids(keys["ids"], "sweep: blocks: ids") if "ids" in keys else None
-    if ordered and ids and len(ids) > MOST_IN_TIME:
-        keys["ids"].wrong(
-            f"sweep: blocks: ids: {len(ids)} blocks in the order of time; make them longer, {MOST_IN_TIME} is most"
-        )
-    if "rho" in keys and not ordered:
-        keys["rho"].wrong("sweep: blocks: rho: how alike neighbours are means something with `order: time` only")
-    return Blocks(
-        ids,
-        _block_column(keys["column"]) if "column" in keys else "block",
-        ordered,
-        _rho(keys["rho"]) if "rho" in keys else None,
-    )
 
 
 def _ids(item: Item, what: str) -> tuple[str, ...]:
@@ -80,22 +45,53 @@ def _ids(item: Item, what: str) -> tuple[str, ...]:
     return tuple(ids)
 
 
-def _block_column(item: Item) -> str:
-    name = item.text("sweep: blocks: column")
+def _block_column(item: Item, what: str) -> str:
+    name = item.text(what)
     if not name or name in NEEDED_COLUMNS:
-        item.wrong(f"sweep: blocks: column: '{name}' cannot be it; name the column that tells blocks apart")
+        item.wrong(f"{what}: '{name}' cannot be it; name the column that tells blocks apart")
     return name
 
 
-def _rho(item: Item) -> float:
-    rho = number(item, "sweep: blocks: rho", 0)
+def _rho(item: Item, what: str) -> float:
+    rho: float = fields.number(0)(item, what)
     if rho > LARGEST_RHO:
-        item.wrong(f"sweep: blocks: rho: must be from 0 to {LARGEST_RHO}; blocks more alike are one: make them longer")
+        item.wrong(f"{what}: must be from 0 to {LARGEST_RHO}; blocks more alike are one: make them longer")
     return rho
 
 
-COMMAND_KEYS = ("run", "reads", "env", "timeout")
-SWEEP_KEYS = (*COMMAND_KEYS, "mode", "configs", "seed", "blocks")
+IDS = Reader(
+    _ids,
+    fields.any_of(
+        fields.count(1, MOST_BLOCKS).schema,
+        fields.list_of({**fields.TEXT.schema, "pattern": f"^{BLOCK_ID.pattern}$"}, minItems=1, maxItems=MOST_BLOCKS),
+    ),
+)
+BLOCKS = Table(
+    Field("ids", IDS, without="the root's", help=
+          "how many there are (called 0, 1, …), or their names in a list. A command may then name `{blocks}`: their "
+          "names with commas between. Without `ids` those of the root's baseline are the rule"),
+    Field("column", Reader(_block_column, {**fields.SOME_TEXT, "not": {"enum": [*NEEDED_COLUMNS]}}), default="block",
+          help="the column that has the name of the block"),
+    Field("order", fields.choice((NO_ORDER, TIME_ORDER)), default=NO_ORDER, help=
+          "`time`: they follow each other in time, as listed, or else by their names; neighbours may then be alike"),
+    Field("rho", Reader(_rho, fields.number(0, LARGEST_RHO).schema), without="estimated", needs=("order",), help=
+          f"with `order: time`: the correlation of neighbours, if it is known; at most {LARGEST_RHO}"),
+)  # fmt: skip
+
+
+def _blocks(item: Item, what: str) -> Blocks:
+    """A number of blocks or a list of their ids is short for a mapping with `ids`."""
+    if not item.is_map or item.is_bare_name:
+        return Blocks(_ids(item, what))
+    keys = BLOCKS.read(item, what)
+    ordered, ids = keys["order"] == TIME_ORDER, keys["ids"]
+    if ordered and ids and len(ids) > MOST_IN_TIME:
+        keys.wrong("ids", f"ids: {len(ids)} blocks in the order of time; make them longer, {MOST_IN_TIME} is most")
+    if "rho" in keys and not ordered:
+        keys.wrong("rho", "rho: how alike neighbours are means something with `order: time` only")
+    return Blocks(ids, keys["column"], ordered, keys["rho"])
+
+
 # What a command may name in braces besides the files it reads.
 COMMON_NAMES = ("project", "tree")
 SWEEP_NAMES = ("results", "output", "limit", "configs", "blocks")
@@ -106,33 +102,30 @@ MOST_SEED = 2**31 - 1
 
 
 def read_tests(item: Item, timeout: float | None) -> CheckoutCommand:
-    keys = item.fields("tests", COMMAND_KEYS, ("run",))
-    return read_command(item, keys, "tests", COMMON_NAMES, timeout)
+    return read_command(COMMAND.read(item, "tests"), "tests", COMMON_NAMES, timeout)
 
 
 def read_sweep(item: Item, limit: int | None, timeout: float | None) -> Sweep:
-    keys = item.fields("sweep", SWEEP_KEYS, ("run",))
-    mode = choice(keys["mode"], "sweep: mode", (WHOLE, PER_CONFIG)) if "mode" in keys else WHOLE
-    configs = _configs(keys["configs"]) if "configs" in keys else None
+    keys = SWEEP.read(item, "sweep")
+    mode, configs = keys["mode"], keys["configs"]
     if mode == PER_CONFIG and configs is None:
         item.wrong("sweep: mode per_config runs a command a config; say in `configs:` which there are")
     values = {name for config in configs or () for name in config} if mode == PER_CONFIG else set()
     names = (*COMMON_NAMES, SEED, *(CONFIG_NAMES if mode == PER_CONFIG else SWEEP_NAMES), *sorted(values))
-    command = read_command(item, keys, "sweep", names, timeout)
-    repeated = read_blocks(keys["blocks"]) if "blocks" in keys else None
-    _check_whole(keys["run"], command, mode, configs, limit)
+    command = read_command(keys, "sweep", names, timeout)
+    repeated = keys["blocks"]
+    _check_whole(keys.at("run"), command, mode, configs, limit)
     if "blocks" in command.uses and (repeated is None or repeated.ids is None):
-        keys["run"].wrong("sweep: run: {blocks} stands for the ids of the blocks; say in `blocks:` which there are")
+        keys.wrong("run", "run: {blocks} stands for the ids of the blocks; say in `blocks:` which there are")
     return Sweep(command, mode, configs, limit, repeated, _seed(keys, command, values))
 
 
-def _seed(keys: dict[str, Item], command: CheckoutCommand, values: Collection[str]) -> int | None:
+def _seed(keys: Values, command: CheckoutCommand, values: Collection[str]) -> int | None:
     named = SEED in command.uses and SEED not in values
     if SEED in keys and not named:
-        keys[SEED].wrong("sweep: seed: the command never names {seed}, which stands for it")
-    if not named:
-        return None
-    return keys[SEED].count("sweep: seed", 0, MOST_SEED) if SEED in keys else 0
+        keys.wrong(SEED, "seed: the command never names {seed}, which stands for it")
+    seed: int = keys[SEED]
+    return seed if named else None
 
 
 def _check_whole(
@@ -151,16 +144,14 @@ def _check_whole(
         run.wrong("sweep: run: a command for each config must name what it is about: {config_id}, or a value of it")
 
 
-def read_command(
-    item: Item, keys: dict[str, Item], what: str, names: Iterable[str], timeout: float | None
-) -> CheckoutCommand:
-    reads = paths_by_port(keys["reads"], f"{what}: reads") if "reads" in keys else {}
+def read_command(keys: Values, what: str, names: Iterable[str], timeout: float | None) -> CheckoutCommand:
+    reads = keys["reads"]
     if taken := {*reads} & {*names}:
-        keys["reads"].wrong(f"{what}: reads: {{{min(taken)}}} has a meaning of its own; give the port another name")
-    words, parsed = _words(keys["run"], f"{what}: run")
-    env, passed = _env(keys["env"], f"{what}: env") if "env" in keys else ({}, ())
+        keys.wrong("reads", f"reads: {{{min(taken)}}} has a meaning of its own; give the port another name")
+    words, parsed = keys["run"]
+    env, passed = keys["env"]
     known = {*names, *reads}
-    texts = [*((keys["run"], text) for text in parsed), *((keys.get("env", item), text) for text in env.values())]
+    texts = [*((keys.at("run"), text) for text in parsed), *((keys.at("env"), text) for text in env.values())]
     for where, text in texts:
         for name in text.names:
             if name not in known:
@@ -170,9 +161,9 @@ def read_command(
         reads,
         {name: _written(text) for name, text in env.items()},
         passed,
-        keys["timeout"].seconds(f"{what}: timeout") if "timeout" in keys else timeout,
+        keys["timeout"] or timeout,
         frozenset(name for _, text in texts for name in text.names),
-        keys["run"].line,
+        keys.at("run").line,
     )
 
 
@@ -206,20 +197,15 @@ def _paths(item: Item, what: str) -> tuple[str, ...]:
 
 
 def _env(item: Item, what: str) -> tuple[dict[str, Template], tuple[str, ...]]:
-    """A list of names to pass through; or a map, in which a name without a value is passed through."""
-    if item.is_list:
-        return {}, tuple(sorted(checked_variable(name.text(what), name, what) for name in item.items(what)))
-    pairs = [(checked_variable(name, value, what), value) for name, value in item.pairs(what)]
-    for name, value in pairs:
-        if not value.is_null and is_api_key_value(name, value.text(f"{what}: {name}")):
+    fixed, passed = fields.environment(item, what)
+    for name, value in fixed.items():
+        if is_api_key_value(name, value.text(f"{what}: {name}")):
             value.wrong(f"{what}: {name}: a literal key; leave the value out, and it is passed through by name")
-    fixed = {name: read_template(value, f"{what}: {name}") for name, value in pairs if not value.is_null}
-    return fixed, tuple(sorted(name for name, value in pairs if value.is_null))
+    return {name: read_template(value, f"{what}: {name}") for name, value in fixed.items()}, tuple(sorted(passed))
 
 
-def _configs(item: Item) -> tuple[Mapping[str, Any], ...]:
+def _configs(item: Item, what: str) -> tuple[Mapping[str, Any], ...]:
     """How many there are; or a value for each name, every combination of them; or a list of configs."""
-    what = "sweep: configs"
     if item.is_list:
         rows = tuple({_value_name(n, v): _value(v, what) for n, v in row.pairs(what)} for row in item.items(what))
         if len({frozenset(row) for row in rows}) > 1:
@@ -247,13 +233,54 @@ def _value_name(name: str, item: Item) -> str:
     return name
 
 
-CASCADE_KEYS = ("blocks", "keep")
+PORTS = fields.any_of(fields.TEXTS, fields.names_of(fields.TEXTS))
+COMMAND_FIELDS = (
+    Field("run", Reader(_words, fields.COMMAND_SCHEMA), needed=True, help=
+          "a list of words, or one line for `/bin/sh`; it runs in the candidate's checkout"),
+    Field("reads", Reader(paths_by_port, PORTS), default={}, help=
+          "files of the project that it reads, or outputs of other runs (`runs/prices/prices.csv`): a path, a list, or "
+          "name: path"),
+    Field("env", Reader(_env, fields.ENV_SCHEMA), default=({}, ()), help=
+          "variables that it sees besides PATH, HOME and the locale: name: value, or names to pass through"),
+    Field("timeout", fields.SECONDS, without="none", help=
+          "then it is ended with all that it started, and has failed"),
+)  # fmt: skip
+COMMAND = Table(*COMMAND_FIELDS)
+_CONFIG_ROWS = fields.list_of({"type": "object"}, minItems=1, maxItems=MOST_CONFIGS)
+SWEEP = Table(
+    *COMMAND_FIELDS,
+    Field("mode", fields.choice((WHOLE, PER_CONFIG)), default=WHOLE, help=
+          "of a sweep: `whole` is one command that writes all rows; `per_config` runs it for each config, in parallel, "
+          "each row recalled by itself"),
+    Field("configs", Reader(_configs, fields.any_of(
+              fields.count(1, MOST_CONFIGS).schema, fields.object_of(fields.list_of({}, minItems=1)), _CONFIG_ROWS)),
+          "of a sweep: how many there are; or name: values, every combination of them; or a list of mappings. A "
+          "`whole` sweep gets values by `{configs}` only"),
+    Field("blocks", Reader(_blocks, fields.any_of(IDS.schema, BLOCKS.schema)),
+          "of a sweep: what repeats the measurement of a config, see below"),
+    Field(SEED, fields.count(0, MOST_SEED), default=0, help=
+          "of a sweep: what `{seed}` stands for in its command. `coppice calibrate` measures the root with others too"),
+    rules={
+        "if": {"properties": {"mode": {"const": PER_CONFIG}}, "required": ["mode"]},
+        "then": {"required": ["configs"]},
+    },
+)  # fmt: skip
+
+
 FEWEST_FIRST_BLOCKS = 2
 MOST_KEPT = 50_000
+CASCADE = Table(
+    Field("blocks", fields.count(1), needed=True, help=
+          f"how many blocks come first, in the order of `ids`; at least {FEWEST_FIRST_BLOCKS}, since what one lacks is "
+          "judged by the noise of its own blocks"),
+    Field("keep", fields.count(1, MOST_KEPT), needed=True, help=
+          "how many ideas of a depth go on, by their t against their parents. Ideas with the same files take one "
+          "place; what is not complete on the first blocks does not go on"),
+)  # fmt: skip
 
 
 def read_cascade(item: Item, sweep: Sweep, paired: bool) -> Cascade:
-    keys = item.fields("cascade", CASCADE_KEYS, CASCADE_KEYS)
+    keys = CASCADE.read(item, "cascade")
     if not paired:
         item.wrong("cascade: it needs `score: method: paired`: what is stopped early must still count among the ideas")
     if sweep.blocks is None or sweep.blocks.ids is None:
@@ -262,39 +289,47 @@ def read_cascade(item: Item, sweep: Sweep, paired: bool) -> Cascade:
         )
     if "blocks" not in sweep.command.uses:
         item.wrong("cascade: the sweep must be told what to measure: name {blocks} in `sweep: run:`")
-    count, first = len(sweep.blocks.ids), keys["blocks"].count("cascade: blocks", 1)
+    count, first = len(sweep.blocks.ids), keys["blocks"]
     if first < FEWEST_FIRST_BLOCKS:
-        keys["blocks"].wrong(
-            f"cascade: blocks: {FEWEST_FIRST_BLOCKS} is least: one block does not show the noise of an idea, "
-            "without which nothing is told of the blocks that it lacks"
+        keys.wrong(
+            "blocks",
+            f"blocks: {FEWEST_FIRST_BLOCKS} is least: one block does not show the noise of an idea, "
+            "without which nothing is told of the blocks that it lacks",
         )
     if first >= count:
-        keys["blocks"].wrong(f"cascade: blocks: {first} of {count} blocks leave nothing to save; use fewer")
-    return Cascade(first, keys["keep"].count("cascade: keep", 1, MOST_KEPT))
+        keys.wrong("blocks", f"blocks: {first} of {count} blocks leave nothing to save; use fewer")
+    return Cascade(first, keys["keep"])
 
 
-HOLDOUT_KEYS = ("blocks", "configs", "reads")
+HOLDOUT = Table(
+    Field("blocks", fields.as_item(fields.list_of(fields.TEXT.schema, minItems=1)),
+          "ids of `sweep: blocks:`; the search's `{blocks}` are all others. With `method: paired` "
+          f"{FEWEST_BLOCKS} or more, since fewer can decide nothing"),
+    Field("configs", fields.as_item(fields.list_of(fields.count(0).schema, minItems=1)),
+          "ids of `sweep: configs:`, which keep their numbers: with `mode: per_config`, or for a command that names "
+          "`{configs}`. One that names `{limit}` can only have the last ones held out, and measures those before again "
+          "when they are opened"),
+    Field("reads", Reader(paths_by_port, PORTS), default={}, help=
+          "port: path, as in `sweep: reads:`; what is read in place of these ports when the held-out part is "
+          "measured. Data that lies sealed in a file of its own is hidden from commands that keep to what they are "
+          "given, not only left unasked for. The output of another run is not made before the seal is open"),
+    rules={"oneOf": [{"required": ["blocks"]}, {"required": ["configs"]}]},
+)  # fmt: skip
 
 
 def read_holdout(item: Item, sweep: Sweep, paired: bool) -> tuple[Sweep, HoldoutKeys]:
     """With the sweep as the search sees it."""
-    keys = item.fields("holdout", HOLDOUT_KEYS)
+    keys = HOLDOUT.read(item, "holdout")
     if ("blocks" in keys) == ("configs" in keys):
         item.wrong("holdout: name what is held out, either `blocks: [...]` or `configs: [...]`")
-    sealed = _holdout_reads(keys["reads"], sweep) if "reads" in keys else {}
+    for port in keys["reads"]:
+        if port not in sweep.command.reads:
+            keys.wrong("reads", f"reads: the sweep reads no '{port}'{did_you_mean(port, sweep.command.reads)}")
     if "blocks" in keys:
         left, held = _hold_out_blocks(keys["blocks"], sweep, paired)
     else:
         left, held = _hold_out_configs(keys["configs"], sweep)
-    return left, held._replace(reads=sealed, line=item.line)
-
-
-def _holdout_reads(item: Item, sweep: Sweep) -> dict[str, tuple[str, ...]]:
-    found = paths_by_port(item, "holdout: reads")
-    for port in found:
-        if port not in sweep.command.reads:
-            item.wrong(f"holdout: reads: the sweep reads no '{port}'{did_you_mean(port, sweep.command.reads)}")
-    return found
+    return left, held._replace(reads=keys["reads"], line=item.line)
 
 
 def _hold_out_blocks(item: Item, sweep: Sweep, paired: bool) -> tuple[Sweep, HoldoutKeys]:
@@ -337,87 +372,3 @@ def _hold_out_configs(item: Item, sweep: Sweep) -> tuple[Sweep, HoldoutKeys]:
     if left.limit == 0 or not left.ids:
         item.wrong("holdout: configs: no config is left to be searched")
     return left, HoldoutKeys(configs=tuple(sorted(held)))
-
-
-CANARY_KEYS = ("cut", "column", "cuts", "tolerance", "from")
-CHECK_KEYS = (*COMMAND_KEYS, *CANARY_KEYS)
-CHECK_NAMES = (*COMMON_NAMES, "output")
-# What it writes is read by a canary only.
-CANARY_NAMES = (*CHECK_NAMES, "results")
-DEFAULT_CUTS, DEFAULT_TOLERANCE, DEFAULT_FROM = 5, 1e-9, 0.5
-MOST_CUTS = 100
-
-Keys = dict[str, Item]
-
-
-def read_checks(item: Item, timeout: float | None) -> tuple[CheckCommand, ...]:
-    found = tuple(_read_check(checked_name(name, each, "checks"), each, timeout) for name, each in item.pairs("checks"))
-    return found or item.wrong("checks: there are none; give name: {run: …}, or leave the key out")
-
-
-def _read_check(name: str, item: Item, timeout: float | None) -> CheckCommand:
-    what = f"checks: {name}"
-    keys = item.fields(what, CHECK_KEYS, ("run",))
-    alone = next((key for key in CANARY_KEYS[1:] if key in keys and "cut" not in keys), "")
-    if alone:
-        keys[alone].wrong(f"{what}: {alone} is said of a canary; name in `cut:` which of its reads is cut")
-    command = read_command(item, keys, what, CANARY_NAMES if "cut" in keys else CHECK_NAMES, timeout)
-    return CheckCommand(name, command, _canary(keys, what, command) if "cut" in keys else None)
-
-
-def _canary(keys: Keys, what: str, command: CheckoutCommand) -> Canary:
-    reads = command.reads
-    port = keys["cut"].text(f"{what}: cut")
-    if port not in reads:
-        known = f"one of {', '.join(sorted(reads))}" if reads else "the name of one of its `reads:`; it has none"
-        keys["cut"].wrong(f"{what}: cut: '{port}' is not read by it; give {known}")
-    if len(reads[port]) > 1:
-        keys["cut"].wrong(f"{what}: cut: '{port}' is several files; one can be cut")
-    if port not in command.uses:
-        keys["run"].wrong(f"{what}: run: it never names {{{port}}}, so that it would not see that this is cut")
-    return Canary(
-        port,
-        keys["column"].text(f"{what}: column") if "column" in keys else "",
-        keys["cuts"].count(f"{what}: cuts", 1, MOST_CUTS) if "cuts" in keys else DEFAULT_CUTS,
-        number(keys["tolerance"], f"{what}: tolerance", 0) if "tolerance" in keys else DEFAULT_TOLERANCE,
-        _fraction(keys["from"], f"{what}: from") if "from" in keys else DEFAULT_FROM,
-    )
-
-
-def _fraction(item: Item, what: str) -> float:
-    value = number(item, what, 0)
-    return value if value < 1 else item.wrong(f"{what}: expected a part of the rows, from 0 to below 1")
-
-
-_PROJECT = "{project}"
-
-
-def read_protect(item: Item) -> ProtectKeys:
-    items = item.items("protect") if item.is_list else [item]
-    if not items:
-        item.wrong("protect: the list is empty; name files or patterns of `repo:`, or leave the key out")
-    read = [_protected_path(each) for each in items]
-    # in one order, whichever they are named in: nothing is measured anew for that
-    repo, project = (tuple(sorted({path for own, path in read if own is kind})) for kind in (False, True))
-    return ProtectKeys(repo, project, item.line)
-
-
-def _protected_path(item: Item) -> tuple[bool, str]:
-    """Is it of the project?  And the path from there on."""
-    text = item.text("protect")
-    own = text == _PROJECT or text.startswith(f"{_PROJECT}/")
-    path = text.removeprefix(_PROJECT).lstrip("/") if own else text
-    if "{" in path or "}" in path:
-        item.wrong(f"protect: '{text}': only {_PROJECT}/ at the beginning may stand in braces")
-    if path.startswith(("/", "~")):
-        item.wrong(f"protect: '{text}' is not a path of `repo:`; what is beside it is {_PROJECT}/…")
-    if ".." in path.split("/"):
-        item.wrong(f"protect: '{text}' leads out by '..'; only what is in `repo:` or in the project can be protected")
-    if not path or posixpath.normpath(path) == ".":
-        item.wrong(f"protect: '{text}' is all there is: nothing could be changed; name what measures")
-    if error := pattern_error(path):
-        item.wrong(f"protect: '{text}' is not a pattern: {error}")
-    path = posixpath.normpath(path)
-    if own and path.split("/")[0] == "runs":
-        item.wrong(f"protect: '{text}': Coppice itself looks after runs/; name what a command reads of it in `reads:`")
-    return own, path
