@@ -12,8 +12,8 @@ from pipeline.core.journal import split_lines
 from pipeline.core.text import duration, plural
 from pipeline.errors import SpecError, cut_text, did_you_mean
 from pipeline.goals.proving import difference_lines
-from pipeline.proof.records import PROVED, SampleRecord
-from pipeline.proof.report import with_check_results
+from pipeline.proof.records import PROVED
+from pipeline.proof.report import check_fields
 from pipeline.proof.schedule.journal import first_line, replay_schedule
 from pipeline.proof.search_stage import schedule_rules
 from pipeline.proof.spec.model import Pace, SearchSettings
@@ -56,10 +56,7 @@ def explain(run: str, targets: Sequence[Target], word: str) -> Record:
     proofs, checked = (_output_path(targets, port) for port in ("proofs.jsonl", "checked.json"))
     judged = load(checked)["checked"] if os.path.exists(checked) else {}
     lines = load_lines(_existing_path(run, proofs))
-    samples = with_check_results([*map(SampleRecord.from_json, lines)], judged)
-    found = {
-        one.of.name: {**line, "status": one.status, "why": one.why} for line, one in zip(lines, samples, strict=True)
-    }
+    found = {line["key"]: {**line, **check_fields(judged.get(line["key"]))} for line in lines}
     name = word.partition(":")[2]
     if name not in found:
         raise SpecError(f"{run}: no goal '{name}' was searched{did_you_mean(name, found)}")

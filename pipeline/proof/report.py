@@ -29,12 +29,14 @@ COLUMNS = (
 QUANTILES = (0.5, 0.9, 1.0)
 
 
+def check_fields(wrong: str | None) -> dict[str, Any]:
+    """The fields of a sample that the last check changes: a proof that did not pass it is none."""
+    return {"status": OPEN, "why": f"not verified: {wrong}"} if wrong else {}
+
+
 def with_check_results(found: Sequence[SampleRecord], checked: Mapping[str, str]) -> list[SampleRecord]:
-    """The samples after the last check: a proof that did not pass it is none."""
-    return [
-        each._replace(status=OPEN, why=f"not verified: {wrong}") if (wrong := checked.get(each.of.name)) else each
-        for each in found
-    ]
+    """The samples after the last check."""
+    return [each._replace(**check_fields(checked.get(each.of.name))) for each in found]
 
 
 def results_record(
