@@ -308,6 +308,14 @@ def test_nothing_beside_the_package_is_imported_by_it() -> None:
     ]
 
 
+def test_tests_of_every_folder_are_collected(request: pytest.FixtureRequest) -> None:
+    """pytest leaves out some folders by their names, `build` for one."""
+    own = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").glob("*/test_*.py")}
+    options = request.config.getini("norecursedirs")
+    assert not [path for path in own if any(Path(path).match(f"*/{pattern}/*") for pattern in options)]
+    assert {path.split("/")[1] for path in own} - {"house"} <= {folder.name for folder in FOLDERS}
+
+
 def test_typing_information_is_shipped() -> None:
     assert Path(PACKAGE / "py.typed").exists()
 
