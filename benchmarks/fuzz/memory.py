@@ -116,18 +116,25 @@ def _identities(line: ReceiptLine, states: list[dict[str, Truth]]) -> set[str]:
 
 def lines(world: World, every: bool = False) -> Iterator[tuple[bytes, ReceiptLine]]:
     """All receipts of the project's runs, and of `every` run that there ever was; torn and damaged ones left out."""
+    for raw in raw_lines(world, every):
+        if line := parsed(raw):
+            yield raw, line
+
+
+def raw_lines(world: World, every: bool = False) -> Iterator[bytes]:
     runs = (world.root / "runs").glob("*") if every else (world.root / "runs" / run.name for run in world.project.runs)
     for run in runs:
         path = run / ".coppice/receipts"
-        for raw in path.read_bytes().split(b"\n") if path.exists() else ():
-            if line := parsed(raw):
-                yield raw, line
+        yield from path.read_bytes().split(b"\n") if path.exists() else ()
 
 
 def said(world: World) -> Said:
     out = Said({}, set())
-    for _, line in lines(world):
-        if line.event == DONE:
+    for raw in raw_lines(world):
+        if (line := parsed(raw)) is None:
+            if b" done " in raw:  # torn later: before it was written the target had been made anew
+                out.forgotten.discard(raw.split(b" ", 2)[1].decode(errors="replace"))
+        elif line.event == DONE:
             out.last[line.target] = line.fields
             if line.fields["how"] == "built":
                 out.forgotten.discard(line.target)
