@@ -27,12 +27,7 @@ sys.path.insert(0, str(HERE.parent.parent))  # the checkout's own coppice
 from pipeline.tree.run.canary import parse_data, run_canary  # noqa: E402
 from pipeline.tree.run.command import NOTHING_RAN, CheckoutRun  # noqa: E402
 from pipeline.tree.spec.model import Canary  # noqa: E402
-from pipeline.trust.evidence import (  # noqa: E402
-    Evidence,
-    JointTest,
-    depth_alpha,
-    verdict,
-)
+from pipeline.trust.evidence import Evidence, JointTest, depth_alpha, verdict  # noqa: E402
 from pipeline.trust.rule import weigh  # noqa: E402
 from pipeline.trust.series import differences, reduce_configs  # noqa: E402
 
@@ -143,7 +138,7 @@ def deltas(mine: Measured, parent: Measured) -> list[float]:
 
 
 def weighed(found: Iterable[Measured], parent: Measured, alpha: float) -> JointTest:
-    return weigh([deltas(mine, parent) for mine in found], alpha=alpha, seed=1, ordered=True)
+    return weigh([deltas(mine, parent) for mine in found], alpha=alpha, seed=1, ordered=True, draws=10_000)
 
 
 def line(name: str, mine: Measured | None, parent: Measured, evidence: Evidence | None, alpha: float) -> str:

@@ -11,13 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
-from doit.exceptions import TaskFailed, UnmetDependency
+from doit.exceptions import InvalidCommand, TaskFailed, UnmetDependency
 
 from pipeline import kinds
 from pipeline.build.project import RunPlan
 from pipeline.build.runner import RoomRunner, TargetTask, TaskSelection, doit_task
 from pipeline.build.session import BuildSession
-from pipeline.commands.command import job_count
 from pipeline.commands.selection import plans_for
 from pipeline.core.graph import Target, room_places
 from pipeline.core.outcome import FAILED, FRESH, IGNORED, SKIPPED, Outcome
@@ -176,3 +175,13 @@ def _announcement(session: BuildSession, wanted: set[int], todo: set[int], at_on
     graph, receipts = session.graph, session.maker.receipts
     needed, places = graph.upstream(wanted), room_places(session.plans.values())
     return Build(graph.targets, graph.above, needed, todo, at_once, places, lambda t: receipts[t.run].receipt(t.name))
+
+
+def job_count(asked: int, plans: Mapping[str, RunPlan]) -> int:
+    """Number of targets at once: as asked for, or one for each CPU we may use, and no less than a run wants."""
+    if asked < 0:
+        raise InvalidCommand(f"-n {asked}: give 1 or more, or 0 for as many as there are CPUs")
+    if asked:
+        return asked
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(cpus, *(plan.at_once for plan in plans.values()))

@@ -6,7 +6,6 @@ Below it doit's own command line, with our commands in place of its own: they ar
 from __future__ import annotations
 
 import json
-import os
 import platform
 import re
 import sys
@@ -236,16 +235,6 @@ def build_plainly(
     from pipeline.commands.build import build_locked
 
     return build_locked(plans, locks, words, {**PLAIN_OPTIONS, "num_process": jobs}, {}, aside)
-
-
-def job_count(asked: int, plans: Mapping[str, RunPlan]) -> int:
-    """Number of targets at once: as asked for, or one for each CPU we may use, and no less than a run wants."""
-    if asked < 0:
-        raise InvalidCommand(f"-n {asked}: give 1 or more, or 0 for as many as there are CPUs")
-    if asked:
-        return asked
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(cpus, *(plan.at_once for plan in plans.values()))
 
 
 class SpecLoader(TaskLoader2):  # type: ignore[misc]

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from doit.exceptions import InvalidCommand
 
-from pipeline.commands.command import NAME, NAMES, NewCommand, job_count, opt_jobs, opt_json
+from pipeline.commands.build import job_count
+from pipeline.commands.command import NAME, NAMES, NewCommand, opt_jobs, opt_json
 from pipeline.commands.exits import FAILED
 from pipeline.commands.selection import answered, count_targets, plans_for
 

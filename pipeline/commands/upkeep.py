@@ -192,7 +192,7 @@ class GcCommand(NewCommand):
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         from pipeline.machine.lock import lock_runs
-        from pipeline.store.gc import references, sweep
+        from pipeline.store.gc import collect_garbage, references
         from pipeline.store.results import Store
 
         if args:
@@ -206,7 +206,7 @@ class GcCommand(NewCommand):
             stack.enter_context(lock_runs(runs))
             own = references(runs)
             for store in stores:
-                print(swept_text(sweep(store, own, params["dry_run"]), params["dry_run"]))
+                print(swept_text(collect_garbage(store, own, params["dry_run"]), params["dry_run"]))
         if not stores:
             print("nothing is stored yet")
         return 0

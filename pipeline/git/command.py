@@ -16,7 +16,7 @@ from pipeline.errors import cut_text
 from pipeline.machine.process import has_ended, signal_group
 
 TIMEOUT = 600.0
-GRACE = 3.0
+GIT_KILL_AFTER = 3.0
 # Variables of the caller that git needs to be found and to start.
 _ALLOWED = ("PATH", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
 _LONGEST = 500  # characters of a message, which may name a path
@@ -149,7 +149,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
     """End git: first by SIGTERM, so that it removes its lock files, then all of its group by SIGKILL."""
     if child.returncode is None:
         signal_group(child.pid, signal.SIGTERM)
-        last = time.monotonic() + GRACE
+        last = time.monotonic() + GIT_KILL_AFTER
         while not has_ended(child) and time.monotonic() < last:
             time.sleep(0.01)
         signal_group(child.pid, signal.SIGKILL)

@@ -118,7 +118,7 @@ def heartbeats(holders: Sequence[Holder], period: float = HEARTBEAT_PERIOD) -> I
 
 
 # For a build that heeds SIGTERM to end its commands, which get 3 s for that.
-GRACE = 5.0
+HOLDER_KILL_AFTER = 5.0
 PAUSE = 0.02
 # The clock by which the system tells when processes started may differ by a second.
 TOLERANCE = 1.0
@@ -170,9 +170,9 @@ def _end_process(holder: Holder) -> None:
         if _started_later(process, holder):
             return
         process.terminate()
-        if not _gone_within(process, GRACE):
+        if not _gone_within(process, HOLDER_KILL_AFTER):
             process.kill()
-            if not _gone_within(process, GRACE):
+            if not _gone_within(process, HOLDER_KILL_AFTER):
                 raise RunLocked(f"process {process.pid}, which builds {holder.tree_run_id}, does not end; look at it")
     except psutil.NoSuchProcess:
         return
@@ -263,7 +263,7 @@ def _acquire_free(run: str, lock: int) -> Holder | None:
     asked = time.monotonic()
     while not try_lock(lock):
         holder, waited = read_holder(run), time.monotonic() - asked
-        if waited > (GRACE if holder and is_gone(holder) else DYING):
+        if waited > (HOLDER_KILL_AFTER if holder and is_gone(holder) else DYING):
             taking = f"a search over code is taken over with `coppice advance {run} --force`"
             advice = f"wait for it, or stop that process; {taking}"
             raise RunLocked(f"{lock_message(run, holder)}: {advice}")
@@ -287,7 +287,7 @@ def _acquire_by_takeover(takeover: Takeover, lock: int) -> Holder | None:
 
 def _await_release(run: str, lock: int, before: Holder) -> None:
     """Wait for the lock of a process that is gone: its threads may end a moment later, and the lock with the last."""
-    last = time.monotonic() + GRACE
+    last = time.monotonic() + HOLDER_KILL_AFTER
     while not try_lock(lock):
         now = read_holder(run)
         if time.monotonic() > last or (now and now.created_at != before.created_at):

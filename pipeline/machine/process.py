@@ -145,7 +145,7 @@ def start_guard(marks: Sequence[str], locks: Sequence[int], variable: str) -> su
 ALLOWED = ("PATH", "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_NUMERIC", "LC_COLLATE", "LC_TIME", "TZ")
 # In the environment of every command, so that what a killed build leaves behind can be found and ended.
 MARK = "COPPICE_FOLDER"
-GRACE = 3.0
+KILL_AFTER = 3.0
 IN_ORDER = b".\n"  # what the guard is told last, unless we are killed
 
 
@@ -226,7 +226,7 @@ class Processes:
         def end() -> None:
             late.set()
             self._signal(child, signal.SIGTERM)
-            if not over.wait(GRACE):
+            if not over.wait(KILL_AFTER):
                 self._signal(child, signal.SIGKILL)
 
         timer = Timer(timeout, end)
@@ -285,7 +285,7 @@ class Processes:
         for wake in [*self._wakes]:
             wake()
         self._signal_all(signal.SIGTERM)
-        last_word = Timer(GRACE, self._signal_all, [signal.SIGKILL])
+        last_word = Timer(KILL_AFTER, self._signal_all, [signal.SIGKILL])
         last_word.daemon = True
         last_word.start()
 

@@ -31,7 +31,7 @@ def references(runs: Iterable[str]) -> set[str]:
     return keys
 
 
-def sweep(store: Store, own: Collection[str], dry: bool) -> GcReport:
+def collect_garbage(store: Store, own: Collection[str], dry: bool) -> GcReport:
     """Drop what neither `own`, the references of this checkout, nor the files of other checkouts in the store refer
     to."""
     results = {name for name in store.entry_names("results") if _SHA.fullmatch(name)}

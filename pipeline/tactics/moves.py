@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from pipeline.tactics.families import (
     bounds,
-    divisors,
+    divisibility,
     equations,
     lemmas,
     logic,
@@ -28,7 +28,7 @@ FAMILIES: dict[str, Callable[[PrintedGoal], Iterator[TacticMove]]] = {
     "cases": structure.propose_cases,
     "rewriting": lemmas.propose_rewriting,
     "specialising": lemmas.propose_specialising,
-    "quotients": divisors.propose_quotients,
+    "quotients": divisibility.propose_quotients,
     "definitions": structure.propose_definitions,
     "laws": lemmas.propose_laws,
     "gathering": products.propose_gathering,
@@ -36,12 +36,12 @@ FAMILIES: dict[str, Callable[[PrintedGoal], Iterator[TacticMove]]] = {
     "residues": residues.propose_residues,
     "powers": powers.propose_powers,
     "bounds": bounds.propose_bounds,
-    "factors": divisors.propose_factors,
+    "factors": divisibility.propose_factors,
     "linear": equations.propose_linear,
     "roots": powers.propose_roots,
     "polynomials": equations.propose_polynomials,
     "products": products.propose_products,
-    "divisibility": divisors.propose_divisibility,
+    "divisibility": divisibility.propose_divisibility,
 }
 
 ALL_FAMILIES = frozenset(FAMILIES)

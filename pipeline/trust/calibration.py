@@ -13,7 +13,7 @@ from pipeline.trust.evidence import FEWEST_BLOCKS
 from pipeline.trust.surrogates import Noise
 
 if TYPE_CHECKING:
-    from pipeline.trust.draws import Array
+    from pipeline.trust.directions import Array
 
     Flags = np.ndarray[Any, np.dtype[np.bool_]]  # [depth, idea]
 

@@ -18,7 +18,7 @@ from math import fsum, isfinite, sqrt
 from typing import NamedTuple
 
 from pipeline.trust import series
-from pipeline.trust.draws import GRID, cosines, maxima, normals, on_grid
+from pipeline.trust.directions import GRID, cosines, maxima, normals, on_grid
 from pipeline.trust.evidence import DEGENERATE, IDENTICAL, STOPPED, TESTED, Evidence, JointTest
 from pipeline.trust.pooling import Prior, common_skewness, prior, skew_guarded, undo_skew_guard
 from pipeline.trust.series import significant, steady
@@ -89,7 +89,7 @@ def weigh(
     seed: int,
     ordered: bool = False,
     rho: float | None = None,
-    draws: int = 10_000,
+    draws: int,
     blocks: int | None = None,
 ) -> JointTest:
     """Judge all ideas of a depth.  `deltas`: the differences of each per block, more is better.  An idea with fewer

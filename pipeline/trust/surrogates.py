@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pipeline.trust.draws import GRID, normals
+from pipeline.trust.directions import GRID, normals
 
 if TYPE_CHECKING:
-    from pipeline.trust.draws import Array
+    from pipeline.trust.directions import Array
 
 FEWEST_NOISE_BLOCKS = 3  # with fewer, noise cannot be told from its mean
 ALIKE_FROM = 1.645  # standard errors from which on neighbours count as alike

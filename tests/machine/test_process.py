@@ -18,7 +18,7 @@ from kit.project import PATIENCE
 
 from pipeline.machine.failures import FailureFacts, outage_reason
 from pipeline.machine.process import (
-    GRACE,
+    KILL_AFTER,
     BuildStopping,
     Exit,
     Processes,
@@ -141,7 +141,7 @@ def test_those_that_do_not_listen_are_waited_for_all_at_once(processes: Processe
         assert not any(map(has_ended, deaf))
     start = time.monotonic()
     processes.close()
-    assert time.monotonic() - start < 2 * GRACE
+    assert time.monotonic() - start < 2 * KILL_AFTER
     assert [child.returncode for child in deaf] == [-signal.SIGKILL] * 3
 
 

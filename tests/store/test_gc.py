@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from kit.project import PATIENCE, ROOT, Project
 
-from pipeline.store.gc import sweep
+from pipeline.store.gc import collect_garbage
 from pipeline.store.results import Store, read_output
 
 DEMO = """
@@ -258,7 +258,7 @@ def test_a_result_dropped_between_being_found_and_being_taken_is_not_taken(demo:
     found = in_demo.get(key)
     assert found is not None
     with in_demo.lock_alone():
-        sweep(in_demo, (), dry=False)
+        collect_garbage(in_demo, (), dry=False)
     assert not in_demo.take(key, found, [str(demo.root / "taken")])
 
 
@@ -272,7 +272,7 @@ def in_demo(demo: Project, monkeypatch: pytest.MonkeyPatch) -> Store:
 ROUNDS = 150
 SWEEPER = """
 import select, sys
-from pipeline.store.gc import sweep
+from pipeline.store.gc import collect_garbage as sweep
 from pipeline.store.results import Store
 store = Store(sys.argv[1])
 print(flush=True)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.tactics import moves
-from pipeline.tactics.families import divisors, equations, powers, residues
+from pipeline.tactics.families import divisibility, equations, powers, residues
 from pipeline.tactics.text import goal, numbers, terms
 
 NUMBERS = "x y : Nat\nh : x * y = 12\nh1 : x + y = 7\n⊢ x ^ 2 + y ^ 2 = 25"
@@ -125,7 +125,7 @@ def form(parts):
 def test_a_product_divided_by_a_factor_is_the_other(left, right):
     one, other = form(left), form(right)
     if one and other:
-        assert divisors.polynomial_quotient(numbers.multiply_polynomials(one, other), other) == one
+        assert divisibility.polynomial_quotient(numbers.multiply_polynomials(one, other), other) == one
 
 
 @given(st.integers(2, 40), st.integers(2, 40), st.integers(0, 60))

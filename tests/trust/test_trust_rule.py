@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pipeline.trust import series
-from pipeline.trust.draws import BITS, GRID, SLAB, cosines, normals, on_grid
+from pipeline.trust.directions import BITS, GRID, SLAB, cosines, normals, on_grid
 from pipeline.trust.evidence import DEGENERATE, IDENTICAL, STOPPED, TESTED, JointTest
 from pipeline.trust.pooling import prior, skew_guarded, trigamma, undo_skew_guard
 from pipeline.trust.rule import fill_stopped, weigh

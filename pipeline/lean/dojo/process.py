@@ -159,7 +159,7 @@ def _descendants(pid: int) -> list[psutil.Process]:
         return []
 
 
-GRACE = 5.0  # seconds after which the process of a Dojo is killed that did not say itself that time is over
+DOJO_GRACE = 5.0  # seconds after which the process of a Dojo is killed that did not say itself that time is over
 REPLAY = 60.0
 
 
@@ -206,9 +206,14 @@ class DojoSession:
     def _ask(self, number: int, tactic: str, timeout: float) -> dict[str, Any]:
         assert self._dojo is not None
         try:
-            answer = self._dojo.ask({"sid": number, "tactic": tactic, "timeout": timeout}, timeout + GRACE, self._stop)
+            answer = self._dojo.ask(
+                {"sid": number, "tactic": tactic, "timeout": timeout}, timeout + DOJO_GRACE, self._stop
+            )
         except Overrun:
-            answer = {"lost": "timeout", "error": f"not done after {timeout + GRACE:g} seconds; the process was killed"}
+            answer = {
+                "lost": "timeout",
+                "error": f"not done after {timeout + DOJO_GRACE:g} seconds; the process was killed",
+            }
         except ProcessEnded as error:
             answer = {"lost": "crash", "error": f"the process ended: {error}"}
         except BaseException:

@@ -141,7 +141,8 @@ def _join_goals(goals: tuple[str, ...]) -> str:
     return "; ".join(goals) or "no goals"
 
 
-GRACE = 3.0  # seconds that a tactic may take longer than it should before its process is killed: what a new one costs
+# Seconds that a tactic may overrun before its process is killed: what a new one costs.
+OVERRUN_GRACE = 3.0
 TOO_LARGE = "!"  # a goal that was not written down: what follows is numbers that mean nothing in another process
 
 
@@ -166,7 +167,7 @@ class ReplSession:
             return ProofGivenUp()
         request = {"cmd": "tac", "tactic": tactic, "timeout_ms": milliseconds(timeout), "heartbeats": heartbeats}
         try:
-            answer = self._ask(state.id, request, timeout + GRACE)
+            answer = self._ask(state.id, request, timeout + OVERRUN_GRACE)
         except (ProcessEnded, Overrun) as error:
             return as_lean_error(error)
         return self._result(state, tactic, answer)
@@ -304,7 +305,7 @@ def _run_check(warm: WarmRepl, theorem: Theorem, script: str, stop: Stop | None,
     env = warm.environment(theorem.before, stop)
     named = {"cmd": "check", "env": env, "statement": theorem.statement, "name": theorem.name}
     begun()
-    return warm.ask({**named, "script": script, "timeout_ms": milliseconds(CHECK)}, CHECK + GRACE, stop)
+    return warm.ask({**named, "script": script, "timeout_ms": milliseconds(CHECK)}, CHECK + OVERRUN_GRACE, stop)
 
 
 def _check_error(answer: Mapping[str, Any]) -> LeanError | None:

@@ -9,14 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
-from pipeline.core.journal import (
-    Fields,
-    Journal,
-    JournalForm,
-    Policy,
-    Write,
-    journal_line,
-)
+from pipeline.core.journal import Fields, Journal, JournalForm, Policy, Write, journal_line
 from pipeline.mcts.search.agents import Block, Delay, Interventions, Steering
 from pipeline.mcts.search.centralized import CentralizedSearch
 from pipeline.mcts.search.distributed import DistributedSearch, RealTimeClock, Team, VirtualClock

@@ -2,14 +2,14 @@
 
 Pure; imports tactics/text, and here and there a function of another family, never in a circle.
 
-logic       finishers, logic: what proves a goal or nothing; moves that follow the connectives
-structure   cases, induction, definitions
-lemmas      rewriting, specialising, laws
-witnesses   values for an existence claim
-bounds      bounds for variables, and every number within them
-divisors    factors, divisibility, quotients
-powers      powers, roots
-equations   linear, polynomials
-products    products, gathering: facts multiplied and put together
-residues    arithmetic modulo a number
-sequences   recurrences whose values repeat"""
+logic         finishers, logic: what proves a goal or nothing; moves that follow the connectives
+structure     cases, induction, definitions
+lemmas        rewriting, specialising, laws
+witnesses     values for an existence claim
+bounds        bounds for variables, and every number within them
+divisibility  factors, divisibility, quotients
+powers        powers, roots
+equations     linear, polynomials
+products      products, gathering: facts multiplied and put together
+residues      arithmetic modulo a number
+sequences     recurrences whose values repeat"""

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pipeline.tactics.families.divisors import swap_sides
+from pipeline.tactics.families.divisibility import swap_sides
 from pipeline.tactics.text import arithmetic, numbers
 from pipeline.tactics.text.arithmetic import StatedRelation
 from pipeline.tactics.text.goal import PrintedGoal
