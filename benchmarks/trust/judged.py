@@ -13,8 +13,8 @@ import numpy as np
 from benchmarks.trust.worlds import CONFIGS
 from pipeline.tree.rules.beam import COMPLETED, Evaluation, gate
 from pipeline.tree.rules.positions import EvalSlot
-from pipeline.tree.rules.results import CheckedRows, SheetRow
 from pipeline.tree.rules.scoring import Metric, ScoringRules, score_by_means
+from pipeline.tree.rules.sheet import CheckedRows, SheetRow
 from pipeline.trust.evidence import JointTest
 from pipeline.trust.rule import weigh
 from pipeline.trust.student import quantile

@@ -1,4 +1,4 @@
-"""Banks before a Lean: which Lean is asked, and which rows of a bank are goals.
+"""Files and processes that proof and mcts share: rows of a bank checked by Lean, opening a Lean, proofs as files.
 
 Not pure: files and processes.  May import core, errors, spec, spec_fields, machine, lean, goals and tactics.
 

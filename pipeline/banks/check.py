@@ -1,4 +1,4 @@
-"""Rows of a bank held against Lean: what does not elaborate, is false, or stands there twice does not count.
+"""Check every row of a bank with Lean; refuse rows that do not elaborate, are false, or are duplicates.
 
 A statement counts as false only where Lean takes a proof of the opposite: outright, or at a small instance."""
 

@@ -1,4 +1,4 @@
-"""The Lean that a stage asks, as the spec names it; the stage that records it; why a whole proof does not hold.
+"""Open the Lean that a spec names, and record its version.
 
 Processes of a Lean are guarded, and end with the build.  A stage says that there is no Lean, or that a ledger cannot be
 used, in a line for people: that is no result."""

@@ -1,7 +1,7 @@
 """One build: which targets are stale, making them, recording how they ended.
 
-Not pure: files, processes, threads, clock.  May import core, store, machine, git, views, kinds, abilities, spec and
-errors; never commands.  `runner` alone imports doit.
+Not pure: files, processes, threads, clock.  May import core, store, machine, git, views, kinds, spec and errors;
+never commands.  `runner` alone imports doit.
 
 names      the commands of `coppice`, where each is, and the names that no run may have
 project    the specs of a project, the plans made of them, frozen until a spec or this package changes

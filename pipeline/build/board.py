@@ -1,4 +1,4 @@
-"""Board that the threads of a build share: the next target, how each one ended, and the news of it.
+"""Work queue of a build: threads take targets and hand in how they ended.
 
 States of a target:
 

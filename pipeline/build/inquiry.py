@@ -1,4 +1,4 @@
-"""Answers about targets: why they are stale, and all that is known of one target, step or run.
+"""Answer `why` and `info`: reasons why targets are stale, and the details of a target, step or run.
 
 `why` looks no further than at what targets are made from, by one rehearsal for all that is asked.  Remarks tell what
 can still be said of contents that are gone: sizes, the first byte that differs, which file of a folder changed.

@@ -1,4 +1,4 @@
-"""Names of commands: where each command is, and the names that no run may have.
+"""Table of commands and their modules; names that no run may have.
 
 It stands here and not in commands/, because a project checks the names of its runs by it."""
 

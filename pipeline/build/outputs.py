@@ -1,4 +1,4 @@
-"""Files of a target: its log, where it writes first, its outputs put in place, and what others read of them.
+"""Log, staged outputs and input contents of a target.
 
 States of an output: staged (beside its place) -> synced and looked at once (a plain file, nothing else) -> in place, by
 a rename.  One that something else has changed since is restored from the store before others read it; when the store

@@ -1,4 +1,4 @@
-"""Rehearsal of a build: what would become of each target, its status, and how long it would take.
+"""Forecast of a build: outcome, status and time of each target.
 
 Forecasts follow the graph's order; `after` has the contents that files would have.  A status is a forecast in one word:
 fresh, stale, failed or ignored.  Times come from receipts and from stored results; a target that never ran is expected

@@ -1,4 +1,4 @@
-"""Front to doit: targets as its tasks, receipts as its database, its runner with our rooms.
+"""Adapter to doit: targets as its tasks, receipts as its database, a runner that schedules by rooms.
 
 There is no database besides the receipts, so none can be lost or wrong.  Threads make the targets; the main thread
 syncs what is recorded, then tells reporters of it.

@@ -1,4 +1,4 @@
-"""Session: one look at a project, with its plans, its records, and what may have changed since."""
+"""Plans, records and possibly changed files of a project, loaded once."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
 
     preferred: ClassVar[Mapping[str, str]] = {}  # defaults of options, where doit's do not suit
     takes: ClassVar[WordCount | None] = None
-    kept = "what was finished is kept"  # the rest of the message when a signal stopped a build
+    after_interrupt = "what was finished is kept"  # the rest of the message when a signal stopped a build
 
     def parse_execute(self, in_args: list[str]) -> int:
         self.words = in_args
@@ -145,7 +145,7 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
             try:
                 return self.on_specs(params, args)
             except BuildInterrupted as error:
-                return refuse(f"{error}; {self.kept}", 128 + error.number)
+                return refuse(f"{error}; {self.after_interrupt}", 128 + error.number)
 
         return exit_code_of(answer, (SpecError, InvalidCommand))
 

@@ -1,4 +1,4 @@
-"""Flags that stand for keys of a spec: as options, read, and held against what a file says."""
+"""Command-line flags for keys of a spec: parse them, and check that they agree with the file."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class HoldoutCommand(NewCommand):
     )
     cmd_options = (opt_jobs, opt_json, opt_reopen)
     takes = ONE_RUN
-    kept = "what was finished is kept, the seal is open"
+    after_interrupt = "what was finished is kept, the seal is open"
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         opening = _Opening(_plan_of_run(args[0]), params["num_process"], params["reopen"])

@@ -122,7 +122,7 @@ class BankCommand(NewCommand):
     def on_specs(self, params: Any, args: list[str]) -> int:
         asked = choose_run(self.name, args, PROOF)
         spec = spec_with_options(self.name, asked.spec, params)._replace(name=BANK_RUN)
-        self.kept = LEDGER_NOTE.format(spec.ledger)
+        self.after_interrupt = LEDGER_NOTE.format(spec.ledger)
         plans = plans_around(BANK_RUN, PROOF, asked, spec, [*kinds.plan(PROOF, spec)])
         with lock_runs([*plans]) as locks:
             code = build_plainly(plans, locks, [BANK_RUN], 1)
@@ -163,7 +163,7 @@ class BgCommand(NewCommand):
         one = args or len([*runs_of_kind(PROOF)]) == 1
         asked = choose_run(self.name, args, PROOF) if one else ChosenRun("", "specs", PROVING.spec_for_bank(""))
         spec = spec_with_options(self.name, asked.spec, {"profile": None, "timeout": None})._replace(name=BG_RUN)
-        self.kept = LEDGER_NOTE.format(spec.ledger)
+        self.after_interrupt = LEDGER_NOTE.format(spec.ledger)
         with reporting(lambda: print("\n".join(stats_lines(spec.ledger, stats_of(spec.ledger))))):
             return _pursue(asked, spec, seconds, whole=not args)
 
@@ -197,7 +197,7 @@ class MctsCommand(NewCommand):
     )
     cmd_options = (*flag_options(MCTS_FLAGS),)
     takes = WordCount(0, 1, "name one run or bank")
-    kept = "what was finished is kept, and a search goes on where it was"
+    after_interrupt = "what was finished is kept, and a search goes on where it was"
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         values = {each.flag.key: each.value for each in flag_values(self.name, MCTS_FLAGS, params)}

@@ -1,4 +1,6 @@
-"""Selection of runs and targets by the words of a command line.  Without doit: some questions need nothing else.
+"""Find the runs and targets that a command line names.
+
+Without doit: some questions need nothing else.
 
 Commands about proofs mean one run of their kind, or a bank without a spec in specs/, whose plan is made each time."""
 

@@ -1,4 +1,4 @@
-"""Kernel of all searches: a policy that is asked and told, its journal, resuming and replay.
+"""Journals of policies that are asked and told: write, resume, replay.
 
 A policy decides what is tried next. It waits for nobody, asks no clock and throws no dice: loads, times and outcomes
 come in as arguments, so the same questions have the same answers. Its journal is therefore enough to go on from.

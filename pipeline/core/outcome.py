@@ -1,4 +1,4 @@
-"""Records that views show: how one target went, what a build would do with it, and what a gc dropped.
+"""Records of results: the outcome of a target, a forecast, the report of a gc.
 
 A target's status is one of FRESH, RECALLED, BUILT, FAILED; SKIPPED and IGNORED were not even looked at; no build has
 looked at one that is STALE.  A forecast has an action besides: RUN, MAYBE or HELD."""

@@ -1,4 +1,4 @@
-"""Schedule of a build: what may start now, after all it needs, in plan order, as far as its rooms have a place.
+"""Decide which target may start: all it needs is done, and its rooms have a place.
 
 States of a target here:
 

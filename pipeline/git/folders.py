@@ -1,4 +1,4 @@
-"""Folders that other programs wrote: inspected and removed, whatever is in them; and locks by file.
+"""Delete folders with hostile contents; lock by a file.
 
 A lock is the operating system's: it holds among threads and processes, and ends with its holders."""
 

@@ -1,4 +1,4 @@
-"""Refs that keep the commits of a run at refs/coppice/<run>/<slot>, and copies of texts.
+"""Pin a run's commits, and copies of its texts, as git refs.
 
 The copy of a text shows when the file is removed or cut."""
 

@@ -1,4 +1,4 @@
-"""A bank of goals as text, a row a line: its goals, and its refused rows with the reasons.
+"""Parse a bank: goals, and refused rows with reasons.
 
 A row is a JSON object with the fields of a goal, each checked as it is read.  Every line is a goal, a refusal, blank,
 or a comment (# or //)."""

@@ -1,4 +1,4 @@
-"""Small values for the variables of a statement, to see whether it is false there."""
+"""Small instances of a statement, to look for a counterexample."""
 
 from __future__ import annotations
 

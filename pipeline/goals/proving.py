@@ -1,4 +1,4 @@
-"""Pieces that all kinds of proving share: settings of the Lean, first target, lines about rows and journals.
+"""Settings of a Lean, the first target and the last lines of kinds that prove.
 
 The first target of a run that proves records which Lean it asks; what that is stands in toolchain.json, which counts
 as an input of all that follows."""

@@ -1,4 +1,4 @@
-"""Questions to a Lean and its answers, named as LeanDojo names them; the key of a goal.
+"""Interface of a Lean: theorems, states, answers, errors and sessions, by LeanDojo's names.
 
 The key is of what the goal is, and of the commands before it, which decide what it means and what proves it."""
 

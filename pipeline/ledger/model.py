@@ -1,4 +1,4 @@
-"""Records of the ledger: attempts by their key, open goals, tactics that proved something; and their rows."""
+"""Records of the ledger, and their conversion to and from rows."""
 
 from __future__ import annotations
 

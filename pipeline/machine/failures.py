@@ -1,4 +1,4 @@
-"""Failures in words, and whose they are: the candidate's own, an outage, a full disk.
+"""Describe a failure, and tell a candidate's failure from an outage or a full disk.
 
 A candidate's failure is a result.  An outage is nobody's: it fails the target, is never stored, and is tried again."""
 

@@ -1,4 +1,4 @@
-"""Job of a stage: the target's paths, and the processes, workers and shared things of the build.
+"""Job of a stage: the paths, processes, Python workers and shared resources that it is given.
 
 Workers are warm Python processes that call functions of the user's files: no interpreter start for each target.
 SharedResources are what is dear to make and serves many targets: made when first asked for, closed when the build

@@ -1,4 +1,4 @@
-"""Load of this machine: how busy it is, for as much of it as we may use.
+"""CPUs that we may use, and the load on each.
 
 What we may use is the smallest of what the scheduler allows this process and what its control groups (version 1 or 2)
 and all groups around them allow; a quota may be a fraction of a CPU.

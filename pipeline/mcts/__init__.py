@@ -1,7 +1,7 @@
 """The kind `mcts`: Monte-Carlo tree search for proofs, by one controller or by many.
 
 The modules here are the front that every kind has; not pure. It may import all folders below, which import in this
-order: search (pure), spec, report (pure, imports only search), run. No folder imports the front, and no other kind is
+order: search (pure), spec, report (pure), run. No folder imports the front, and no other kind is
 imported.
 
 read          YAML -> MctsSpec

@@ -1,4 +1,4 @@
-"""Follower of an mcts build: the lines at its end; the kept journal of a finished search is removed."""
+"""End of an mcts build: print the result, delete the journals of finished searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backends by name, and asking one: a command, a recording, nobody; the HTTP one is in `openai`.
+"""Ask a backend by name: a command, a model behind HTTP, a recording, or none.
 
 A command gets the prompt on its standard input or in a file, and answers by its output or a file.  A recording has
 answers to the same prompts, with their cost then; any other prompt is an error."""

@@ -1,4 +1,6 @@
-"""Decides that nothing is to be done, at the cost of a stat a file.  Imports nothing that is not built in."""
+"""Fast check whether anything changed since the last build, at the cost of a stat a file.
+
+Imports nothing that is not built in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Results by key: hash(recipe + contents read) -> contents written.  May be shared; every read is verified.
+"""Store of results by key, shared between checkouts and verified on every read.
+
+May be shared; every read is verified.
 
 results/ab/<key>   first line: sha256 of the rest; the rest: JSON, small outputs inside it
 objects/ab/<sha>   larger outputs, by their own sha256

@@ -1,4 +1,6 @@
-"""State of a run as of its last build: a signature of every file it depends on.  A cache: it may be deleted.
+"""Cache of file signatures as of a run's last build.
+
+A cache: it may be deleted.
 
 The first part of the file is all that is needed to say "nothing changed" and is read by `noop`; the second is needed
 once something did change, and is believed only if the checksum of the whole holds."""

@@ -1,4 +1,4 @@
-"""Holdout of a search: its question once it has stopped, the targets that measure, the stage that answers.
+"""Holdout of a search: compare the final node with the start on unseen data.
 
 The final node is compared with the start on blocks or configs that the search never saw: once, and for one idea alone,
 so alpha is that of a single look whatever the search has spent.  The seal itself is in `run/seal.py`."""
@@ -14,7 +14,6 @@ from pipeline.machine.job import Job, StageFailed
 from pipeline.tree.report.run_records import RunRecords
 from pipeline.tree.report.summary import holdout_lines
 from pipeline.tree.rules.positions import NodePlace, parse_place, parse_slot
-from pipeline.tree.rules.results import CheckedRows, ExpectedRows, Sheet, check_rows, defects_text
 from pipeline.tree.rules.scoring import (
     AGAINST_ROOT,
     PAIRED,
@@ -23,6 +22,7 @@ from pipeline.tree.rules.scoring import (
     seed_defects,
     weighted_means,
 )
+from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, Sheet, check_rows, defects_text
 from pipeline.tree.run.records import Record, load, read_bytes, recommendation, rules_of, save
 from pipeline.tree.run.seal import open_seal, seal_record
 from pipeline.tree.run.verdicts import ComparisonSides, block_series, expected_by_sheet, sheet_of, weigh_against

@@ -1,4 +1,4 @@
-"""The rule on many depths at once, for simulations: p values as by `rule.weigh`, at a small part of its cost.
+"""Vectorised version of the rule, for simulations.
 
 Depths are arrays [depth, idea, block].  Sums are numpy's, so that a last digit may differ between machines: nothing is
 promoted by this.  Depths share their random directions in groups, as if weighed with the same seed."""

@@ -1,4 +1,4 @@
-"""Depths of ideas without any effect, simulated from measured noise.
+"""Simulated depths whose ideas have no effect, from measured noise.
 
 `fit_noise` learns from differences that mean nothing: their size, the likeness of neighbouring blocks and of other
 ideas, and whether blocks lean or have rare large values.  `Noise.depths` draws others like them.  The mean of a row and

@@ -1,7 +1,7 @@
 """Views for people, during and after a build: text, terminal, SVG, JSON, JUnit.
 
-Not pure: clock, terminal, threads.  Imports core and no other package of ours; reads records and writes nothing
-upstream.  `junit` alone writes a file, whole, like an output.  pages/ is pure.
+Not pure: clock, terminal, threads.  Imports core alone, but for `junit`, which writes its file whole by store.files.
+Reads records and writes nothing upstream.  pages/ is pure.
 
 events     events of a build, and a reporter that remembers all of them
 lines      outcomes, failures and totals as lines of text; the end of a log

@@ -1,4 +1,4 @@
-"""Outcomes of targets and totals of builds, as lines of text; the end of a log, without what moves a cursor."""
+"""Format outcomes, failures, totals and ends of logs."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ from pipeline.tree.rules.beam import (
     stop_reason,
 )
 from pipeline.tree.rules.positions import EvalSlot, NodePlace, slots_of
-from pipeline.tree.rules.results import check_rows, expected_rows, read_sheet
 from pipeline.tree.rules.scoring import Comparison, Metric, Score, ScoringRules, score_by_means
+from pipeline.tree.rules.sheet import check_rows, expected_rows, read_sheet
 
 SLOTS = slots_of(1, 2, 3)
 RULES = ScoringRules("sharpe", (Metric("sharpe"), Metric("returns"), Metric("drawdown", guard=True)))

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.tree.rules.results import CheckedRows, blocks_in_order, check_rows, expected_rows, read_sheet
 from pipeline.tree.rules.scoring import block_means, seed_defects
+from pipeline.tree.rules.sheet import CheckedRows, blocks_in_order, check_rows, expected_rows, read_sheet
 
 HEADER = "config_id,fold,status,seed,error,gain"
 CONFIGS, FOLDS = range(3), ("a", "b")

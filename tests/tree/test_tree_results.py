@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.tree.rules.results import (
+from pipeline.tree.rules.sheet import (
     MOST_DEFECTS,
     CheckedRows,
     ExpectedRows,

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pipeline.tree.rules.results import CheckedRows, Defect, SheetRow
 from pipeline.tree.rules.scoring import (
     LOWER,
     Comparison,
@@ -21,6 +20,7 @@ from pipeline.tree.rules.scoring import (
     score_by_means,
     weighted_means,
 )
+from pipeline.tree.rules.sheet import CheckedRows, Defect, SheetRow
 from pipeline.trust.series import significant
 
 SHARPE, RETURNS, VOLATILITY = Metric("sharpe"), Metric("returns"), Metric("volatility", LOWER)

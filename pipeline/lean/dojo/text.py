@@ -1,4 +1,4 @@
-"""Text to and from Lean through LeanDojo: files with a gap or a proof, answers read, and refusals.
+"""Write Lean files for LeanDojo, parse its answers, refuse unsafe text.
 
 Pure.  A proof is judged by its words: more is refused than could do harm, not less.  Our REPL asks Lean about
 the parts of a tactic; that of LeanDojo runs all it gets."""

@@ -1,6 +1,6 @@
 """Our REPL: processes of Lean, replaced when they are lost, and shared by the sessions of many theorems.
 
-Not pure.  Imports lean and machine.process.  The Lean part lies beside: Repl.lean, and Coppice/ with its sources.
+Not pure.  Imports lean and machine.  The Lean part lies beside: Repl.lean, and Coppice/ with its sources.
 
 process  one Lean process: a request, then its answer
 slot     a place for one process at a time

@@ -1,4 +1,4 @@
-"""Slot for one Lean process at a time: when it is lost or has grown too large, the next request finds a new one.
+"""Slot that holds one Lean process and replaces it when it dies or grows too large.
 
 A process makes place for a new one when it takes more memory, with all that it started, than it may have."""
 
@@ -72,7 +72,7 @@ class WarmRepl:
         self._most = max(most, int(GROWTH * resident_bytes(self._family)))
         self._looked = time.monotonic()
 
-    def has_grown(self) -> bool:
+    def must_be_replaced(self) -> bool:
         now = time.monotonic()
         if now - self._looked < WATCH:
             return False
@@ -167,7 +167,7 @@ class ReplSlot:
         raise LeanCrash(f"{TRIES} processes ended before they were asked: {last}")
 
     def _ready(self, stop: Stop | None) -> WarmRepl:
-        if self._warm is not None and self._warm.has_grown():
+        if self._warm is not None and self._warm.must_be_replaced():
             self._lose()
         return self._warm or self._start_and_wait(stop)
 

@@ -1,4 +1,4 @@
-"""Comparison of the scenarios of a run: each alone, against the first, and along how much was blocked.
+"""Compare scenarios: figures, difference to the first, robustness to blocked goals.
 
 Made from the records of searches alone, so that it is the same however often and in which order it is made.
 Against the first: goal by goal and seed by seed. A robustness line holds scenarios that differ in nothing but the

@@ -1,4 +1,4 @@
-"""Estimates in words, with the interval or why there is none; settings in the words of a spec, without defaults."""
+"""Format estimates, intervals and settings for the report."""
 
 from __future__ import annotations
 

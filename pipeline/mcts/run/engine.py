@@ -1,4 +1,4 @@
-"""Engine of one theorem: asks and tells the policy in turn, with several sessions; checks the proof as a whole.
+"""Search for one theorem: drive the policy over several Lean sessions, then check the proof.
 
 In virtual time no clock decides anything: the same answers of Lean give the same search, byte for byte, in however
 many sessions they were found. In real time they are told as they come, and the journal keeps the order.

@@ -1,4 +1,4 @@
-"""Agents over a shared tree: how one goes down it, and the blocks and delays in its way.
+"""One agent's descent of the shared tree, with reservations, blocks and delays.
 
 An agent selects by its last view of the tree, and around goals that others work at. Reservations count as lost or
 unobserved visits. Blocks and delays change the schedule, never the tree.

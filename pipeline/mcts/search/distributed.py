@@ -1,4 +1,4 @@
-"""Policy of many controllers over one tree, and the clocks that give them turns.
+"""Search by many agents over one tree, in virtual or real time.
 
 Each controller takes turns, reserves where it works, and may be blocked, delayed or rerouted.
 

@@ -1,4 +1,4 @@
-"""Guides of a search: priors over the tactics of a goal, and rewards of open goals.
+"""Priors over tactics and rewards of open goals.
 
 All priors take their tactics from the same portfolio and differ in what they think of them. One by a model that writes
 tactics would be another function of the same type: it has to give the same for the same goal, since a search that goes

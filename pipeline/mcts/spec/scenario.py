@@ -1,4 +1,4 @@
-"""Keys of a scenario: the table that serves YAML and flags alike, what belongs together, and the reader.
+"""Keys of a scenario: one table for YAML and flags, rules between keys, the reader.
 
 A scenario is a mode and what belongs to it. No mode stands in for the other, and nothing that is given is left without
 effect: a key without what it needs is refused. A spec has one scenario at its top, or several under `scenarios:`."""

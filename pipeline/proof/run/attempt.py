@@ -1,4 +1,4 @@
-"""One attempt: the worker's answer, checked and in the ledger before anything is decided on it.
+"""Run, check and record one attempt.
 
 An attempt that is in the ledger is recalled and not made again. Whatever a worker raises is what became of the
 attempt; only FAULTS (no Lean, nothing may start, no memory) and a worker that cannot be ended are raised. A failure

@@ -1,4 +1,4 @@
-"""Engine of a proof search: does what the schedule says, with a Lean, a ledger and workers.
+"""Run a proof search: start trials, cancel them, report outcomes to the schedule.
 
 One coroutine asks and tells, so that the journal has one order. An attempt's clock runs from when it is started,
 which is when there is a process for it. However a search ends (all goals done, deadline, stop, a fault), what has

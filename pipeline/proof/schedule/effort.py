@@ -1,4 +1,4 @@
-"""Effort on one goal: its features, strategies tried, running and left, and its place among waiting goals.
+"""State of one goal in the schedule, and the queue of waiting goals.
 
 Features are read off the text of the goal: a class by which attempts are counted, and traits that a bandit learns by.
 There is one queue for each room, ordered by urgency, then difficulty, then the order of the bank.

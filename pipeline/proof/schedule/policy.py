@@ -1,4 +1,4 @@
-"""Schedule of trials: a pure policy, asked for the next trial and told outcomes.
+"""Policy of a proof search: choose the next trial, learn from outcomes, throttle by load.
 
 It waits for nobody and asks no clock, so that the same rules, goals, loads and outcomes give the same trials.
 

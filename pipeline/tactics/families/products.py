@@ -1,4 +1,4 @@
-"""Facts multiplied, and facts gathered at once for omega or grind: no search could put them together.
+"""Multiply inequalities; give omega or grind many facts at once.
 
 Inequalities are multiplied with each other and with positive terms; squares are not negative."""
 

@@ -1,4 +1,4 @@
-"""Tactics as text: a move with its cost, pieces of tactics, tactics in a state of several goals, a proof as a script.
+"""Tactic moves, and the text of tactics and proof scripts.
 
 A tactic works on the first goal of a state. The goals it left are separated from those that were open beside it, so
 that each can be proved by itself. Both searches go by that: best-first search and Monte-Carlo tree search."""

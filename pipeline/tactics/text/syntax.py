@@ -1,4 +1,4 @@
-"""A printed proposition cut at its outermost connective; all that stands in brackets is left alone."""
+"""Split a printed proposition at its outermost connective."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Reports from the records of a search.  Not pure: reads files and git; only its callers write.
 
-May import: store, git, core, tree.rules, tree.run.  `markdown` and `summary` are pure functions of a manifest.
+May import: store, git, core, errors, trust, tree.rules, tree.spec, tree.run.  `summary` is a pure function of a
+manifest, `markdown` of rows.
 
 run_records     the records of a run, each read on demand
 manifest        manifest.json: all records, folded into one

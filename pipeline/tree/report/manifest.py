@@ -30,8 +30,8 @@ from pipeline.tree.rules.positions import (
     parse_place,
     parse_slot,
 )
-from pipeline.tree.rules.results import CheckedRows, SheetRow
 from pipeline.tree.rules.scoring import column_by_config, compare_configs, means_by_config
+from pipeline.tree.rules.sheet import CheckedRows, SheetRow
 from pipeline.tree.run.decisions import spending_of
 from pipeline.tree.run.records import EVENT_QUEUED, EVENT_STARTED, NEW_LIFE, TASK_STATES, EventLog, Record
 from pipeline.tree.run.seal import seal_record

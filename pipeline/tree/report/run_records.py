@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from pipeline.tree.rules.positions import ROOT, EvalSlot, NodePlace, RunLayout, places_of, slots_of
-from pipeline.tree.rules.results import CheckedRows, ExpectedRows, check_rows
+from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, check_rows
 from pipeline.tree.run.records import Record, load_if_whole, read_bytes
 from pipeline.tree.run.verdicts import expected_by_csv, sheet_of
 

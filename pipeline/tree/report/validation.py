@@ -1,4 +1,4 @@
-"""Validation of a search: everything that its records name is there, and fits together.
+"""Validate a search: its files, repository, decisions and manifest agree.
 
 Changes nothing.  Order: files, foreign files, repository, decisions made again, then the manifest by itself (nodes and
 their evaluations, frontier, stop reason; STOP_CHECKS has a row for each reason to stop).  A file that differs from its

@@ -4,7 +4,7 @@ May import: core, errors, trust and each other.  The same records always give th
 replay` can make every one of them again.
 
 positions   places of nodes and evaluations in the search; the path of every record
-results     the results CSV of a sweep, and whether it is complete
+sheet       the results CSV of a sweep, and whether it is complete
 scoring     scores: weighted_means, paired by blocks, config by config
 beam        the gate, the ranking, promotion and the reasons to stop
 budget      the budget of a run: reserved, settled, never taken back

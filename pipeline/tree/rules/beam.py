@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from pipeline.tree.rules.budget import BUDGET_STOPS
 from pipeline.tree.rules.positions import EvalSlot, NodePlace, places_of
-from pipeline.tree.rules.results import defects_text
 from pipeline.tree.rules.scoring import MIXED, PRIMARY_REGRESSED, Comparison, Score, round_relative
+from pipeline.tree.rules.sheet import defects_text
 from pipeline.trust.evidence import STOPPED_EARLY
 from pipeline.trust.series import significant
 

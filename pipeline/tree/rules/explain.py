@@ -26,8 +26,8 @@ from pipeline.tree.rules.beam import (
 )
 from pipeline.tree.rules.positions import EvalSlot
 from pipeline.tree.rules.protection import VOID
-from pipeline.tree.rules.results import defects_text
 from pipeline.tree.rules.scoring import HIGHER, MIXED, RISK_REGRESSED, SIGN, Comparison, Detail, ScoringRules
+from pipeline.tree.rules.sheet import defects_text
 from pipeline.trust.evidence import DEGENERATE, FEWEST_BLOCKS, IDENTICAL, STOPPED, TESTED
 from pipeline.trust.noninferiority import PASSED
 

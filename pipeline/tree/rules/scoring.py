@@ -19,7 +19,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from math import fsum, isfinite
 from typing import Any, NamedTuple
 
-from pipeline.tree.rules.results import CheckedRows, Defect, SheetRow, csv_lines, csv_rows, defects_text
+from pipeline.tree.rules.sheet import CheckedRows, Defect, SheetRow, csv_lines, csv_rows, defects_text
 from pipeline.trust.evidence import INDECISIVE, PROMOTED, REJECTED, Verdict
 from pipeline.trust.noninferiority import FAILED, UNDECIDED
 from pipeline.trust.series import DIGITS, SAME, differences, reduce_configs

@@ -1,4 +1,4 @@
-"""Canary: decisions must stay the same when the data after them is cut off, or they were made with it.
+"""Canary: run a command again with the end of the data cut off; a decision that changes has used future data.
 
 Data and decisions are CSV tables.  Data is in the order of time; a decision has a time of the data in its first column,
 as it is written there.  The command runs once on all data, then as often as the spec says with the end cut off at times
@@ -14,7 +14,7 @@ from math import isfinite
 from typing import NamedTuple
 
 from pipeline.errors import cut_text
-from pipeline.tree.rules.results import CsvProblem, csv_rows, visible_text
+from pipeline.tree.rules.sheet import CsvProblem, csv_rows, visible_text
 from pipeline.tree.run.command import CheckoutRun
 from pipeline.tree.spec.model import Canary
 

@@ -27,7 +27,7 @@ from pipeline.tree.rules.positions import (
     sweep_part,
 )
 from pipeline.tree.rules.protection import VOID
-from pipeline.tree.rules.results import OK, CsvProblem, csv_rows
+from pipeline.tree.rules.sheet import OK, CsvProblem, csv_rows
 from pipeline.tree.run.canary import DataTable, UnusableTable, parse_data, run_canary
 from pipeline.tree.run.command import NOTHING_RAN, CheckoutRun, Errand, keep_printed, note_in_log, run_command
 from pipeline.tree.run.protect import PROTECTED_PORT, job_void_reason

@@ -1,4 +1,4 @@
-"""Nodes: the root and its checked baseline, and the records of the places that a depth promotes to.
+"""Create nodes: the root, and the nodes that a depth promotes.
 
 States of a place:
 
@@ -22,8 +22,8 @@ from pipeline.machine.job import Job, JobFiles
 from pipeline.tree.rules.beam import SAME_CODE, BeamPlace, Evaluation, Promotion
 from pipeline.tree.rules.budget import BUDGET_STOPS, BudgetLedger, BudgetLimits, Ceiling, shortages
 from pipeline.tree.rules.positions import NODES, ROOT, EvalSlot, NodePlace, RunLayout, position
-from pipeline.tree.rules.results import check_rows, defects_text
 from pipeline.tree.rules.scoring import Comparison
+from pipeline.tree.rules.sheet import check_rows, defects_text
 from pipeline.tree.run.measure import baseline_failure
 from pipeline.tree.run.records import Origin, Record, load, load_as, read_bytes, save, write
 from pipeline.tree.run.run_repo import NodeCommits, RunRepo, chain_link

@@ -1,4 +1,4 @@
-"""Noise of a search: differences that mean nothing, and targets that measure the root again with other seeds.
+"""Measure noise: run the root again with other seeds, or estimate it from evaluations.
 
 A search that promotes such a difference promotes it by mistake.  The best source is the same code measured again with
 other seeds; else the differences of evaluations to their parents, less their mean, which may be an effect; else the
@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from pipeline.core.graph import Ports, Target
 from pipeline.errors import SpecError
 from pipeline.tree.rules.positions import CALIBRATION_FOLDER, CALIBRATION_PREFIX, ROOT, RunLayout, slots_of
-from pipeline.tree.rules.results import CheckedRows, ExpectedRows, check_rows, defects_text
 from pipeline.tree.rules.scoring import SIGN, block_means, config_rows
+from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, check_rows, defects_text
 from pipeline.tree.run.records import load_if_whole, read_bytes
 from pipeline.tree.run.verdicts import expected_by_sheet, sheet_of
 from pipeline.trust.series import differences, reduce_configs, steady

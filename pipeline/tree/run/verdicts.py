@@ -17,17 +17,6 @@ from pipeline.machine.job import JobFiles
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED, Evaluation, code_of, is_comparable
 from pipeline.tree.rules.positions import NO_SLOT
 from pipeline.tree.rules.protection import VOID
-from pipeline.tree.rules.results import (
-    CheckedRows,
-    CsvProblem,
-    ExpectedRows,
-    Sheet,
-    bounded_defects,
-    check_rows,
-    csv_rows,
-    expected_rows,
-    read_sheet,
-)
 from pipeline.tree.rules.scoring import (
     AGAINST_PARENT,
     AGAINST_ROOT,
@@ -39,6 +28,17 @@ from pipeline.tree.rules.scoring import (
     paired_comparison,
     score_by_means,
     seed_defects,
+)
+from pipeline.tree.rules.sheet import (
+    CheckedRows,
+    CsvProblem,
+    ExpectedRows,
+    Sheet,
+    bounded_defects,
+    check_rows,
+    csv_rows,
+    expected_rows,
+    read_sheet,
 )
 from pipeline.tree.run.measure import sweep_record, total_cost
 from pipeline.tree.run.records import (

@@ -8,7 +8,6 @@ from __future__ import annotations
 from pipeline import spec_fields as fields
 from pipeline.spec import Item
 from pipeline.spec_fields import Field, Reader, Schema, Table, Values
-from pipeline.tree.rules.results import NEEDED_COLUMNS
 from pipeline.tree.rules.scoring import (
     DEPTH,
     HIGHER,
@@ -22,6 +21,7 @@ from pipeline.tree.rules.scoring import (
     ScoringRules,
     rule_mistakes,
 )
+from pipeline.tree.rules.sheet import NEEDED_COLUMNS
 
 MOST_DRAWS = 1_000_000
 

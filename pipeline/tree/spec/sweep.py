@@ -17,7 +17,7 @@ from pipeline.core.templates import Template, parse_shell_template
 from pipeline.errors import did_you_mean
 from pipeline.spec import Item
 from pipeline.spec_fields import NAME, Field, Reader, Table, Values, checked_name, read_template
-from pipeline.tree.rules.results import NEEDED_COLUMNS
+from pipeline.tree.rules.sheet import NEEDED_COLUMNS
 from pipeline.tree.spec.model import PER_CONFIG, WHOLE, Blocks, Cascade, CheckoutCommand, HoldoutKeys, Sweep
 from pipeline.tree.spec.roles import is_api_key_value
 from pipeline.trust.evidence import FEWEST_BLOCKS
