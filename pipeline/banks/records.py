@@ -9,13 +9,12 @@ from dataclasses import asdict, fields
 from typing import Any, NamedTuple
 
 from pipeline.goals.bank import Bank, Goal, Refusal
-from pipeline.lean.model import Theorem
+from pipeline.lean.model import IMPORT, Theorem, is_import
 
 Record = dict[str, Any]
 _OF_GOAL = {field.name for field in fields(Goal)}
 # Options of a check that a file has to set: the REPL sets the first and the last, a lake project may set the second.
 OPTIONS = ("maxRecDepth 1000", "autoImplicit true", "relaxedAutoImplicit false")
-_IMPORT = "import "
 _NOT_IN_NAMES = re.compile(r"[«»\s]")
 # Commands that mean something beyond the end of a namespace, or have to do with where it ends.
 _BEYOND = re.compile(
@@ -86,8 +85,8 @@ class Proof(NamedTuple):
 def lean_file(proof: Proof, imports: Iterable[str]) -> str:
     """A file of one proof, in which Lean is as in a check; what its context leaves open ends with the file."""
     before = proof.theorem.before
-    given = [each.strip() for each in before if _is_import(each)]
-    commands = [each for each in before if not _is_import(each)]
+    given = [each.strip() for each in before if is_import(each)]
+    commands = [each for each in before if not is_import(each)]
     lines = [
         *_head_lines(imports, given),
         *_title_lines(proof),
@@ -120,7 +119,7 @@ def proof_name(name: str) -> str:
 
 
 def _head_lines(imports: Iterable[str], more: Iterable[str] = ()) -> list[str]:
-    return [*(_IMPORT + each for each in imports), *more, *(f"set_option {each}" for each in OPTIONS)]
+    return [*(IMPORT + each for each in imports), *more, *(f"set_option {each}" for each in OPTIONS)]
 
 
 def _title_lines(proof: Proof) -> list[str]:
@@ -156,7 +155,3 @@ def _public_section(commands: Sequence[str]) -> list[str]:
     text = "\n".join(commands)
     is_needed = _NOTATION.search(text) and not re.search(r"\bprivate\b", text)
     return ["@[expose] public section"] if is_needed else []
-
-
-def _is_import(command: str) -> bool:
-    return command.strip().startswith(_IMPORT)

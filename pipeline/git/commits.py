@@ -27,7 +27,7 @@ from pipeline.git.objects import (
     write_object,
 )
 from pipeline.git.worktrees import PRISTINE, Worktree, copy_index
-from pipeline.store.files import write_all
+from pipeline.store.files import read_bytes, write_all
 
 _LARGEST = 1 << 19  # bytes of an index; for a larger one git is faster
 _DEEPEST = 100
@@ -171,13 +171,13 @@ def apply_to_tree(repo: str, start: bytes, patch: bytes) -> AppliedPatch:
 def index_of_commit(repo: str, commit: str) -> bytes:
     """The index of a commit, made once for all patches, and again when a power cut has damaged it."""
     kept = f"{repo}/coppice/{commit}.index"
-    if os.path.exists(kept) and index_is_whole(text := _read_file(kept)):
+    if os.path.exists(kept) and index_is_whole(text := read_bytes(kept)):
         return text
     os.makedirs(f"{repo}/coppice", exist_ok=True)
     with scratch_path(f"{repo}/coppice") as index:
         git("read-tree", commit, repo=repo, index=index)
         os.replace(index, kept)
-    return _read_file(kept)
+    return read_bytes(kept)
 
 
 def check_types(patch: bytes) -> None:
@@ -191,11 +191,6 @@ def check_paths(paths: list[str]) -> None:
     for path in paths:
         if len(os.fsencode(path)) > _LONGEST_PATH or max(map(len, os.fsencode(path).split(b"/"))) > _LONGEST_NAME:
             raise GitProblem(f"the name of a file is too long: {cut_text(repr(path))}")
-
-
-def _read_file(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
 
 
 _NO_BLOB = b"1" * 40

@@ -20,7 +20,7 @@ from pipeline.git.command import GitProblem, git, split_names, users_git
 from pipeline.git.folders import repository_lock
 from pipeline.git.objects import EPOCH, has_commit, open_with_gitpython, tree_hash, write_commit
 from pipeline.git.refs import is_pinned, pin, pin_by_git
-from pipeline.store.files import write_whole
+from pipeline.store.files import read_bytes, write_whole
 
 # `user`, `gc` and `gpgSign` are for coders that use git themselves in a worktree.
 _CONFIG = """\
@@ -69,7 +69,7 @@ def prepare_repository(run: str, borrowed: str = "") -> str:
 def restore_setup(repo: str) -> None:
     """Restore the set-up: a coder's own git commands in one worktree may have changed it for all of them."""
     wanted = {**_SET_UP, **_unquoted_lender(repo)}
-    if all(os.path.exists(f"{repo}/{path}") and _read_file(f"{repo}/{path}") == text for path, text in wanted.items()):
+    if all(os.path.exists(f"{repo}/{path}") and read_bytes(f"{repo}/{path}") == text for path, text in wanted.items()):
         return
     with repository_lock(repo):
         for path, text in wanted.items():
@@ -79,24 +79,19 @@ def restore_setup(repo: str) -> None:
 def _unquoted_lender(repo: str) -> dict[str, bytes]:
     """The line of borrowed objects in place of one that an older version quoted without need."""
     path = f"{repo}/{_LENDER}"
-    quoted = os.path.exists(path) and _read_file(path).startswith(b'"')
+    quoted = os.path.exists(path) and read_bytes(path).startswith(b'"')
     return {_LENDER: _line_of(borrowed_objects(repo))} if quoted else {}
 
 
 def _write_file(path: str, text: bytes) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    if not os.path.exists(path) or _read_file(path) != text:
+    if not os.path.exists(path) or read_bytes(path) != text:
         write_whole(path, text, durable=False)  # written again after a power cut
-
-
-def _read_file(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def borrowed_objects(repo: str) -> str:
     """The folder of objects that a repository borrows; empty when it has all of its own."""
-    line = _read_file(f"{repo}/{_LENDER}").removesuffix(b"\n")
+    line = read_bytes(f"{repo}/{_LENDER}").removesuffix(b"\n")
     if line.startswith(b'"'):
         line = re.sub(rb"\\(.)", lambda found: b"\n" if found[1] == b"n" else found[1], line[1:-1])
     return os.fsdecode(line)
@@ -209,7 +204,7 @@ def _files_of_folder(place: RepoPlace, repo: str) -> Iterator[str]:
     for name in _tracked_files(place) or _untracked_files(place.folder, repo):
         if _LEFT_OUT.isdisjoint(name.split("/")) and not name.startswith(("runs/", f"{own}/")):
             if os.path.basename(name) == ".gitattributes":
-                check_attributes(f"{place.folder}/{name}", _read_file(f"{place.folder}/{name}"))
+                check_attributes(f"{place.folder}/{name}", read_bytes(f"{place.folder}/{name}"))
             yield name
 
 

@@ -19,6 +19,13 @@ def goal_key(before: Sequence[str], goal: str) -> str:
 TRUSTED = frozenset({"propext", "Classical.choice", "Quot.sound"})
 
 
+IMPORT = "import "  # the commands that begin so stand before all others in a file
+
+
+def is_import(command: str) -> bool:
+    return command.strip().startswith(IMPORT)
+
+
 @dataclass(frozen=True)
 class Theorem:
     """`statement` is the proposition, all of its variables bound by it: what follows the colon of a theorem.

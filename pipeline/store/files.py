@@ -306,6 +306,11 @@ def _is_gone(path: str) -> bool:
     return False
 
 
+def read_bytes(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
 def file_sha256(path: str) -> str:
     with open(path, "rb", buffering=0) as file:
         block = file.read(_CHUNK)

@@ -11,6 +11,7 @@ from typing import Any
 from pipeline.core.graph import Target
 from pipeline.errors import SpecError
 from pipeline.machine.job import Job, StageFailed
+from pipeline.store.files import read_bytes
 from pipeline.tree.report.run_records import RunRecords
 from pipeline.tree.report.summary import holdout_lines
 from pipeline.tree.rules.positions import NodePlace, parse_place, parse_slot
@@ -23,7 +24,7 @@ from pipeline.tree.rules.scoring import (
     weighted_means,
 )
 from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, Sheet, check_rows, defects_text
-from pipeline.tree.run.records import Record, load, read_bytes, recommendation, rules_of, save
+from pipeline.tree.run.records import Record, load, recommendation, rules_of, save
 from pipeline.tree.run.seal import open_seal, seal_record
 from pipeline.tree.run.verdicts import ComparisonSides, block_series, expected_by_sheet, sheet_of, weigh_against
 from pipeline.tree.spec.model import HoldoutKeys, TreeSpec

@@ -13,12 +13,11 @@ from textwrap import indent
 from typing import Any
 
 from pipeline.lean import model
-from pipeline.lean.model import TRUSTED, LeanError, Theorem
+from pipeline.lean.model import IMPORT, TRUSTED, LeanError, Theorem, is_import
 
 REPL_MODULE = "Lean4Repl"  # the module of LeanDojo that every file for it imports
 GAP = "by\n  lean_dojo_repl\n  sorry\n"  # what LeanDojo puts where a proof was
 INDENT = "  "
-_IMPORT = "import "
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,8 @@ def statement_head(theorem: Theorem, name: str) -> str:
     """Text before the proof.  Commands `import M` come first, as Lean wants it.
 
     LeanDojo's own module is imported for the check too, so that the check has the same environment."""
-    imports = [_IMPORT + REPL_MODULE, *(text.strip() for text in theorem.before if _is_import(text))]
-    before = [text.strip() for text in theorem.before if not _is_import(text)]
+    imports = [IMPORT + REPL_MODULE, *(text.strip() for text in theorem.before if is_import(text))]
+    before = [text.strip() for text in theorem.before if not is_import(text)]
     # in brackets, which end on a line of their own: `refused_statement` knows that they are a pair
     statement = f"set_option maxHeartbeats 0 in\ntheorem {name} : ({theorem.statement.strip()}\n) := "
     return "\n\n".join(["\n".join(imports), *before, statement])
@@ -55,10 +54,6 @@ def text_before_proof(modified: str) -> str:
     """Text before the gap, in a file that LeanDojo made."""
     before, _, _ = modified.partition(GAP)
     return before
-
-
-def _is_import(text: str) -> bool:
-    return text.strip().startswith(_IMPORT)
 
 
 # LeanDojo tells what went wrong as text alone.  The first that is found says the kind.

@@ -16,11 +16,10 @@ from pipeline.core.freshness import Receipt
 from pipeline.core.graph import Target
 from pipeline.core.recipe import reads_of, same_request, writes_of
 from pipeline.git.command import GitProblem
-from pipeline.store.files import file_sha256
+from pipeline.store.files import file_sha256, read_bytes
 from pipeline.store.receipts import Receipts
 from pipeline.tree.rules.explain import first_difference
 from pipeline.tree.run.decisions import DECIDERS, Decider
-from pipeline.tree.run.records import read_bytes
 from pipeline.tree.run.run_repo import ReadOnlyRepo
 
 # Outcomes of a replay.

@@ -7,9 +7,10 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
+from pipeline.store.files import read_bytes
 from pipeline.tree.rules.positions import ROOT, EvalSlot, NodePlace, RunLayout, places_of, slots_of
 from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, check_rows
-from pipeline.tree.run.records import Record, load_if_whole, read_bytes
+from pipeline.tree.run.records import Record, load_if_whole
 from pipeline.tree.run.verdicts import expected_by_csv, sheet_of
 
 EMPTY_SHA = sha256(b"").hexdigest()

@@ -23,10 +23,11 @@ from pipeline.machine.confine import Confinement, landlock_version
 from pipeline.machine.failures import NOT_FOUND, FailureFacts, describe_exit, describe_start_failure, outage_reason
 from pipeline.machine.job import Job, StageFailed
 from pipeline.machine.process import Exit
+from pipeline.store.files import read_bytes
 from pipeline.tree.rules.positions import EvalSlot, NodePlace
 from pipeline.tree.rules.protection import VOID
 from pipeline.tree.run.protect import command_shield, job_void_reason, start_watch, tamper_reason
-from pipeline.tree.run.records import CommandCost, read_bytes, read_text, write
+from pipeline.tree.run.records import CommandCost, read_text, write
 from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.run.seal import arm_tripwire, hide_paths, sealed_paths, tripwire_reason
 

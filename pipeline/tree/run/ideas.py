@@ -20,12 +20,13 @@ from pipeline.machine.job import Job, StageFailed
 from pipeline.models.ask import ask
 from pipeline.models.calls import Call, Calls, answered_call, call_key, failed_call, read_calls, recorded_answer
 from pipeline.models.contract import FREE, Answer, BackendUnavailable, CallContext, CallFailed, Question
+from pipeline.store.files import read_bytes
 from pipeline.store.noop import folder
 from pipeline.tree.rules import prompts
 from pipeline.tree.rules.assignment import parse_idea
 from pipeline.tree.rules.positions import own_name, slot_of
 from pipeline.tree.rules.prompts import history_section, prompt_mistakes, render_prompt
-from pipeline.tree.run.records import Record, load, read_bytes, read_text, save, write
+from pipeline.tree.run.records import Record, load, read_text, save, write
 from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.run.seal import sealed_paths
 from pipeline.tree.spec.model import DRY, MANUAL

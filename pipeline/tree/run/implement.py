@@ -26,13 +26,14 @@ from pipeline.git.worktrees import Worktree
 from pipeline.machine.job import Job, StageFailed
 from pipeline.models.calls import answered_call, failed_call, recorded_answer
 from pipeline.models.contract import Answer, BackendUnavailable, CallFailed
+from pipeline.store.files import read_bytes
 from pipeline.tree.rules import prompts
 from pipeline.tree.rules.assignment import idea_identity, parse_idea
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.rules.positions import slot_of
 from pipeline.tree.rules.prompts import diff_in_answer, history_section, review_verdict
 from pipeline.tree.run.ideas import RoleAsker
-from pipeline.tree.run.records import CandidateRecord, Record, SlotTask, load, load_as, read_bytes, save, write
+from pipeline.tree.run.records import CandidateRecord, Record, SlotTask, load, load_as, save, write
 from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.spec.model import DRY, MANUAL, NONE, PATCHES
 

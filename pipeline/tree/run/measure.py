@@ -16,6 +16,7 @@ from typing import Any
 
 from pipeline.git.folders import delete_tree
 from pipeline.machine.job import Job, JobFiles, StageFailed
+from pipeline.store.files import read_bytes
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.rules.positions import (
     HOLDOUT_PART,
@@ -38,7 +39,6 @@ from pipeline.tree.run.records import (
     SweepRecord,
     load,
     load_as,
-    read_bytes,
     read_text,
     save,
     write,

@@ -19,13 +19,14 @@ from pipeline.git.objects import diff_stat
 from pipeline.git.refs import pin
 from pipeline.git.repository import root_of
 from pipeline.machine.job import Job, JobFiles
+from pipeline.store.files import read_bytes
 from pipeline.tree.rules.beam import SAME_CODE, BeamPlace, Evaluation, Promotion
 from pipeline.tree.rules.budget import BUDGET_STOPS, BudgetLedger, BudgetLimits, Ceiling, shortages
 from pipeline.tree.rules.positions import NODES, ROOT, EvalSlot, NodePlace, RunLayout, position
 from pipeline.tree.rules.scoring import Comparison
 from pipeline.tree.rules.sheet import check_rows, defects_text
 from pipeline.tree.run.measure import baseline_failure
-from pipeline.tree.run.records import Origin, Record, load, load_as, read_bytes, save, write
+from pipeline.tree.run.records import Origin, Record, load, load_as, save, write
 from pipeline.tree.run.run_repo import NodeCommits, RunRepo, chain_link
 from pipeline.tree.run.verdicts import expected_by_csv, sheet_of
 from pipeline.trust.evidence import STOPPED_EARLY

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 from pipeline.core.graph import Ports, Target
 from pipeline.errors import SpecError
+from pipeline.store.files import read_bytes
 from pipeline.tree.rules.positions import CALIBRATION_FOLDER, CALIBRATION_PREFIX, ROOT, RunLayout, slots_of
 from pipeline.tree.rules.scoring import SIGN, block_means, config_rows
 from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, check_rows, defects_text
-from pipeline.tree.run.records import load_if_whole, read_bytes
+from pipeline.tree.run.records import load_if_whole
 from pipeline.tree.run.verdicts import expected_by_sheet, sheet_of
 from pipeline.trust.series import differences, reduce_configs, steady
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar
 
-from pipeline.store.files import append_lines, whole_lines
+from pipeline.store.files import append_lines, read_bytes, whole_lines
 from pipeline.tree.rules.beam import Evaluation
 from pipeline.tree.rules.positions import EvalSlot
 from pipeline.tree.rules.scoring import (
@@ -141,11 +141,6 @@ def load_if_whole(path: str) -> Record | None:
 
 def save(path: str, record: Mapping[str, Any] | NamedTuple) -> None:
     write(path, dump_record(record if isinstance(record, Mapping) else as_json(record)))
-
-
-def read_bytes(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def read_text(path: str) -> str:

@@ -16,8 +16,9 @@ from pipeline.git.commits import Candidate, restore_commit
 from pipeline.git.objects import has_commit
 from pipeline.git.repository import reopen_repository, restore_setup, run_repository
 from pipeline.git.worktrees import Worktree, Worktrees
+from pipeline.store.files import read_bytes
 from pipeline.tree.rules.positions import BY_HAND, CANDIDATES, NODES, ROOT, EvalSlot, NodePlace, RunLayout
-from pipeline.tree.run.records import Record, from_json, load, load_as, read_bytes
+from pipeline.tree.run.records import Record, from_json, load, load_as
 
 
 class NodeCommits(Protocol):

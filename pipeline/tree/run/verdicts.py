@@ -14,6 +14,7 @@ from math import copysign, inf
 from typing import Any, NamedTuple
 
 from pipeline.machine.job import JobFiles
+from pipeline.store.files import read_bytes
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED, Evaluation, code_of, is_comparable
 from pipeline.tree.rules.positions import NO_SLOT
 from pipeline.tree.rules.protection import VOID
@@ -51,7 +52,6 @@ from pipeline.tree.run.records import (
     evaluation_of,
     load,
     load_as,
-    read_bytes,
     read_text,
     rules_of,
     save,
