@@ -60,7 +60,7 @@ done
 """
 BARE = """
 import sys
-from pipeline.git.repository import root_of
+from pipeline.git.repository import root_commit as root_of
 from pipeline.git.worktrees import Worktrees
 from pipeline.machine.process import Processes
 root = root_of("repo", "bare")

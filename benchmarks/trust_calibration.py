@@ -16,7 +16,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np
 
-from pipeline.trust.calibration import Cell, Rule, Share, measure_promotions, with_power
+from pipeline.trust.calibration import Proportion, Rule, SimulatedSetting, measure_promotions, with_power
 from pipeline.trust.surrogates import Noise, fit_noise
 
 ALPHA, IDEAS, SEEDS, EVALUATIONS = 0.05, 7, 6, 7
@@ -64,17 +64,17 @@ class Told(NamedTuple):
 
     false: list[float]
     found: list[float]
-    broken: Share
+    broken: Proportion
 
 
 def calibrated(noises: list[Noise], rule: Rule, blocks: int, effect: float, depths: int) -> Told:
     cells = [measure_promotions(noise, rule, IDEAS, blocks, depths, i) for i, noise in enumerate(noises)]
     power = [powered_at(*pair, rule, effect, depths // 4, i) for i, pair in enumerate(zip(cells, noises, strict=True))]
     broken = sum(cell.passed.interval[0] > ALPHA for cell in cells)
-    return Told([cell.passed.rate for cell in cells], power, Share(broken, len(cells)))
+    return Told([cell.passed.rate for cell in cells], power, Proportion(broken, len(cells)))
 
 
-def powered_at(cell: Cell, noise: Noise, rule: Rule, effect: float, depths: int, seed: int) -> float:
+def powered_at(cell: SimulatedSetting, noise: Noise, rule: Rule, effect: float, depths: int, seed: int) -> float:
     return with_power(cell, noise, rule, [effect], depths, seed).power[0].passed.rate
 
 
@@ -102,11 +102,11 @@ def planted(depths: Array, effect: float) -> Array:
     return found
 
 
-def share(hits: Array) -> Share:
-    return Share(int(hits.sum()), len(hits))
+def share(hits: Array) -> Proportion:
+    return Proportion(int(hits.sum()), len(hits))
 
 
-def shown(found: Share) -> str:
+def shown(found: Proportion) -> str:
     low, high = found.interval
     return f"{100 * found.rate:.1f} ({100 * low:.1f}-{100 * high:.1f})"
 

@@ -26,7 +26,7 @@ class Coppice:
 
         self.model = records
         self.moves = tuple(records.WeightedMove(f"t{number}") for number in range(branching))
-        maths = records.Maths(selection, records.EXPLORE[selection], widen=1e9)
+        maths = records.SelectionRules(selection, records.EXPLORE[selection], widen=1e9)
         self.tree = SearchTree(maths, records.Subgoal("0", "", VALUE))
         self.told = 0
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from benchmarks.bank import Metered, Patient
 from pipeline.lean.model import Interrupted, LeanCrash, Session, TacticState, Theorem
 from pipeline.mcts.run import engine
-from pipeline.mcts.search.agents import UNOBSERVED, VIRTUAL_LOSS, Steering
-from pipeline.mcts.search.distributed import Team
+from pipeline.mcts.search.agents import UNOBSERVED, VIRTUAL_LOSS, ReservationRules
+from pipeline.mcts.search.distributed import TeamRules
 from pipeline.mcts.search.evaluator import Evaluator, Guide
 from pipeline.mcts.search.nodes import STATUS_WORDS
 from pipeline.mcts.search.records import Budget, Expand, ExpandOutcome, Expansion, SearchRules
@@ -126,11 +126,11 @@ def by_mcts(row: Row, session: Session, start: TacticState, how: How) -> None:
     row.script = engine.found_script(timed.tree, trying)
 
 
-def rules(searcher: str, how: How) -> SearchRules | Team:
+def rules(searcher: str, how: How) -> SearchRules | TeamRules:
     """`centralized`, or such as `vl 4`."""
     rules = SearchRules(Budget(IDLE * how.calls, how.calls), expansion=Expansion(attempts=how.attempts))
     counting, *agents = searcher.split()
-    return Team(rules, Steering(int(agents[0]), how.inflight, COUNTINGS[counting])) if agents else rules
+    return TeamRules(rules, ReservationRules(int(agents[0]), how.inflight, COUNTINGS[counting])) if agents else rules
 
 
 SEARCHERS: Mapping[str, Callable[[Row, Session, TacticState, How], None]] = {

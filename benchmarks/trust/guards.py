@@ -9,8 +9,8 @@ from benchmarks.trust.errors import chunks
 from benchmarks.trust.shares import Share
 from benchmarks.trust.study import Found, Params, Promise, Study
 from benchmarks.trust.worlds import Array, World
-from pipeline.trust.noninferiority import PASSED, guard
-from pipeline.trust.student import quantile
+from pipeline.trust.noninferiority import PASSED, judge_guard
+from pipeline.trust.student import t_quantile
 
 IDEAS = 7
 MARGIN = 3.0  # standard errors
@@ -39,14 +39,14 @@ def _measure(depths: int, noise: str, rho: float, B: int, truth: str) -> Found: 
 def _ways(depth: Array, margin: float, rho: float) -> dict[str, bool]:
     ideas, ordered = depth.tolist(), rho > 0
     ways = {
-        "coppice": guard(ideas, margin, ordered=ordered)[0],
-        "by this idea alone": guard(ideas[:1], margin, ordered=ordered)[0],
-        "rho given": guard(ideas, margin, ordered=ordered, rho=rho)[0],
-        "taken for unordered": guard(ideas, margin)[0],
+        "coppice": judge_guard(ideas, margin, ordered=ordered)[0],
+        "by this idea alone": judge_guard(ideas[:1], margin, ordered=ordered)[0],
+        "rho given": judge_guard(ideas, margin, ordered=ordered, rho=rho)[0],
+        "taken for unordered": judge_guard(ideas, margin)[0],
     }
     passed = {name: found.verdict == PASSED for name, found in ways.items()}
     own = ways["coppice"]
-    return passed | {"without skew guard": (own.mean + margin) / own.se > quantile(0.95, own.df)}
+    return passed | {"without skew guard": (own.mean + margin) / own.se > t_quantile(0.95, own.df)}
 
 
 def _promises(params: Params, found: Found) -> list[Promise]:

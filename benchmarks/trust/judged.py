@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.trust.worlds import CONFIGS
-from pipeline.tree.rules.beam import COMPLETED, Evaluation, gate
+from pipeline.tree.rules.beam import COMPLETED, Evaluation, first_failed_check
 from pipeline.tree.rules.positions import EvalSlot
 from pipeline.tree.rules.scoring import Metric, ScoringRules, score_by_means
 from pipeline.tree.rules.sheet import CheckedRows, SheetRow
 from pipeline.trust.evidence import JointTest
 from pipeline.trust.rule import weigh
-from pipeline.trust.student import quantile
+from pipeline.trust.student import t_quantile
 
 Array = Any
 ALPHA = 0.05
@@ -58,7 +58,7 @@ def t_over_configs(deltas: Array) -> Array:
     """Configs taken for repetitions."""
     configs = deltas.mean(axis=3)
     error = configs.std(axis=2, ddof=1) / CONFIGS**0.5
-    return configs.mean(axis=2) > quantile(1 - ALPHA, CONFIGS - 1) * error
+    return configs.mean(axis=2) > t_quantile(1 - ALPHA, CONFIGS - 1) * error
 
 
 def bootstrap(deltas: Array) -> Array:
@@ -86,7 +86,7 @@ def _passes(configs: Array) -> bool:
     found = score_by_means(ScoringRules("m", (Metric("m"),)), sides[0], sides[1], sides[1])
     names = {"commit": "c", "tree": "t", "results": "r", "baseline": "b"}
     ended = Evaluation(EvalSlot(1, 0, 0), COMPLETED, **names, approved=True, score=found)
-    return gate(ended._replace(rows_used=CONFIGS, rows_expected=CONFIGS)) is None
+    return first_failed_check(ended._replace(rows_used=CONFIGS, rows_expected=CONFIGS)) is None
 
 
 def _rows(values: Array) -> CheckedRows:

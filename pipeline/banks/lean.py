@@ -36,7 +36,7 @@ def open_lean(job: Job) -> Lean:
 
 
 @contextmanager
-def core() -> Iterator[Lean]:
+def open_core_lean() -> Iterator[Lean]:
     """Open a Lean that knows the core library, for programs that are no run; in the main thread."""
     with closing(Processes(["core"])) as processes:
         command = ready_toolchain().command(REPL)
@@ -51,7 +51,7 @@ def shared_lean(job: Job) -> Lean:
     return job.shared.get(("lean", job.target.run, *keys.values()), lambda: open_lean(job))
 
 
-def imported(keys: Mapping[str, Any]) -> list[str]:
+def required_imports(keys: Mapping[str, Any]) -> list[str]:
     """Modules that a theorem stands behind: a file of its proof has to import them, too."""
     return [*IMPORTED[keys["backend"]](keys["project"])]
 

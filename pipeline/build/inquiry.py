@@ -17,7 +17,7 @@ from typing import IO, NamedTuple
 from pipeline import kinds
 from pipeline.build.rehearsal import TargetStatus, rehearse, target_statuses
 from pipeline.build.session import BuildSession
-from pipeline.core.freshness import Causes, Chain, FailureRecord, Reason, Receipt
+from pipeline.core.freshness import Causes, FailureRecord, Reason, Receipt, StalePath
 from pipeline.core.graph import Target, room_label
 from pipeline.core.outcome import BUILT, FRESH, IGNORED, Forecast
 from pipeline.core.text import duration, join_names
@@ -143,7 +143,7 @@ class Inquiry:
             if not self._is_left_out(i):
                 alike.setdefault(self.causes.own[i], []).append(i)
         groups = [
-            ([self.graph.targets[i].name for i in group], self._cause(Chain((group[0],), reasons, 0)))
+            ([self.graph.targets[i].name for i in group], self._cause(StalePath((group[0],), reasons, 0)))
             for reasons, group in alike.items()
         ]
         stale = [i for i in own if i in self.causes.own and not self._is_left_out(i)]
@@ -158,7 +158,7 @@ class Inquiry:
     def _is_left_out(self, i: int) -> bool:
         return i in self.forecasts and self.forecasts[i].action == IGNORED
 
-    def _cause(self, chain: Chain) -> why.Cause:
+    def _cause(self, chain: StalePath) -> why.Cause:
         """Describe a cause, with what can still be shown of the old contents."""
         target = self.graph.targets[chain.path[-1]]
         way = tuple(

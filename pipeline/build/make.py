@@ -46,7 +46,7 @@ class Busy(Exception):
         self.key = key
 
 
-class InFlight:
+class KeysInProgress:
     """Keys that are being made now."""
 
     def __init__(self) -> None:
@@ -85,14 +85,14 @@ class Maker:
     ) -> None:
         self.files, self.receipts, self.stores, self.stages, self.always = files, receipts, stores, stages, always
         self.inputs = Inputs(graph, files, receipts, stores)
-        self.making = InFlight()
+        self.making = KeysInProgress()
         self.processes = Processes([*receipts], locks)
         self.workers = Workers(self.processes)
         self.kept = SharedResources()
         self.say: Callable[[Target, str], None] = lambda target, line: None
 
     def recipe(self, target: Target) -> dict[str, Any]:
-        return recipes.recipe(target, self.stages[target.run][target.stage].code)
+        return recipes.make_recipe(target, self.stages[target.run][target.stage].code)
 
     def make(self, target: Target) -> Outcome:
         """Make one target.  Raises Busy when another thread makes the very same."""
@@ -112,11 +112,11 @@ class Maker:
         recipe = self.recipe(target)
         key = recipes.result_key(recipe, inputs.values())
         if self.always:
-            return self._run(Work(target, recipe, inputs, key, time.time()))
+            return self._run(TargetWork(target, recipe, inputs, key, time.time()))
         with self.making.alone(key):
             if self.is_fresh(target, key):
                 return Outcome(FRESH)
-            work = Work(target, recipe, inputs, key, time.time())
+            work = TargetWork(target, recipe, inputs, key, time.time())
             return self._recall(work) or self._run(work)
 
     def is_fresh(self, target: Target, key: str) -> bool:
@@ -125,7 +125,7 @@ class Maker:
             return False
         return outputs_intact(receipt, {path: self.files.content(path) for path in target.outputs})
 
-    def _recall(self, work: Work) -> Outcome | None:
+    def _recall(self, work: TargetWork) -> Outcome | None:
         target = work.target
         if self.receipts[target.run].is_forgotten(target.name):
             return None
@@ -141,7 +141,7 @@ class Maker:
         receipt = work.receipt(RECALLED, result.contents)
         return Outcome(RECALLED, receipt, start=receipt.start, end=receipt.end)
 
-    def _run(self, work: Work) -> Outcome:
+    def _run(self, work: TargetWork) -> Outcome:
         log = log_path(work.target)
         if os.path.exists(log):
             os.unlink(log)
@@ -159,7 +159,7 @@ class Maker:
                     return Outcome(FAILED, None, str(error), error.status, attempt, work.start, end, log_if_any(log))
                 append_note(log, f"attempt {attempt} failed: {error}")
 
-    def _attempt(self, work: Work, attempt: int, marks: Mapping[str, Mark], log: str) -> Outcome:
+    def _attempt(self, work: TargetWork, attempt: int, marks: Mapping[str, Mark], log: str) -> Outcome:
         target = work.target
         stage = self.stages[target.run][target.stage]
         with Staging(target, stage.own_folder, attempt) as staged:
@@ -190,7 +190,7 @@ class Maker:
                 raise
             raise StageFailed(describe_unwritten(error), 1) from error
 
-    def _store_result(self, work: Work, paths: Sequence[str], outputs: Sequence[OutputFile]) -> OSError | None:
+    def _store_result(self, work: TargetWork, paths: Sequence[str], outputs: Sequence[OutputFile]) -> OSError | None:
         """Store the result.  If that fails, the outputs are put in place all the same and the fault is raised after."""
         target = work.target
         try:
@@ -213,7 +213,7 @@ class Maker:
             self.inputs.contents[final] = content
 
 
-class Work(NamedTuple):
+class TargetWork(NamedTuple):
     """Target to be made now: what it reads, and the key of recipe and inputs."""
 
     target: Target

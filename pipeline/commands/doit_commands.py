@@ -23,7 +23,7 @@ from pipeline.build.runner import ReceiptDatabase, doit_tasks
 from pipeline.build.session import BuildSession
 from pipeline.commands.command import SpecCommand, WordCount
 from pipeline.commands.exits import FAILED
-from pipeline.commands.selection import answered, plans_for
+from pipeline.commands.selection import plans_for, run_answer
 from pipeline.machine.lock import lock_runs
 
 
@@ -34,7 +34,7 @@ class TaskCommand(SpecCommand):
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         if not self.writes:
-            return answered(args, lambda words: self.on_tasks(BuildSession(plans_for(words)), params, args))
+            return run_answer(args, lambda words: self.on_tasks(BuildSession(plans_for(words)), params, args))
         plans = plans_for(args)
         with lock_runs([*plans]):
             return self.on_tasks(BuildSession(plans), params, args)

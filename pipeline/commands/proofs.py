@@ -16,7 +16,7 @@ from pipeline import kinds
 from pipeline.build import project
 from pipeline.commands.command import NewCommand, WordCount, build_plainly, opt_json, print_result, reporting
 from pipeline.commands.flags import TypedItem, flag_options, flag_values
-from pipeline.commands.selection import ChosenRun, choose_run, plans_around, plans_for, runs_of_kind
+from pipeline.commands.selection import ChosenRun, choose_run, plans_for, plans_with_dependencies, runs_of_kind
 from pipeline.core.text import duration, plural
 from pipeline.errors import SpecError
 from pipeline.ledger.sqlite.ledger import LedgerReader
@@ -123,7 +123,7 @@ class BankCommand(NewCommand):
         asked = choose_run(self.name, args, PROOF)
         spec = spec_with_options(self.name, asked.spec, params)._replace(name=BANK_RUN)
         self.after_interrupt = LEDGER_NOTE.format(spec.ledger)
-        plans = plans_around(BANK_RUN, PROOF, asked, spec, [*kinds.plan(PROOF, spec)])
+        plans = plans_with_dependencies(BANK_RUN, PROOF, asked, spec, [*kinds.plan(PROOF, spec)])
         with lock_runs([*plans]) as locks:
             code = build_plainly(plans, locks, [BANK_RUN], 1)
             if code == 0:
@@ -176,7 +176,7 @@ def _pursue(asked: ChosenRun, spec: Any, seconds: float | None, whole: bool) -> 
     """Work on open goals.  `whole`: on all that the ledger has, not only those of the run."""
     bank = "" if whole else f"runs/{asked.run}/bank.json"
     targets = kinds.ability_module(PROOF, kinds.PURSUE).pursuit(spec, bank, seconds, str(time.time_ns()))
-    plans = plans_around(BG_RUN, PROOF, asked, spec, targets)
+    plans = plans_with_dependencies(BG_RUN, PROOF, asked, spec, targets)
     with lock_runs([*plans]) as locks:
         return build_plainly(plans, locks, [BG_RUN], 1)
 
@@ -210,4 +210,4 @@ class MctsCommand(NewCommand):
 
 def _scenario_plans(asked: ChosenRun, values: Mapping[str, Any]) -> dict[str, project.RunPlan]:
     spec = kinds.ability_module(MCTS, kinds.PROVE).with_overrides(asked.spec, values)._replace(name=MCTS_RUN)
-    return plans_around(MCTS_RUN, MCTS, asked, spec, [*kinds.plan(MCTS, spec)])
+    return plans_with_dependencies(MCTS_RUN, MCTS, asked, spec, [*kinds.plan(MCTS, spec)])

@@ -9,7 +9,7 @@ from doit.exceptions import InvalidCommand
 from pipeline.commands.build import job_count
 from pipeline.commands.command import NAME, NAMES, NewCommand, opt_jobs, opt_json
 from pipeline.commands.exits import FAILED
-from pipeline.commands.selection import answered, count_targets, plans_for
+from pipeline.commands.selection import count_targets, plans_for, run_answer
 
 if TYPE_CHECKING:
     from pipeline.build.project import RunPlan
@@ -30,7 +30,7 @@ class WhyCommand(NewCommand):
     )
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        return answered(args, self.answer)
+        return run_answer(args, self.answer)
 
     @staticmethod
     def answer(args: list[str]) -> int:
@@ -65,7 +65,7 @@ class PlanCommand(NewCommand):
     def on_specs(self, params: Any, args: list[str]) -> int:
         if params["graph_only"]:
             return count_targets(args)
-        return answered(args, lambda words: self.answer(params, words), sources=True)
+        return run_answer(args, lambda words: self.answer(params, words), sources=True)
 
     def answer(self, params: Any, words: list[str]) -> int:
         from pipeline.views.plan import plan_json, plan_text
@@ -97,7 +97,7 @@ class GraphCommand(NewCommand):
     )  # fmt: skip
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        return answered(args, lambda words: self.answer(params, words, args))
+        return run_answer(args, lambda words: self.answer(params, words, args))
 
     def answer(self, params: Any, runs: list[str], args: list[str]) -> int:
         from pipeline.store.files import write_whole

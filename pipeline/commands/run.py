@@ -9,7 +9,7 @@ from doit.cmd_run import Run as StockRun
 
 from pipeline.cli import noop
 from pipeline.commands.command import NAMES, SpecCommand, opt_jobs
-from pipeline.commands.selection import answered
+from pipeline.commands.selection import run_answer
 
 opt_junit = {
     "name": "junit", "short": "", "long": "junit", "type": str, "default": "",
@@ -27,7 +27,7 @@ class RunCommand(SpecCommand, StockRun):  # type: ignore[misc]
             return 0
         from pipeline.commands.build import build
 
-        return answered(args, lambda words: build(words, params, self.reporters), sources=True)
+        return run_answer(args, lambda words: build(words, params, self.reporters), sources=True)
 
     def is_plain(self, params: Any) -> bool:
         """Check that "up to date" is an allowed answer and that nobody has looked yet."""

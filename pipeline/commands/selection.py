@@ -57,7 +57,7 @@ def runs_matching(word: str, known: Iterable[str]) -> Sequence[str]:
     return fnmatch.filter(known, run) or [run] if is_pattern(run) else [run]
 
 
-def answered(words: list[str], answer: Callable[[list[str]], int], sources: bool = False) -> int:
+def run_answer(words: list[str], answer: Callable[[list[str]], int], sources: bool = False) -> int:
     """Answer for these words.  When none is named, runs with mistakes are reported and left out, and the exit code
     says so.
 
@@ -97,7 +97,7 @@ def count_targets(words: list[str]) -> int:
         print(target_count(len(project.graph(plans_for(words)).targets)))
         return 0
 
-    return answered(words, count)
+    return run_answer(words, count)
 
 
 class ChosenRun(NamedTuple):
@@ -137,7 +137,9 @@ def _specs_if_any() -> Mapping[str, str]:
     return project.spec_paths() if os.path.isdir("specs") else {}
 
 
-def plans_around(run: str, kind: str, meant: ChosenRun, spec: Any, targets: Sequence[Target]) -> dict[str, RunPlan]:
+def plans_with_dependencies(
+    run: str, kind: str, meant: ChosenRun, spec: Any, targets: Sequence[Target]
+) -> dict[str, RunPlan]:
     """Plan a run that may have no spec, and load those of the runs that it reads from."""
     plan = project.plan_without_spec(run, kind, meant.path, spec, targets)
     if plan.needs:

@@ -11,7 +11,7 @@ from typing import Any
 from pipeline import kinds
 from pipeline.build import project
 from pipeline.commands.command import NewCommand, WordCount
-from pipeline.core.outcome import GcReport, Tally
+from pipeline.core.outcome import FileCount, GcReport
 from pipeline.core.text import plural
 from pipeline.errors import SpecError, did_you_mean
 
@@ -32,7 +32,7 @@ def _other_roots(swept: GcReport) -> Iterator[str]:
         yield f"  {root.place or 'a checkout'} refers to {plural(root.results, 'result')} ({root.file})"
 
 
-def _tally_text(tally: Tally, what: str) -> str:
+def _tally_text(tally: FileCount, what: str) -> str:
     return f"{plural(tally.files, what)}, {size_text(tally.size)}"
 
 

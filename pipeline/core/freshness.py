@@ -154,7 +154,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-class Chain(NamedTuple):
+class StalePath(NamedTuple):
     """The shortest way from a target up to one that is stale by itself; both are on `path`."""
 
     path: tuple[int, ...]
@@ -182,13 +182,13 @@ class Causes:
         needed = self.graph.upstream(wanted)
         return [i for i, own in self.own.items() if own and i in needed]
 
-    def chains(self, i: int) -> list[Chain]:
+    def chains(self, i: int) -> list[StalePath]:
         """Nearest cause first; causes that are alike in one."""
-        found: dict[tuple[Reason, ...], Chain] = {}
+        found: dict[tuple[Reason, ...], StalePath] = {}
         for path in self._paths(i):
             reasons = self.own[path[-1]]
             known = found.get(reasons)
-            found[reasons] = known._replace(alike=known.alike + 1) if known else Chain(path, reasons, 0)
+            found[reasons] = known._replace(alike=known.alike + 1) if known else StalePath(path, reasons, 0)
         return list(found.values())
 
     def _paths(self, i: int) -> Iterator[tuple[int, ...]]:

@@ -80,7 +80,7 @@ class JournalForm(NamedTuple, Generic[J]):
     steps: Mapping[str, Callable[[J, Fields], object]]
 
 
-class Difference(NamedTuple):
+class JournalDifference(NamedTuple):
     """`line` counts from 1."""
 
     line: int
@@ -91,7 +91,7 @@ class Difference(NamedTuple):
 class JournalDiffers(Exception):
     """Other code wrote the journal, or it was edited."""
 
-    def __init__(self, difference: Difference) -> None:
+    def __init__(self, difference: JournalDifference) -> None:
         super().__init__(f"line {difference.line}: {difference.now} instead of what is recorded")
         self.difference = difference
 
@@ -103,7 +103,7 @@ def resume(form: JournalForm[J], lines: Sequence[str], write: Write, first: str 
     Raises JournalDiffers at the first line that is not written again byte for byte."""
     again: list[str] = []
     if not lines:
-        raise JournalDiffers(Difference(1, "", "a journal begins with its rules"))
+        raise JournalDiffers(JournalDifference(1, "", "a journal begins with its rules"))
     if first is not None:
         _compare(1, lines[0], first)
     with _readable(1, lines[0]):
@@ -119,7 +119,9 @@ def resume(form: JournalForm[J], lines: Sequence[str], write: Write, first: str 
     return journal
 
 
-def journal_differences(form: JournalForm[J], lines: Sequence[str], first: str | None = None) -> list[Difference]:
+def journal_differences(
+    form: JournalForm[J], lines: Sequence[str], first: str | None = None
+) -> list[JournalDifference]:
     """Where the journal is not what its policy writes now: empty, or the first such line."""
     try:
         resume(form, lines, lambda line: None, first)
@@ -140,9 +142,9 @@ def _readable(number: int, recorded: str) -> Iterator[None]:
     try:
         yield
     except (KeyError, RecursionError, TypeError, ValueError) as error:
-        raise JournalDiffers(Difference(number, recorded, f"{type(error).__name__}: {error}")) from error
+        raise JournalDiffers(JournalDifference(number, recorded, f"{type(error).__name__}: {error}")) from error
 
 
 def _compare(number: int, recorded: str, *now: str) -> None:
     if now != (recorded,):
-        raise JournalDiffers(Difference(number, recorded, "".join(now)))
+        raise JournalDiffers(JournalDifference(number, recorded, "".join(now)))

@@ -78,14 +78,14 @@ def wall_time(
         schedule.finish(ended, ok=True)
 
 
-class Tally(NamedTuple):
+class FileCount(NamedTuple):
     """Number of files and of their bytes."""
 
     files: int = 0
     size: int = 0
 
-    def plus(self, other: Tally) -> Tally:
-        return Tally(self.files + other.files, self.size + other.size)
+    def plus(self, other: FileCount) -> FileCount:
+        return FileCount(self.files + other.files, self.size + other.size)
 
 
 class CheckoutRefs(NamedTuple):
@@ -101,9 +101,9 @@ class GcReport(NamedTuple):
     """Report of a garbage collection: what was dropped from a store and what is left."""
 
     folder: str
-    results: Tally
-    objects: Tally
-    drafts: Tally
-    damaged: Tally
-    left: Tally
+    results: FileCount
+    objects: FileCount
+    drafts: FileCount
+    damaged: FileCount
+    left: FileCount
     others: tuple[CheckoutRefs, ...]

@@ -26,7 +26,7 @@ PYTHON = f"{sys.implementation.name}-{sys.version_info[0]}.{sys.version_info[1]}
 _BY = ("stage", "python")
 
 
-def recipe(target: Target, code: str) -> dict[str, Any]:
+def make_recipe(target: Target, code: str) -> dict[str, Any]:
     """Make the recipe of a target.  `code` stands for the code of its stage; names and paths of outputs are
     left out."""
     written = [[port, [suffix(path) for path in group]] for port, group in target.writes]

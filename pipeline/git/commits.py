@@ -55,7 +55,7 @@ def index_is_whole(text: bytes) -> bool:
     return text[-20:] == sha1(text[:-20]).digest()
 
 
-def trees_in(index: str) -> list[str]:
+def cached_trees(index: str) -> list[str]:
     """The valid trees of an index, the tree of a whole commit first."""
     try:
         return [folder.tree.hex() for folder in _read_index(index).folders.values()]
@@ -213,7 +213,7 @@ class Candidate(NamedTuple):
         return self.files == 0
 
 
-def commit_of(worktree: Worktree, parent: str, message: str) -> Candidate:
+def commit_worktree(worktree: Worktree, parent: str, message: str) -> Candidate:
     """Commit all files of a worktree that are not ignored, whatever the coder's own git commands did."""
     with scratch_path(worktree.admin) as index:
         tree = _tree_of(worktree, checked_sha(parent), index)
@@ -224,7 +224,7 @@ def _tree_of(worktree: Worktree, parent: str, index: str) -> str:
     repositories_within = make_removable(worktree.path)
     if os.path.exists(f"{worktree.admin}/{PRISTINE}"):
         copy_index(f"{worktree.admin}/{PRISTINE}", index)
-    known = trees_in(index) if os.path.exists(index) else []
+    known = cached_trees(index) if os.path.exists(index) else []
     if known[:1] != [tree_hash(worktree.repo, parent)]:
         worktree.git("read-tree", "-m", parent, index=index)
     if repositories_within:

@@ -101,7 +101,7 @@ def keep_copy(repo: str, run: str, name: str, content: bytes) -> None:
     pin_by_git(repo, run, name, blob)
 
 
-def copy_of(repo: str, run: str, name: str) -> bytes:
+def read_copy(repo: str, run: str, name: str) -> bytes:
     """The kept copy of a text; empty when there is none."""
     found = pinned_commits(repo, run).get(name)
     return git("cat-file", "blob", checked_sha(found), repo=repo) if found else b""

@@ -114,7 +114,7 @@ _FILTER = re.compile(rb"^[^#\n]*\bfilter=(\S+)", re.MULTILINE)
 _MOST_NAMED = 5
 
 
-class RepoPlace(NamedTuple):
+class RepoLocation(NamedTuple):
     """The place of `repo:`.  `git_dir` is empty for a plain folder; `top` is its work tree, or itself."""
 
     folder: str
@@ -123,7 +123,7 @@ class RepoPlace(NamedTuple):
     top: str = ""
 
 
-def place_of(path: str) -> RepoPlace:
+def locate_repo(path: str) -> RepoLocation:
     folder = os.path.realpath(path)
     if not os.path.isdir(folder):
         raise GitProblem(f"{path}: {'is a file' if os.path.exists(folder) else 'does not exist'}; repo: names a folder")
@@ -131,21 +131,21 @@ def place_of(path: str) -> RepoPlace:
         bare, within = _rev_parse(folder, "--is-bare-repository", "--is-inside-git-dir").split()
     except GitProblem as problem:
         if "not a git repository (or any" in str(problem):
-            return RepoPlace(folder)
+            return RepoLocation(folder)
         raise GitProblem(f"{path}: {problem}") from problem
     if "true" in (bare, within):
         sort = "is a bare repository" if bare == "true" else "is the inside of a .git folder"
         raise GitProblem(f"{path}: {sort}; name a folder with files: a clone or a work tree of it")
     wanted = ("--absolute-git-dir", "--git-common-dir", "--show-toplevel")  # one by one: a path may hold any character
     git_dir, common, top = (_rev_parse(folder, "--path-format=absolute", what) for what in wanted)
-    return RepoPlace(folder, git_dir, common, os.path.realpath(top))
+    return RepoLocation(folder, git_dir, common, os.path.realpath(top))
 
 
 def _rev_parse(folder: str, *questions: str) -> str:
     return os.fsdecode(users_git("rev-parse", *questions, cwd=folder).removesuffix(b"\n"))
 
 
-def check_whole(place: RepoPlace) -> None:
+def check_whole(place: RepoLocation) -> None:
     """Refuse a repository that lacks history or objects: a search reads them for long, without a network."""
     if git("rev-parse", "--is-shallow-repository", repo=place.git_dir) == b"true\n":
         raise GitProblem(f"{place.folder}: is a shallow clone; run git fetch --unshallow there first")
@@ -155,7 +155,7 @@ def check_whole(place: RepoPlace) -> None:
                 raise GitProblem(f"{place.folder}: extensions.{key} = {value} is not supported; use a plain clone")
 
 
-def check_clean(place: RepoPlace) -> None:
+def check_clean(place: RepoLocation) -> None:
     """Refuse uncommitted changes: they would be in no candidate."""
     own = os.path.relpath(os.path.realpath("runs"), place.folder)
     here = [] if own.startswith("..") else [f":(exclude,top,literal){own}"]
@@ -186,7 +186,7 @@ _OTHERS = ("ls-files", "-z", "--others", "--exclude-per-directory=.gitignore")
 _LEFT_OUT = {".git", "__pycache__"}
 
 
-def snapshot(place: RepoPlace, repo: str) -> str:
+def snapshot(place: RepoLocation, repo: str) -> str:
     """Commit the files of a folder into `repo`."""
     found = sorted(set(_files_of_folder(place, repo)))
     if not found:
@@ -199,7 +199,7 @@ def snapshot(place: RepoPlace, repo: str) -> str:
     return write_commit(repo, tree, (), EPOCH, _MESSAGE)
 
 
-def _files_of_folder(place: RepoPlace, repo: str) -> Iterator[str]:
+def _files_of_folder(place: RepoLocation, repo: str) -> Iterator[str]:
     own = os.path.relpath(os.path.realpath("runs"), place.folder)
     for name in _tracked_files(place) or _untracked_files(place.folder, repo):
         if _LEFT_OUT.isdisjoint(name.split("/")) and not name.startswith(("runs/", f"{own}/")):
@@ -208,7 +208,7 @@ def _files_of_folder(place: RepoPlace, repo: str) -> Iterator[str]:
             yield name
 
 
-def _tracked_files(place: RepoPlace) -> list[str]:
+def _tracked_files(place: RepoLocation) -> list[str]:
     """The files of a folder inside a repository; none when all of it is ignored there, as in a plain folder."""
     if not place.git_dir:
         return []
@@ -245,9 +245,9 @@ class RootCommit(NamedTuple):
     tree: str
 
 
-def root_of(path: str, run: str) -> RootCommit:
+def root_commit(path: str, run: str) -> RootCommit:
     """The root of a search: HEAD of a clean git repository, or else the files of the folder as they are now."""
-    place = place_of(path)
+    place = locate_repo(path)
     repo, commit = _head_commit(place, run) if place.folder == place.top else _snapshot_commit(place, run)
     pin(repo, run, ROOT, commit)
     return RootCommit(repo, commit, tree_hash(repo, commit))
@@ -257,7 +257,7 @@ def reopen_repository(path: str, run: str, commit: str) -> str:
     """The run's repository, made again from `path` if it is gone and the commit can be found there."""
     repo = run_repository(run)
     if not is_pinned(repo, run, ROOT):  # the pin is made last
-        place = place_of(path)
+        place = locate_repo(path)
         if place.folder == place.top:
             prepare_repository(run, f"{place.common}/objects")
         else:
@@ -269,12 +269,12 @@ def reopen_repository(path: str, run: str, commit: str) -> str:
     return repo
 
 
-def _snapshot_commit(place: RepoPlace, run: str) -> tuple[str, str]:
+def _snapshot_commit(place: RepoLocation, run: str) -> tuple[str, str]:
     repo = prepare_repository(run)
     return repo, snapshot(place, repo)
 
 
-def _head_commit(place: RepoPlace, run: str) -> tuple[str, str]:
+def _head_commit(place: RepoLocation, run: str) -> tuple[str, str]:
     check_whole(place)
     commit = _checked_head(place)
     check_clean(place)
@@ -283,7 +283,7 @@ def _head_commit(place: RepoPlace, run: str) -> tuple[str, str]:
     return prepare_repository(run, f"{place.common}/objects"), commit
 
 
-def _checked_head(place: RepoPlace) -> str:
+def _checked_head(place: RepoLocation) -> str:
     with open_with_gitpython(place.git_dir) as found:
         if not found.head.is_valid():
             raise GitProblem(f"{place.folder}: has no commit yet; a search starts from a commit")
@@ -293,7 +293,7 @@ def _checked_head(place: RepoPlace) -> str:
         return commit.hexsha
 
 
-def _check_item(place: RepoPlace, item: object) -> None:
+def _check_item(place: RepoLocation, item: object) -> None:
     from git import Blob, Submodule
 
     if isinstance(item, Submodule):

@@ -37,7 +37,7 @@ def path_digest(path: str) -> str:
     return sha256(os.fsencode(path)).hexdigest()[:20]
 
 
-def admin_of(repo: str, path: str) -> str:
+def git_folder_of(repo: str, path: str) -> str:
     """Git's folder about the worktree at `path`; empty when git knows none there."""
     return next((place for place in _admins(repo, path) if read_file_text(f"{place}/gitdir") == f"{path}/.git\n"), "")
 
@@ -95,7 +95,7 @@ def _admins(repo: str, path: str) -> list[str]:
 def _forget(repo: str, path: str) -> None:
     draft = _draft(repo, path)
     delete_tree(draft)  # of a process that was killed
-    if admin := admin_of(repo, path):
+    if admin := git_folder_of(repo, path):
         os.rename(admin, draft)
         delete_tree(draft)
 
@@ -195,7 +195,7 @@ class Worktrees:
             yield fd
 
     def _find(self, path: str) -> Worktree | None:
-        admin = admin_of(self.repo, path)
+        admin = git_folder_of(self.repo, path)
         return Worktree(self.repo, path, admin) if admin else None
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pipeline.banks.records import Record, load
 from pipeline.core.graph import Target
-from pipeline.core.journal import Difference, journal_differences, split_lines
+from pipeline.core.journal import JournalDifference, journal_differences, split_lines
 from pipeline.core.text import join_names, plural
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.goals.proving import difference_lines, path_of_port
@@ -24,7 +24,7 @@ class ReplayedJournal(NamedTuple):
     """Gone through once: where it is decided otherwise, and the trace up to there."""
 
     lines: Sequence[str]
-    differences: list[Difference]
+    differences: list[JournalDifference]
     trace: Sequence[str]
 
 
@@ -62,35 +62,35 @@ def _first_difference(target: Target, journal: ReplayedJournal) -> list[Record]:
         try:
             found = look(target, path, journal)
         except (OSError, SpecError) as error:
-            found = [Difference(1, "", getattr(error, "strerror", None) or str(error))]
+            found = [JournalDifference(1, "", getattr(error, "strerror", None) or str(error))]
         if found:
             return [{"path": path, **each._asdict()} for each in found]
     return []
 
 
-def _check_decisions(target: Target, _path: str, journal: ReplayedJournal) -> list[Difference]:
+def _check_decisions(target: Target, _path: str, journal: ReplayedJournal) -> list[JournalDifference]:
     """Of a goal that was refused there is nothing to be decided."""
     refused = _load_record(path_of_port(target, "summary.json")).get("status") == REFUSED
     return journal.differences if journal.lines or not refused else []
 
 
-def _check_config(_target: Target, path: str, journal: ReplayedJournal) -> list[Difference]:
+def _check_config(_target: Target, path: str, journal: ReplayedJournal) -> list[JournalDifference]:
     """Whether the journal begins with the rules that were recorded."""
     config = _load_record(path)
     if not journal.lines:
         return []
     begun = json.loads(journal.lines[0])
     rules = {name: begun[name] for name in ("mode", "rules", "team", "time") if name in begun}
-    return [] if rules == config.get("rules") else [Difference(1, str(config.get("rules")), journal.lines[0])]
+    return [] if rules == config.get("rules") else [JournalDifference(1, str(config.get("rules")), journal.lines[0])]
 
 
-def _check_trace(_target: Target, path: str, journal: ReplayedJournal) -> list[Difference]:
+def _check_trace(_target: Target, path: str, journal: ReplayedJournal) -> list[JournalDifference]:
     """Where the trace is not the one of the journal."""
     pairs = enumerate(zip_longest(_read_lines(path), journal.trace), 1)
-    return [Difference(number, then or "", now or "") for number, (then, now) in pairs if then != now][:1]
+    return [JournalDifference(number, then or "", now or "") for number, (then, now) in pairs if then != now][:1]
 
 
-CHECKS: Mapping[str, Callable[[Target, str, ReplayedJournal], list[Difference]]] = {
+CHECKS: Mapping[str, Callable[[Target, str, ReplayedJournal], list[JournalDifference]]] = {
     "journal.jsonl": _check_decisions,
     "run_config.json": _check_config,
     TRACE: _check_trace,

@@ -12,7 +12,7 @@ from pipeline.goals.proving import DEFAULT_LEDGER, LeanKeys
 from pipeline.mcts.read import DEFAULT_ATTEMPTS, DEFAULT_BUDGET, DEFAULT_PROCESSES, SPEC, bank_ids
 from pipeline.mcts.search.records import Expansion, SearchRules
 from pipeline.mcts.spec.model import Guides, MctsSpec
-from pipeline.mcts.spec.scenario import OPTIONS, Wording, make_scenario
+from pipeline.mcts.spec.scenario import OPTIONS, ErrorWording, make_scenario
 from pipeline.spec_fields import Field
 from pipeline.store.state import signature
 
@@ -56,7 +56,7 @@ def with_overrides(spec: MctsSpec, values: Mapping[str, Any]) -> MctsSpec:
     told = scenario_values(values)
     if spec.scenarios and not told:
         return spec
-    return spec._replace(scenarios=(make_scenario(FLAG_SCENARIO, told, Wording(_refuse, flag_word)),))
+    return spec._replace(scenarios=(make_scenario(FLAG_SCENARIO, told, ErrorWording(_refuse, flag_word)),))
 
 
 def _refuse(_key: str, what: str) -> NoReturn:

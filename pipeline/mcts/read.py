@@ -11,7 +11,7 @@ from pipeline.errors import SpecError, cut_text, did_you_mean
 from pipeline.goals.bank import read_bank, refusal_line
 from pipeline.goals.proving import LeanKeys
 from pipeline.mcts.search import guides, records
-from pipeline.mcts.search.records import EXPLORE, Budget, Expansion, Maths, SearchRules
+from pipeline.mcts.search.records import EXPLORE, Budget, Expansion, SearchRules, SelectionRules
 from pipeline.mcts.spec import scenario
 from pipeline.mcts.spec.model import Guides, MctsSpec
 from pipeline.spec import Item
@@ -114,7 +114,7 @@ SPEC = Table(
     LEDGER._replace(help="where what came of each search is kept; runs may share it"),
     fields.STORE,
     *scenario.SCENARIO,
-    defaults={**Maths._field_defaults, **DEFAULT_BUDGET._asdict(), **Guides._field_defaults},
+    defaults={**SelectionRules._field_defaults, **DEFAULT_BUDGET._asdict(), **Guides._field_defaults},
     rules=_ONE_OR_SEVERAL,
 )  # fmt: skip
 
@@ -178,7 +178,7 @@ def bank_ids(bank: str) -> tuple[str, ...]:
 def _rules(top: Values) -> SearchRules:
     expansion = Expansion(top["expansion_policy"], top["attempts"])
     explore = top["explore"] if "explore" in top else EXPLORE[top["selection"]]
-    return SearchRules(top.record(Budget), top.record(Maths, explore=explore), expansion)
+    return SearchRules(top.record(Budget), top.record(SelectionRules, explore=explore), expansion)
 
 
 def _guides(top: Values) -> Guides:

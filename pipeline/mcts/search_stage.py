@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from pipeline.banks.lean import imported, shared_lean
+from pipeline.banks.lean import required_imports, shared_lean
 from pipeline.banks.records import Proof, Record, goal_of, lean_file, load, save, theorem_of, write
 from pipeline.core.journal import JournalDiffers
 from pipeline.core.recipe import LIMITS, compact_json
@@ -79,7 +79,7 @@ def proof_file(job: Job, of: Theorem, found: TheoremResult) -> str:
     """The proof, as a file that Lean takes; what does not hold is not written as if it did."""
     if not found.verified:
         return f"-- no proof: {found.error or found.status}\n".replace("\n", "\n-- ").removesuffix("-- ")
-    return lean_file(Proof(of.name, of, found.script), imported(job.target.params[LIMITS]["lean"]))
+    return lean_file(Proof(of.name, of, found.script), required_imports(job.target.params[LIMITS]["lean"]))
 
 
 def write_refused(job: Job, why: str) -> None:

@@ -28,10 +28,10 @@ from pipeline.models.contract import (
     CallFailed,
     Question,
     Usage,
-    complaint,
+    agent_error,
+    aider_error,
     json_documents,
     last_value_at,
-    trouble,
     usage_in,
     with_price,
 )
@@ -68,7 +68,7 @@ def ask_command(backend: Mapping[str, Any], question: Question, desk: CallContex
         with open(question.log, "ab") as log:
             log.write(f"no number at {', '.join(answer.missing_paths)} in what it printed: counted as 0\n".encode())
     _check_answer(backend, ended, answer, secrets)
-    what = redact_text(trouble(ended.printed), secrets)
+    what = redact_text(aider_error(ended.printed), secrets)
     return Answer(answer.text or "", answer.usage, ended.seconds, backend.get("model", ""), trouble=what)
 
 
@@ -139,7 +139,7 @@ def _check_answer(
     """Raise the failure of a call, or an outage, which is nobody's failure; both with the cost."""
     program, cost = os.path.basename(backend["run"][0]), (answer.usage, ended.seconds)
     why, status = describe_exit(ended.exit, backend.get("timeout", TIMEOUT))
-    found = complaint(ended.printed)
+    found = agent_error(ended.printed)
     complained = redact_text(found.said, secrets)
     last = _last_words(answer)
     words = (f": {cut_text(complained)}" if complained else last) if status in (ended.exit.code, 0) else ""

@@ -108,17 +108,17 @@ _LITELLM = re.compile(
 )
 
 
-class Complaint(NamedTuple):
+class AgentError(NamedTuple):
     """A tool's report of its own failure: the status of its service, if it names one, and words."""
 
     status: int | None = None
     said: str = ""
 
 
-def complaint(text: str) -> Complaint:
+def agent_error(text: str) -> AgentError:
     """The complaint in the last message of Claude Code (`is_error`) or Codex (`turn.failed`); else empty."""
     if '"is_error"' not in text and '"turn.failed"' not in text:
-        return Complaint()
+        return AgentError()
     messages = [each for each in json_documents(text) if isinstance(each, dict)]
     ends = [each for each in messages if "is_error" in each or each.get("type") in ("turn.failed", "turn.completed")]
     last = ends[-1] if ends else {}
@@ -126,18 +126,18 @@ def complaint(text: str) -> Complaint:
         words = value_at("error.message", last)
         return _complaint(None, words if isinstance(words, str) else "")
     if last.get("is_error") is not True or str(last.get("subtype", "")).startswith(_OWN_LIMITS):
-        return Complaint()
+        return AgentError()
     texts = [last[name] for name in ("subtype", "error", "result") if isinstance(last.get(name), str)]
     status = last.get("api_error_status")
     return _complaint(status if type(status) is int else None, " ".join(word for word in texts if word != "success"))
 
 
-def _complaint(status: int | None, words: str) -> Complaint:
+def _complaint(status: int | None, words: str) -> AgentError:
     found = _STATUS.search(words)
-    return Complaint(int(found[1]) if found and status is None else status, " ".join(words.split()))
+    return AgentError(int(found[1]) if found and status is None else status, " ".join(words.split()))
 
 
-def trouble(text: str) -> str:
+def aider_error(text: str) -> str:
     """The last line of aider about an unreachable model; a retry may have reached it."""
     return next((found[0] for found in reversed([*_LITELLM.finditer(text)])), "")
 

@@ -13,7 +13,7 @@ from contextlib import closing
 
 from pipeline.banks import lean as banks
 from pipeline.banks.check import check_bank
-from pipeline.banks.lean import imported, open_lean, proof_fault, with_lean_faults
+from pipeline.banks.lean import open_lean, proof_fault, required_imports, with_lean_faults
 from pipeline.banks.records import (
     Proof,
     lean_file,
@@ -66,7 +66,7 @@ def check_proofs(job: Job) -> None:
         faults = threads.map(lambda one: proof_fault(lean, theorem_of(one.of.goal), one.tactics), found)
         checked = dict(zip([each.of.name for each in found], faults, strict=True))
         refuse(params["ledger"], lean.version, found, checked)
-        record = {"checked": checked, "toolchain": lean.version, "imports": imported(limits)}
+        record = {"checked": checked, "toolchain": lean.version, "imports": required_imports(limits)}
         save(output_path(job, "checked.json"), record)
 
 

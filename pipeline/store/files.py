@@ -191,7 +191,7 @@ def is_pattern(path: str) -> bool:
     return GLOB.search(path) is not None and not os.path.lexists(path)
 
 
-def matches(path: str) -> list[str]:
+def matching_files(path: str) -> list[str]:
     """List the files a pattern stands for; a file or a folder stands for itself."""
     if not is_pattern(path):
         return [path]
@@ -205,7 +205,7 @@ def files_behind(path: str) -> list[str]:
 
 def files_by_port(ports: Ports) -> dict[str, list[str]]:
     """Map each port to the files behind it."""
-    return {port: [match for path in group for match in matches(path)] for port, group in ports}
+    return {port: [match for path in group for match in matching_files(path)] for port, group in ports}
 
 
 def _walk(path: str) -> Iterator[tuple[str, int | None]]:

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Collection, Iterable, Iterator
 
-from pipeline.core.outcome import CheckoutRefs, GcReport, Tally
+from pipeline.core.outcome import CheckoutRefs, FileCount, GcReport
 from pipeline.store.files import write_whole
 from pipeline.store.receipts import DONE, Receipts, parse_line
 from pipeline.store.results import Store, checkout_name, parse_result
@@ -97,7 +97,7 @@ def _files(folder: str) -> list[str]:
     return [path for path in paths if os.path.isfile(path) or os.path.islink(path)]
 
 
-def _remove(paths: Iterable[str], dry: bool) -> Tally:
+def _remove(paths: Iterable[str], dry: bool) -> FileCount:
     paths = list(paths)
     tally = _tally(paths)
     for path in () if dry else paths:
@@ -105,5 +105,5 @@ def _remove(paths: Iterable[str], dry: bool) -> Tally:
     return tally
 
 
-def _tally(paths: Collection[str]) -> Tally:
-    return Tally(len(paths), sum(map(os.path.getsize, paths)))
+def _tally(paths: Collection[str]) -> FileCount:
+    return FileCount(len(paths), sum(map(os.path.getsize, paths)))

@@ -12,7 +12,7 @@ from typing import Any
 
 from pipeline.core.freshness import Receipt
 from pipeline.core.graph import Target
-from pipeline.core.recipe import recipe, same_request
+from pipeline.core.recipe import make_recipe, same_request
 from pipeline.core.text import plural
 from pipeline.errors import SpecError
 from pipeline.store.files import file_sha256
@@ -32,7 +32,7 @@ from pipeline.tree.rules.explain import (
 )
 from pipeline.tree.rules.positions import EvalSlot, RunLayout, own_name, parse_slot, slot_of
 from pipeline.tree.run.decisions import DECIDERS
-from pipeline.tree.run.records import Record, evaluation_of, load, load_if_whole, read_text, rules_of
+from pipeline.tree.run.records import Record, evaluation_of, load, load_if_intact, read_text, scoring_rules
 from pipeline.tree.stages import STAGES
 
 # Steps of an evaluation, each with the record of its end.
@@ -130,11 +130,11 @@ class Explanation:
         return [self._evaluation(slot) for slot in slots]
 
     def _checks(self, own: Evaluation) -> Iterator[CheckExplanation]:
-        tasks = (load_if_whole(self.at.of_depth(self.slot.depth, "assigned.json")) or {"tasks": {}})["tasks"]
+        tasks = (load_if_intact(self.at.of_depth(self.slot.depth, "assigned.json")) or {"tasks": {}})["tasks"]
         if task := tasks.get(str(self.slot)):
             yield explain_assignment(task)
-        yield from explain_steps({name: found for name, path in self._steps() if (found := load_if_whole(path))})
-        yield from explain_gate(own, rules_of(self._receipts[f"{self.run}:{self.slot}.score"].recipe["params"]))
+        yield from explain_steps({name: found for name, path in self._steps() if (found := load_if_intact(path))})
+        yield from explain_gate(own, scoring_rules(self._receipts[f"{self.run}:{self.slot}.score"].recipe["params"]))
         if receipt := self._depth and self._receipt("promote"):
             yield from explain_ranking(own, self._depth, receipt.recipe["params"]["beam_width"])
 
@@ -188,7 +188,7 @@ def replay(run: str, targets: Sequence[Target]) -> Record:
 
 def recipes(targets: Sequence[Target]) -> dict[str, Any]:
     """The recipes of targets by today's spec."""
-    return {target.name: recipe(target, STAGES[target.stage].code) for target in targets}
+    return {target.name: make_recipe(target, STAGES[target.stage].code) for target in targets}
 
 
 def agrees(replay: Mapping[str, Any]) -> bool:

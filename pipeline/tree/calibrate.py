@@ -16,15 +16,15 @@ from pipeline.core.text import plural
 from pipeline.errors import SpecError
 from pipeline.tree.rules.scoring import PAIRED, RUN
 from pipeline.tree.run import noise as run_noise
-from pipeline.tree.run.noise import BLOCKS, CONFIGS, EVALUATIONS, SEEDS, Nulls, find_nulls
+from pipeline.tree.run.noise import BLOCKS, CONFIGS, EVALUATIONS, SEEDS, NoiseSamples, find_noise
 from pipeline.tree.run.records import Record
 from pipeline.tree.run.verdicts import alpha_for_depth
 from pipeline.tree.targets.builder import planned_config
-from pipeline.trust.calibration import Cell, Rule, Share, measure_promotions, with_power
+from pipeline.trust.calibration import Proportion, Rule, SimulatedSetting, measure_promotions, with_power
 from pipeline.trust.evidence import FEWEST_BLOCKS
-from pipeline.trust.noninferiority import MARGIN_ERRORS, guard
-from pipeline.trust.series import significant
-from pipeline.trust.student import quantile
+from pipeline.trust.noninferiority import MARGIN_ERRORS, judge_guard
+from pipeline.trust.series import round_significant
+from pipeline.trust.student import t_quantile
 from pipeline.trust.surrogates import FEWEST_NOISE_BLOCKS, Noise, fit_noise
 
 LEANING = -0.5  # the skewness from which on a warning says that blocks lean
@@ -149,7 +149,7 @@ def _blocks_needed(record: CalibrationRecord, cell: CalibrationRecord) -> str:
 def _crowd_factor(record: CalibrationRecord, ideas: int) -> float:
     """The factor by which an effect must be larger among so many ideas, about: by t and Bonferroni."""
     df, alpha = record["noise"]["blocks"] - 1, record["rule"]["level"]
-    many, one = (quantile(1 - alpha / count, df) + quantile(POWER, df) for count in (ideas, 1))
+    many, one = (t_quantile(1 - alpha / count, df) + t_quantile(POWER, df) for count in (ideas, 1))
     return many / one
 
 
@@ -211,7 +211,7 @@ def needed_targets(run: str, again: Sequence[Target]) -> list[str]:
 
 def calibrate(run: str, targets: Sequence[Target], again: Sequence[Target], depths: int, seed: int) -> Record:
     config = planned_config(targets)
-    found = find_nulls(run, config, run_noise.seed_results(run, again))
+    found = find_noise(run, config, run_noise.seed_results(run, again))
     rows = found.rows[config["primary"]]
     noise = fit_noise(rows, found.states) if len(found.blocks) >= FEWEST_NOISE_BLOCKS else None
     rule = _rule(config)
@@ -265,8 +265,8 @@ def _shapes(config: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 def _cells(
-    config: Mapping[str, Any], found: Nulls, noise: Noise | None, rule: Rule, draws: _Draws
-) -> Iterator[tuple[str, int, Cell]]:
+    config: Mapping[str, Any], found: NoiseSamples, noise: Noise | None, rule: Rule, draws: _Draws
+) -> Iterator[tuple[str, int, SimulatedSetting]]:
     effects: Sequence[float] = ()
     for depths, ideas in _shapes(config) if noise else ():
         for times in TIMES:
@@ -285,7 +285,7 @@ def _effects(rule: Rule, error: float) -> list[float]:
     return [float(f"{unit * each:.3g}") for each in times]
 
 
-def _cell(depths: str, times: int, cell: Cell) -> Record:
+def _cell(depths: str, times: int, cell: SimulatedSetting) -> Record:
     return {
         "depths": depths,
         "ideas": cell.ideas,
@@ -293,21 +293,21 @@ def _cell(depths: str, times: int, cell: Cell) -> Record:
         "blocks": cell.blocks,
         "passed": _share(cell.passed),
         "promoted": _share(cell.promoted),
-        "error": significant(cell.error),
+        "error": round_significant(cell.error),
         "power": [
             {"effect": each.effect, "passed": _share(each.passed), "promoted": _share(each.promoted)}
             for each in cell.power
         ],
-        "detectable": None if cell.detectable is None else significant(cell.detectable),
+        "detectable": None if cell.detectable is None else round_significant(cell.detectable),
     }
 
 
-def _share(share: Share) -> Record:
+def _share(share: Proportion) -> Record:
     low, high = share.interval
     return {"hits": share.hits, "of": share.of, "rate": share.rate, "low": round(low, 6), "high": round(high, 6)}
 
 
-def _noise(found: Nulls, noise: Noise | None, metric: str) -> Record:
+def _noise(found: NoiseSamples, noise: Noise | None, metric: str) -> Record:
     about = {
         "metric": metric,
         "source": found.source,
@@ -327,19 +327,19 @@ def _noise(found: Nulls, noise: Noise | None, metric: str) -> Record:
         "roughness": noise.rough,
         "level": noise.level,
     }
-    return about | {name: significant(number) for name, number in numbers.items()}
+    return about | {name: round_significant(number) for name, number in numbers.items()}
 
 
-def _guards(config: Mapping[str, Any], found: Nulls) -> Iterator[Record]:
+def _guards(config: Mapping[str, Any], found: NoiseSamples) -> Iterator[Record]:
     """Margins of guards beside the least that they should be: some standard errors of a harmless change."""
     for metric in config["metrics"]:
         if metric["guard"] and metric["name"] != config["primary"]:
             time = {"ordered": config["ordered"], "rho": config["rho"]}
-            errors = [each.se for each in guard(found.deltas(metric["name"]), metric["margin"], **time)]
+            errors = [each.se for each in judge_guard(found.deltas(metric["name"]), metric["margin"], **time)]
             error = (sum(each * each for each in errors) / len(errors)) ** 0.5
             yield {
                 "name": metric["name"],
                 "margin": metric["margin"],
-                "error": significant(error),
-                "least_margin": significant(MARGIN_ERRORS * error),
+                "error": round_significant(error),
+                "least_margin": round_significant(MARGIN_ERRORS * error),
             }

@@ -36,7 +36,7 @@ from pipeline.tree.rules.positions import (
     position,
 )
 from pipeline.tree.run import records
-from pipeline.tree.run.records import EventLog, Record, SlotTask, dump_record, load, load_as, load_if_whole
+from pipeline.tree.run.records import EventLog, Record, SlotTask, dump_record, load, load_as, load_if_intact
 from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.run.seal import HOLDOUT_REF, SEARCH_EVENT, searched_parts
 from pipeline.tree.targets.builder import planned_config
@@ -166,7 +166,7 @@ class TreeFollower:
         return f"{headline(manifest)}{where}" if manifest["nodes"] else ""
 
     def _queue(self, depth: int) -> None:
-        assigned = load_if_whole(self.at.of_depth(depth, "assigned.json")) or {"tasks": {}}
+        assigned = load_if_intact(self.at.of_depth(depth, "assigned.json")) or {"tasks": {}}
         for name, task in assigned["tasks"].items():
             if not task["empty"] and name in self.todo and name not in self.known:
                 self._log_event(records.EVENT_QUEUED, name)

@@ -24,7 +24,7 @@ from pipeline.tree.rules.scoring import (
     weighted_means,
 )
 from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, Sheet, check_rows, defects_text
-from pipeline.tree.run.records import Record, load, recommendation, rules_of, save
+from pipeline.tree.run.records import Record, load, recommendation, save, scoring_rules
 from pipeline.tree.run.seal import open_seal, seal_record
 from pipeline.tree.run.verdicts import ComparisonSides, block_series, expected_by_sheet, sheet_of, weigh_against
 from pipeline.tree.spec.model import HoldoutKeys, TreeSpec
@@ -67,7 +67,7 @@ def _check_complete(params: Mapping[str, Any], root: CheckedRows, own: CheckedRo
 def _holdout_comparison(
     params: Mapping[str, Any], wanted: ExpectedRows, root: CheckedRows, own: CheckedRows
 ) -> Comparison:
-    rules = rules_of(params)
+    rules = scoring_rules(params)
     if rules.paired is None:
         return weighted_means(rules, root, own)
     series = {

@@ -25,7 +25,7 @@ TAIL_DRAWS = 20  # random directions that should lie beyond the critical one, at
 FIRST_EFFECT, LARGEST_EFFECT, HALVINGS = 4.0, 64.0, 5
 
 
-class Share(NamedTuple):
+class Proportion(NamedTuple):
     """A number of hits among a number of tries."""
 
     hits: int
@@ -77,41 +77,45 @@ class Detection(NamedTuple):
     """One idea with an effect among others without: the shares of depths that pass the test, and promote it."""
 
     effect: float
-    passed: Share
-    promoted: Share
+    passed: Proportion
+    promoted: Proportion
 
 
-class Cell(NamedTuple):
+class SimulatedSetting(NamedTuple):
     """Depths with so many ideas and blocks.  `passed`: those where the test lets an idea pass though none has an
     effect, `promoted`: those where one is promoted.  `error`: the standard error of a mean; `detectable`: the effect
     that passes the test with POWER, if there is one."""
 
     ideas: int
     blocks: int
-    passed: Share
-    promoted: Share
+    passed: Proportion
+    promoted: Proportion
     error: float
     power: tuple[Detection, ...] = ()
     detectable: float | None = None
 
 
-def measure_promotions(noise: Noise, rule: Rule, ideas: int, blocks: int, depths: int, seed: int) -> Cell:
+def measure_promotions(noise: Noise, rule: Rule, ideas: int, blocks: int, depths: int, seed: int) -> SimulatedSetting:
     """Measure how often noise is promoted."""
     drawn = noise.depths(seed, depths, ideas, blocks)
     passed = rule.passes(drawn, seed)
     error = float(drawn.mean(axis=2).std())
-    return Cell(ideas, blocks, _share_with_any(passed), _share_with_any(passed & rule.worth_having(drawn)), error)
+    return SimulatedSetting(
+        ideas, blocks, _share_with_any(passed), _share_with_any(passed & rule.worth_having(drawn)), error
+    )
 
 
-def with_power(cell: Cell, noise: Noise, rule: Rule, effects: Sequence[float], depths: int, seed: int) -> Cell:
+def with_power(
+    cell: SimulatedSetting, noise: Noise, rule: Rule, effects: Sequence[float], depths: int, seed: int
+) -> SimulatedSetting:
     """The cell with the power to find each effect."""
     drawn = noise.depths(seed, depths, cell.ideas, cell.blocks)
     power = tuple(_detection(rule, drawn, effect, seed) for effect in effects)
     return cell._replace(power=power, detectable=_detectable(rule, drawn, cell.error, seed))
 
 
-def _share_with_any(wins: Flags) -> Share:
-    return Share(int(wins.any(axis=1).sum()), len(wins))
+def _share_with_any(wins: Flags) -> Proportion:
+    return Proportion(int(wins.any(axis=1).sum()), len(wins))
 
 
 def _detection(rule: Rule, depths: Array, effect: float, seed: int) -> Detection:

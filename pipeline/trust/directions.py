@@ -35,7 +35,7 @@ def _quantile_table() -> Array:
     return np.concatenate([-upper[::-1], upper])
 
 
-def normals(seed: int, stream: str, size: int) -> Array:
+def portable_normals(seed: int, stream: str, size: int) -> Array:
     """Draw `size` normal numbers, in steps of 1/GRID; another stream has others."""
     import numpy as np
 
@@ -43,7 +43,7 @@ def normals(seed: int, stream: str, size: int) -> Array:
     return _quantile_table().take(np.frombuffer(raw, dtype="<u2") >> (16 - BITS))
 
 
-def on_grid(coordinates: Sequence[float], length: float) -> list[float]:
+def round_to_grid(coordinates: Sequence[float], length: float) -> list[float]:
     """Round coordinates to steps of 1/UNIT of their length."""
     return [float(round(y / length * UNIT)) for y in coordinates]
 
@@ -52,7 +52,7 @@ def directions(seed: int, blocks: int, pairs: int) -> Iterator[tuple[int, Array]
     """Random directions, a column each, some blocks of all at a time: the first block, and numbers from there on."""
     for start in range(0, blocks, SLAB):
         some = min(SLAB, blocks - start)
-        yield start, normals(seed, f"direction/{start}", some * pairs).reshape(some, pairs)
+        yield start, portable_normals(seed, f"direction/{start}", some * pairs).reshape(some, pairs)
 
 
 def cosines(ideas: Sequence[Sequence[float]], seed: int, pairs: int) -> Array:
@@ -68,7 +68,7 @@ def cosines(ideas: Sequence[Sequence[float]], seed: int, pairs: int) -> Array:
     return total / (np.sqrt(np.maximum(squares, 1.0)) * UNIT)
 
 
-def maxima(cosine: Array, prior: Sequence[float], df: float) -> list[float]:
+def max_t_values(cosine: Array, prior: Sequence[float], df: float) -> list[float]:
     """The largest t over the ideas in each direction and in its opposite, in order of size.  `prior`: for each idea,
     the addition of the common noise to its squared length of 1."""
     import numpy as np

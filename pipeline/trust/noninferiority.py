@@ -13,8 +13,8 @@ from typing import NamedTuple
 from pipeline.trust import series
 from pipeline.trust.evidence import FEWEST_BLOCKS
 from pipeline.trust.pooling import common_skewness, skew_guarded, undo_skew_guard
-from pipeline.trust.series import significant, steady
-from pipeline.trust.student import quantile
+from pipeline.trust.series import is_constant, round_significant
+from pipeline.trust.student import t_quantile
 
 PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
 CONFIDENCE = 0.95
@@ -34,14 +34,14 @@ class GuardResult(NamedTuple):
     tight: bool
 
 
-def guard(
+def judge_guard(
     ideas: Sequence[Sequence[float]], margin: float, *, ordered: bool = False, rho: float | None = None
 ) -> tuple[GuardResult, ...]:
     """Judge a guard of all ideas of a depth.  `ideas`: their differences per block, equally many, more is better;
     `margin`: the loss that is allowed, 0 or more."""
     if len({*map(len, ideas)}) > 1 or not all(ideas) or margin < 0:
         raise ValueError("ideas must have equally many blocks, one at least, and the margin must not be below 0")
-    live = [k for k, blocks in enumerate(ideas) if not steady(blocks)]
+    live = [k for k, blocks in enumerate(ideas) if not is_constant(blocks)]
     noisy = [ideas[k] for k in live]
     used = series.rho_to_use([*noisy], ordered, rho)
     lean = common_skewness(noisy)
@@ -54,18 +54,18 @@ def guard(
 def _noisy_guard(blocks: Sequence[float], margin: float, rho: float, lean: float) -> GuardResult:
     count, mean = len(blocks), fsum(blocks) / len(blocks)
     error = _error(blocks, mean, rho)
-    reach, df = quantile(CONFIDENCE, count - 1), count - 1
+    reach, df = t_quantile(CONFIDENCE, count - 1), count - 1
     limit, most = mean - undo_skew_guard(reach, lean, count) * error, mean + reach * error
     verdict = PASSED if limit > -margin else FAILED if most < -margin else UNDECIDED
     verdict = verdict if count >= FEWEST_BLOCKS else UNDECIDED
     t = skew_guarded((mean + margin) / error, lean, count)
-    mean, error, t, limit = map(significant, (mean, error, t, limit))
+    mean, error, t, limit = map(round_significant, (mean, error, t, limit))
     return GuardResult(mean, error, t, df, limit, verdict, margin < MARGIN_ERRORS * error)
 
 
 def _steady_guard(blocks: Sequence[float], margin: float) -> GuardResult:
     """The result for the same difference in every block, without noise."""
-    mean = significant(fsum(blocks) / len(blocks))
+    mean = round_significant(fsum(blocks) / len(blocks))
     verdict = PASSED if mean >= -margin else FAILED
     verdict = verdict if len(blocks) >= FEWEST_BLOCKS else UNDECIDED
     return GuardResult(mean, 0.0, 0.0, len(blocks) - 1, mean, verdict, False)

@@ -18,11 +18,11 @@ from math import fsum, isfinite, sqrt
 from typing import NamedTuple
 
 from pipeline.trust import series
-from pipeline.trust.directions import GRID, cosines, maxima, normals, on_grid
+from pipeline.trust.directions import GRID, cosines, max_t_values, portable_normals, round_to_grid
 from pipeline.trust.evidence import DEGENERATE, IDENTICAL, STOPPED, TESTED, Evidence, JointTest
 from pipeline.trust.pooling import Prior, common_skewness, prior, skew_guarded, undo_skew_guard
-from pipeline.trust.series import significant, steady
-from pipeline.trust.student import quantile
+from pipeline.trust.series import is_constant, round_significant
+from pipeline.trust.student import t_quantile
 
 
 def fill_stopped(ideas: Sequence[Sequence[float]], count: int, seed: int) -> list[Sequence[float]]:
@@ -33,7 +33,7 @@ def fill_stopped(ideas: Sequence[Sequence[float]], count: int, seed: int) -> lis
 def _fill_one(blocks: Sequence[float], count: int, seed: int, place: int) -> list[float]:
     mean = fsum(blocks) / len(blocks)
     size = sqrt(fsum((block - mean) ** 2 for block in blocks) / (len(blocks) - 1))
-    return [*blocks, *(float(z) / GRID * size for z in normals(seed, f"filled/{place}", count - len(blocks)))]
+    return [*blocks, *(float(z) / GRID * size for z in portable_normals(seed, f"filled/{place}", count - len(blocks)))]
 
 
 POWER = 0.8  # the chance to find a detectable effect
@@ -98,7 +98,7 @@ def weigh(
     _check(deltas, alpha, draws)
     count = blocks or max(map(len, deltas))
     standings = [_standing_of(blocks, count) for blocks in deltas]
-    live = [k for k, blocks in enumerate(deltas) if not steady(blocks)]
+    live = [k for k, blocks in enumerate(deltas) if not is_constant(blocks)]
     full = fill_stopped([deltas[k] for k in live], count, seed)
     whole = [deltas[k] for k in live if standings[k] == TESTED]
     used = series.rho_to_use(whole or full, ordered, rho)  # the noise that fills has no autocorrelation
@@ -109,8 +109,8 @@ def weigh(
     found = _tested_evidence(tested, noise, chance)
     rest = {k: _untested_evidence(standings[k], deltas[k]) for k in range(len(deltas)) if k not in tested}
     evidence = tuple(({**found, **rest})[k] for k in range(len(deltas)))
-    critical = significant(chance.critical) if ideas else 0.0
-    sd = significant(sqrt(noise.prior.variance))
+    critical = round_significant(chance.critical) if ideas else 0.0
+    sd = round_significant(sqrt(noise.prior.variance))
     return JointTest(evidence, count, alpha, critical, noise.df, noise.prior.df, sd, used, draws)
 
 
@@ -130,7 +130,7 @@ def _standing_of(blocks: Blocks, count: int) -> str:
         return STOPPED
     if not any(blocks):
         return IDENTICAL
-    return DEGENERATE if steady(blocks) else TESTED
+    return DEGENERATE if is_constant(blocks) else TESTED
 
 
 def _ideas(ideas: Sequence[Blocks], rho: float) -> list[_Idea]:
@@ -150,8 +150,8 @@ def _ideas(ideas: Sequence[Blocks], rho: float) -> list[_Idea]:
 def _chance(ideas: Sequence[_Idea], noise: _Noise, alpha: float, seed: int, draws: int) -> _Chance:
     if not ideas:
         return _Chance((), alpha)
-    angles = cosines([on_grid(idea.rows, sqrt(idea.length)) for idea in ideas], seed, draws // 2)
-    return _Chance(maxima(angles, [noise.squares(idea) / idea.length for idea in ideas], noise.df), alpha)
+    angles = cosines([round_to_grid(idea.rows, sqrt(idea.length)) for idea in ideas], seed, draws // 2)
+    return _Chance(max_t_values(angles, [noise.squares(idea) / idea.length for idea in ideas], noise.df), alpha)
 
 
 def _tested_evidence(ideas: dict[int, _Idea], noise: _Noise, chance: _Chance) -> dict[int, Evidence]:
@@ -176,7 +176,7 @@ def _shrink(means: Sequence[float], errors: Sequence[float]) -> float:
 
 
 def _evidence_of(idea: _Idea, error: float, shrink: float, noise: _Noise, chance: _Chance) -> Evidence:
-    t = significant(skew_guarded(idea.mean / error, noise.lean, noise.blocks))
+    t = round_significant(skew_guarded(idea.mean / error, noise.lean, noise.blocks))
     reach = undo_skew_guard(chance.critical, noise.lean, noise.blocks)
     numbers = (
         idea.mean,
@@ -184,13 +184,13 @@ def _evidence_of(idea: _Idea, error: float, shrink: float, noise: _Noise, chance
         t,
         chance.p(t),
         idea.mean - reach * error,
-        idea.mean + quantile(CONFIDENCE, noise.df) * error,
+        idea.mean + t_quantile(CONFIDENCE, noise.df) * error,
         idea.mean * shrink,
-        (reach + quantile(POWER, noise.df)) * error,
+        (reach + t_quantile(POWER, noise.df)) * error,
     )
-    return Evidence(TESTED, noise.blocks, *map(significant, numbers))
+    return Evidence(TESTED, noise.blocks, *map(round_significant, numbers))
 
 
 def _untested_evidence(standing: str, blocks: Blocks) -> Evidence:
-    mean = significant(fsum(blocks) / len(blocks))
+    mean = round_significant(fsum(blocks) / len(blocks))
     return Evidence(standing, len(blocks), mean, 0.0, 0.0, 1.0, mean, mean, mean, 0.0)

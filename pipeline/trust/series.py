@@ -18,19 +18,19 @@ SAME = 1e-12  # in units of the values: differences up to it are none
 STEADY = 1e-9  # in units of the largest difference: blocks that vary by up to it have no noise
 
 
-def significant(number: float) -> float:
+def round_significant(number: float) -> float:
     """Round to 12 digits; minus zero is zero."""
     return float(f"{number:.{DIGITS}g}") + 0.0
 
 
-def steady(blocks: Sequence[float]) -> bool:
+def is_constant(blocks: Sequence[float]) -> bool:
     """True when all blocks are the same."""
     return max(blocks) - min(blocks) <= STEADY * max(map(abs, blocks))
 
 
 def reduce_configs(rows: Sequence[Sequence[float]]) -> list[float]:
     """The mean over the configs in each block, of a table with a row a config and a column a block."""
-    return [significant(fsum(column) / len(rows)) for column in zip(*rows, strict=True)]
+    return [round_significant(fsum(column) / len(rows)) for column in zip(*rows, strict=True)]
 
 
 def differences(candidate: Sequence[float], baseline: Sequence[float], sign: float = 1.0) -> list[float]:
@@ -40,7 +40,7 @@ def differences(candidate: Sequence[float], baseline: Sequence[float], sign: flo
 
 def _difference(new: float, old: float, sign: float) -> float:
     delta = new - old
-    return significant(sign * delta) if abs(delta) > SAME * max(abs(new), abs(old)) else 0.0
+    return round_significant(sign * delta) if abs(delta) > SAME * max(abs(new), abs(old)) else 0.0
 
 
 LARGEST_RHO = 0.9  # a larger one cannot be told from a trend

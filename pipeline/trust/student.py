@@ -12,7 +12,7 @@ DECIMALS = 9
 TINY = 1e-300
 
 
-def cdf(t: float, df: float) -> float:
+def t_cdf(t: float, df: float) -> float:
     """The probability of at most t."""
     square = t * t
     tail = 0.5 * _beta(df / (df + square), square / (df + square), df / 2, 0.5)
@@ -20,18 +20,18 @@ def cdf(t: float, df: float) -> float:
 
 
 @lru_cache(maxsize=1024)
-def quantile(p: float, df: float) -> float:
+def t_quantile(p: float, df: float) -> float:
     """The t that is not exceeded, with probability p."""
     if not (0 < p < 1 and df > 0):
         raise ValueError(f"there is no quantile {p} of t with {df} degrees of freedom")
     if p < 0.5:
-        return -quantile(1 - p, df)
+        return -t_quantile(1 - p, df)
     low, high = 0.0, 1.0
-    while cdf(high, df) < p:
+    while t_cdf(high, df) < p:
         low, high = high, 2 * high
     while high - low > 1e-13 * max(1.0, high):
         middle = (low + high) / 2
-        low, high = (middle, high) if cdf(middle, df) < p else (low, middle)
+        low, high = (middle, high) if t_cdf(middle, df) < p else (low, middle)
     return round((low + high) / 2, DECIMALS) + 0.0
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pipeline.trust.directions import GRID, normals
+from pipeline.trust.directions import GRID, portable_normals
 
 if TYPE_CHECKING:
     from pipeline.trust.directions import Array
@@ -161,7 +161,7 @@ def _level(seen: Array, sizes: Array, rho: float) -> float:
 
 
 def _normals(seed: int, stream: str, shape: tuple[int, ...]) -> Array:
-    return np.asarray(normals(seed, stream, int(np.prod(shape))).reshape(shape) / GRID)
+    return np.asarray(portable_normals(seed, stream, int(np.prod(shape))).reshape(shape) / GRID)
 
 
 def _integers(seed: int, stream: str, shape: tuple[int, ...], below: int) -> Array:

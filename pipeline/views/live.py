@@ -27,7 +27,7 @@ STYLE = {BUILT: GREEN, RECALLED: CYAN, FRESH: DIM, FAILED: RED, SKIPPED: DIM, IG
 Span = tuple[str, str]  # style, text
 
 
-class Look(NamedTuple):
+class TerminalFeatures(NamedTuple):
     """Abilities of the terminal."""
 
     colour: bool
@@ -42,10 +42,10 @@ class Look(NamedTuple):
         return "…" if self.unicode else "~"
 
 
-def terminal_look(encoding: str, env: Mapping[str, str]) -> Look:
+def terminal_look(encoding: str, env: Mapping[str, str]) -> TerminalFeatures:
     """Abilities by the locale, as for any program: Python's own encoding is UTF-8 even where the terminal's is not."""
     locale = (env.get("LC_ALL") or env.get("LC_CTYPE") or env.get("LANG") or "").lower()
-    return Look(not env.get("NO_COLOR"), "utf" in locale and "utf" in encoding.lower())
+    return TerminalFeatures(not env.get("NO_COLOR"), "utf" in locale and "utf" in encoding.lower())
 
 
 class ScreenLine(NamedTuple):
@@ -55,7 +55,7 @@ class ScreenLine(NamedTuple):
     width: int
 
 
-def fit_line(spans: Sequence[Span], width: int, look: Look) -> ScreenLine:
+def fit_line(spans: Sequence[Span], width: int, look: TerminalFeatures) -> ScreenLine:
     out, room = "", width
     for style, text in spans:
         shown = text[:room]
@@ -64,11 +64,11 @@ def fit_line(spans: Sequence[Span], width: int, look: Look) -> ScreenLine:
     return ScreenLine(out, width - room)
 
 
-def paint(text: str, style: str, look: Look) -> str:
+def paint(text: str, style: str, look: TerminalFeatures) -> str:
     return f"\x1b[{style}m{text}\x1b[0m" if look.colour and style and text else text
 
 
-def frame_lines(progress: Progress, now: float, width: int, height: int, look: Look) -> list[ScreenLine]:
+def frame_lines(progress: Progress, now: float, width: int, height: int, look: TerminalFeatures) -> list[ScreenLine]:
     """Lines of the display: at most `height`, each narrower than `width`, since a full line makes some terminals add
     one."""
     top = [_stopping_row(progress)] if progress.stopping else []
@@ -81,7 +81,7 @@ def _stopping_row(progress: Progress) -> list[Span]:
     return [(RED, f"{progress.stopping}: waiting for {target_count(len(progress.running))} to end")]
 
 
-def _bar_row(progress: Progress, now: float, width: int, look: Look) -> list[Span]:
+def _bar_row(progress: Progress, now: float, width: int, look: TerminalFeatures) -> list[Span]:
     """Row with the bar and the counts; without room, the least important words go first, then the bar."""
     words = _counters(progress, now)
     while len(words) > 1 and _total_width(words.values()) > width:
@@ -138,7 +138,7 @@ def _room_name(room: str, rooms: Sequence[str]) -> str:
     return room_label(name) if len({r.partition(":")[0] for r in rooms}) == 1 else f"{run}:{room_label(name)}"
 
 
-def _running_rows(progress: Progress, now: float, width: int, height: int, look: Look) -> list[list[Span]]:
+def _running_rows(progress: Progress, now: float, width: int, height: int, look: TerminalFeatures) -> list[list[Span]]:
     """Rows of the targets that have been running longest; a last row counts the rest."""
     rows = max(0, min(height, RUNNING_SHOWN))
     running = list(progress.running.values())
@@ -147,7 +147,7 @@ def _running_rows(progress: Progress, now: float, width: int, height: int, look:
     return [*(_running_row(r, now, width, look) for r in shown), *([[(DIM, f"{'':9}and {more} more")]] if more else [])]
 
 
-def _running_row(running: RunningTarget, now: float, width: int, look: Look) -> list[Span]:
+def _running_row(running: RunningTarget, now: float, width: int, look: TerminalFeatures) -> list[Span]:
     """Row of a target; of a name that is too long the end stays: it is what targets of a step differ in."""
     time, name = f"{duration(now - running.since, 0):>8} ", running.name
     over = len(time) + len(name) - width

@@ -9,7 +9,7 @@ from kit.project import Project
 
 from pipeline import kinds
 from pipeline.build import project as projects
-from pipeline.commands.selection import choose_run, plans_around
+from pipeline.commands.selection import choose_run, plans_with_dependencies
 
 MAKES = 'kind: steps\nsteps: {bank: {run: "cat {in} > {out}", reads: rows.jsonl, writes: bank.jsonl}}\n'
 READS = "kind: %s\nbank: runs/gen/bank.jsonl\n%s\n"
@@ -25,7 +25,7 @@ def place(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 def planned(kind: str, word: str, flags: dict[str, Any]) -> dict[str, projects.RunPlan]:
     asked = choose_run(kind, [word], kind)
     spec = kinds.ability_module(kind, kinds.PROVE).with_overrides(asked.spec, flags)._replace(name="flags")
-    return plans_around("flags", kind, asked, spec, [*kinds.plan(kind, spec)])
+    return plans_with_dependencies("flags", kind, asked, spec, [*kinds.plan(kind, spec)])
 
 
 FLAGS: dict[str, dict[str, Any]] = {"mcts": {"mcts_mode": "centralized"}, "proof": {}}

@@ -17,9 +17,9 @@ from kit.mcts_worlds import World
 from kit.proof_searches import Case, goal
 
 from pipeline.core.journal import (
-    Difference,
     Fields,
     Journal,
+    JournalDifference,
     JournalDiffers,
     JournalForm,
     Write,
@@ -28,7 +28,7 @@ from pipeline.core.journal import (
     resume,
     split_lines,
 )
-from pipeline.mcts.search.distributed import Team
+from pipeline.mcts.search.distributed import TeamRules
 from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME, SearchJournal, SearchStart, search_form
 from pipeline.mcts.search.records import SearchRules
 from pipeline.proof.schedule.journal import SCHEDULE_FORM, ScheduleJournal
@@ -91,7 +91,7 @@ def count_on(start: int, journal: CountdownJournal) -> bool:
 
 class Search(NamedTuple):
     world: World
-    by: SearchRules | Team
+    by: SearchRules | TeamRules
     time: str = VIRTUAL_TIME
     seed: int = 0
 
@@ -115,7 +115,7 @@ class Kind(NamedTuple):
     example: Any
 
 
-def tree_search(rules: st.SearchStrategy[Any], time: str, example: SearchRules | Team) -> Kind:
+def tree_search(rules: st.SearchStrategy[Any], time: str, example: SearchRules | TeamRules) -> Kind:
     return Kind(
         search_form(),
         st.builds(Search, mcts_worlds.worlds(), rules, st.just(time), st.integers(0, 99)),
@@ -267,8 +267,8 @@ def test_a_first_line_that_would_not_be_written_is_refused(kind: Kind, old: str,
 def test_other_rules_differ_in_the_first_line_and_so_does_a_journal_without_any(kind: Kind) -> None:
     lines = an_example(kind)
     other = lines[0].replace("}", ',"more":1}', 1)
-    assert journal_differences(kind.form, lines, other) == [Difference(1, lines[0], other)]
-    assert journal_differences(kind.form, [], other) == [Difference(1, "", "a journal begins with its rules")]
+    assert journal_differences(kind.form, lines, other) == [JournalDifference(1, lines[0], other)]
+    assert journal_differences(kind.form, [], other) == [JournalDifference(1, "", "a journal begins with its rules")]
 
 
 # What is changed in the first line that has it, and of which policy.

@@ -17,10 +17,10 @@ from test_git_worktrees import (
 )
 
 from pipeline.git.command import CandidateProblem, GitProblem
-from pipeline.git.commits import Candidate, apply_patch, commit_of, patch_between, restore_commit
+from pipeline.git.commits import Candidate, apply_patch, commit_worktree, patch_between, restore_commit
 from pipeline.git.objects import FileStat, diff_stat, has_commit, tree_hash
 from pipeline.git.refs import pin, pinned_commits, unpin
-from pipeline.git.repository import RootCommit, root_of
+from pipeline.git.repository import RootCommit, root_commit
 from pipeline.git.worktrees import Worktree, Worktrees
 
 FILES = {
@@ -43,13 +43,13 @@ class Search(NamedTuple):
         return self.trees.add(name, self.root.commit)
 
     def commit(self, message: str = "idea") -> Candidate:
-        return commit_of(self.trees.at("c"), self.root.commit, message)
+        return commit_worktree(self.trees.at("c"), self.root.commit, message)
 
 
 def search_in(project: Path, user: Path) -> Search:
     project.mkdir()
     os.chdir(project)
-    root = root_of(str(user), "x")
+    root = root_commit(str(user), "x")
     return Search(root, Worktrees(root.repo, "runs/x/cand"))
 
 
@@ -207,7 +207,7 @@ def test_the_hash_of_a_candidate_is_known_beforehand(search: Search) -> None:
         "committer Coppice <coppice@localhost> 1700000101 +0000\n\nMomentum, skipping a month\n"
     )
     assert made == Candidate(made.commit, made.tree, search.root.commit, "Momentum, skipping a month\n\n", 1, 1, 30)
-    later = commit_of(search.trees.add("c", made.commit), made.commit, "")
+    later = commit_worktree(search.trees.add("c", made.commit), made.commit, "")
     assert " 1700000102 +0000\n" in run_git("/", "cat-file", "commit", later.commit, GIT_DIR=search.root.repo)
 
 

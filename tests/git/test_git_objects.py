@@ -14,10 +14,10 @@ from kit.gitting import OWN, repository, run_git, write
 from kit.project import PATIENCE, ROOT
 
 from pipeline.git.command import GitProblem
-from pipeline.git.commits import commit_of, commit_patch
+from pipeline.git.commits import commit_patch, commit_worktree
 from pipeline.git.objects import has_commit, parent_commit, tree_hash, write_commit, write_object
 from pipeline.git.refs import pin, pinned_commits, unpin
-from pipeline.git.repository import RootCommit, root_of
+from pipeline.git.repository import RootCommit, root_commit
 from pipeline.git.worktrees import Worktrees
 
 FILES = {f"lib{number % 3}/file{number}.py": f"{number}\n" * 20 for number in range(30)}
@@ -46,7 +46,7 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Search]:
     run_git(user, "gc", "--quiet")
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
-    root = root_of(str(user), "x")
+    root = root_commit(str(user), "x")
     yield Search(root, Worktrees(root.repo, "runs/x/cand"))
     run_git(root.repo, "fsck", "--strict", GIT_DIR=root.repo)
 
@@ -81,7 +81,7 @@ def test_a_candidate_of_a_coder_starts_git_twice(search: Search, calls: Path) ->
     tree = search.trees.add("n", search.root.commit)
     calls.write_text("")
     write(tree.path, {"lib0/file0.py": "1\n"})
-    made = commit_of(tree, search.root.commit, "idea")
+    made = commit_worktree(tree, search.root.commit, "idea")
     assert calls.read_text().split() == ["add", "diff-tree"]
     assert made.files == 1
 

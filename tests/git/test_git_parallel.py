@@ -16,9 +16,9 @@ import pytest
 from kit.gitting import OWN, contents, repository, run_git, write
 from kit.project import PATIENCE, ROOT
 
-from pipeline.git.commits import commit_of
+from pipeline.git.commits import commit_worktree
 from pipeline.git.refs import pin, pinned_commits
-from pipeline.git.repository import RootCommit, root_of
+from pipeline.git.repository import RootCommit, root_commit
 from pipeline.git.worktrees import Worktrees, path_digest
 
 FILES = {f"lib{number % 7}/file{number}.py": f"{number}\n" * 20 for number in range(60)}
@@ -26,7 +26,7 @@ FILES = {f"lib{number % 7}/file{number}.py": f"{number}\n" * 20 for number in ra
 WORK = """
 import sys
 from pathlib import Path
-from pipeline.git.commits import commit_of
+from pipeline.git.commits import commit_worktree as commit_of
 from pipeline.git.refs import pin, unpin
 from pipeline.git.worktrees import Worktrees
 repo, folder, commit, first, last = sys.argv[1:]
@@ -65,7 +65,7 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Search]:
     user = repository(tmp_path / "user", FILES)
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
-    root = root_of(str(user), "x")
+    root = root_commit(str(user), "x")
     before = contents(user)
     yield Search(root, Worktrees(root.repo, "runs/x/wt"))
     after = contents(user)
@@ -99,7 +99,7 @@ def test_threads_and_processes_add_commit_and_remove_side_by_side(search: Search
         tree = search.trees.add(f"n{number}", search.root.commit)
         assert {str(path.relative_to(tree.path)) for path in Path(tree.path).rglob("*.py")} == FILES.keys()
         write(tree.path, {"idea": str(number)})
-        pin(search.root.repo, "x", f"n{number}", commit_of(tree, search.root.commit, f"idea {number}").commit)
+        pin(search.root.repo, "x", f"n{number}", commit_worktree(tree, search.root.commit, f"idea {number}").commit)
         pinned_commits(search.root.repo, "x")
         search.trees.remove(f"n{number}")
 
@@ -126,7 +126,7 @@ def test_all_may_ask_for_the_same_worktree_at_once(search: Search) -> None:
 def test_the_first_of_many_sets_the_run_up(search: Search) -> None:
     user = str(Path("../user").resolve())
     with ThreadPoolExecutor(6) as pool:
-        roots = set(pool.map(lambda _: root_of(user, "y"), range(12)))
+        roots = set(pool.map(lambda _: root_commit(user, "y"), range(12)))
     assert {root.commit for root in roots} == {search.root.commit}
     assert len(roots) == 1
 

@@ -14,7 +14,7 @@ from kit.gitting import repository, run_git, tree_of, write
 from test_git_candidates import BAD, EDITS, FILES, Search, search, search_in
 
 from pipeline.git.command import CandidateProblem, GitProblem
-from pipeline.git.commits import Candidate, apply_patch, commit_of, commit_patch, patch_between, write_tree
+from pipeline.git.commits import Candidate, apply_patch, commit_patch, commit_worktree, patch_between, write_tree
 from pipeline.git.objects import has_commit
 from pipeline.git.worktrees import Worktree
 
@@ -49,7 +49,7 @@ def test_a_patch_of_a_patch(search: Search) -> None:
     second = of_patch(search, text, first.commit)
     assert (second.parent, second.files, second.insertions, second.deletions) == (first.commit, 2, 1, 1)
     assert tree_of(search.root.repo, second.commit)["lib/less"] == ("100644", b"2\n")
-    assert second == commit_of(search.trees.add("again", second.commit), first.commit, "idea")
+    assert second == commit_worktree(search.trees.add("again", second.commit), first.commit, "idea")
 
 
 TWICE = "--- a/-rf\n+++ b/-rf\n@@ -1 +1 @@\n-1\n\\ No newline at end of file\n+2\n"
@@ -107,7 +107,7 @@ def test_what_the_parent_has_stays_even_if_it_is_ignored_and_the_worktree_is_of_
     parent = of_patch(search, b"--- /dev/null\n+++ b/x.log\n@@ -0,0 +1 @@\n+x\n").commit
     tree = search.add()
     write(tree.path, {"x.log": "y\n"})
-    made = commit_of(tree, parent, "idea")
+    made = commit_worktree(tree, parent, "idea")
     assert (made.files, made.insertions, made.deletions) == (1, 1, 1)
 
 
@@ -189,7 +189,7 @@ def test_from_any_files_to_any_others(
     fill(tree, before)
     parent = plain.commit().commit
     fill(tree, after)
-    made = commit_of(tree, parent, "idea")
+    made = commit_worktree(tree, parent, "idea")
     text = patch_between(plain.root.repo, parent, made.commit)
     if made.empty:
         assert text == b""

@@ -13,7 +13,7 @@ from kit.gitting import contents, hostile_user, repository, run_git, tree_of, wr
 from pipeline.git.command import GitProblem
 from pipeline.git.objects import has_commit, tree_hash
 from pipeline.git.refs import pinned_commits
-from pipeline.git.repository import RootCommit, borrowed_objects, reopen_repository, root_of
+from pipeline.git.repository import RootCommit, borrowed_objects, reopen_repository, root_commit
 
 FILES = {"main.py": "print(1)\n", "data/a b.txt": "x\r\n", "-rf": "dash\n", "new\nline": "n", "é/ü.txt": b"\xff\0"}
 
@@ -31,20 +31,20 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def problem(path: Path | str) -> str:
     with pytest.raises(GitProblem) as found:
-        root_of(str(path), "x")
+        root_commit(str(path), "x")
     assert "\n" not in str(found.value)
     return str(found.value)
 
 
 def test_a_repository_starts_at_its_head(machine: Path) -> None:
     user = repository(machine / "user", FILES)
-    root = root_of(str(user), "x")
+    root = root_commit(str(user), "x")
     assert root.commit == run_git(user, "rev-parse", "HEAD").strip()
     assert root.tree == run_git(user, "rev-parse", "HEAD^{tree}").strip() == tree_hash(root.repo, root.commit)
     assert tree_of(root.repo, root.commit) == {
         name: ("100644", text if isinstance(text, bytes) else text.encode()) for name, text in FILES.items()
     }
-    assert root_of("../user", "x") == root
+    assert root_commit("../user", "x") == root
     assert pinned_commits(root.repo, "x") == {"root": root.commit}
 
 
@@ -55,7 +55,7 @@ def test_of_the_users_repository_nothing_changes_but_one_ref(machine: Path) -> N
     run_git(user, "branch", "other")
     os.utime(user / "main.py", (1, 1))  # so that looking at it would refresh the index
     before = contents(user)
-    root = root_of(str(user), "x")
+    root = root_commit(str(user), "x")
     after = contents(user)
     own = {name for name in after if name.startswith(".git/refs/coppice")}
     assert own == {".git/refs/coppice", ".git/refs/coppice/x", ".git/refs/coppice/x/root"}
@@ -65,12 +65,12 @@ def test_of_the_users_repository_nothing_changes_but_one_ref(machine: Path) -> N
 
 def test_what_the_search_starts_from_outlives_a_rewritten_branch_and_gc(machine: Path) -> None:
     user = repository(machine / "user", FILES)
-    root = root_of(str(user), "x")
+    root = root_commit(str(user), "x")
     run_git(user, "commit", "--quiet", "--amend", "--message=other", GIT_COMMITTER_DATE="1800000000 +0000")
     run_git(user, "reflog", "expire", "--expire=now", "--all")
     run_git(user, "gc", "--quiet", "--prune=now")
     assert has_commit(root.repo, root.commit)
-    assert root_of(str(user), "y").commit != root.commit
+    assert root_commit(str(user), "y").commit != root.commit
 
 
 def test_a_linked_worktree_of_the_user_is_a_repository_too(machine: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_linked_worktree_of_the_user_is_a_repository_too(machine: Path) -> Non
     write(machine / "side", {"more.py": "1"})
     run_git(machine / "side", "add", "more.py")
     run_git(machine / "side", "commit", "--quiet", "--message=more")
-    assert root_of("../side", "x").commit == run_git(machine / "side", "rev-parse", "HEAD").strip()
+    assert root_commit("../side", "x").commit == run_git(machine / "side", "rev-parse", "HEAD").strip()
 
 
 def folders(machine: Path) -> list[RootCommit]:
@@ -95,7 +95,7 @@ def folders(machine: Path) -> list[RootCommit]:
     os.chmod(machine / "plain/main.py", 0o700)
     os.chmod(machine / "plain/-rf", 0o600)
     places = ["clone one/lib", "two/lib", "plain"]
-    return [root_of(str(machine / place), f"run{number}") for number, place in enumerate(places)]
+    return [root_commit(str(machine / place), f"run{number}") for number, place in enumerate(places)]
 
 
 def test_a_folder_is_the_same_commit_in_two_clones_and_outside_of_any(machine: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_folder_is_the_same_commit_in_two_clones_and_outside_of_any(machine: P
 
 def test_the_commit_of_a_folder_is_known_beforehand(machine: Path) -> None:
     write(machine / "plain", {"a": "1\n"})
-    root = root_of("../plain", "x")
+    root = root_commit("../plain", "x")
     text = run_git(machine, "cat-file", "commit", root.commit, GIT_DIR=root.repo)
     assert text.splitlines()[1:3] == [
         f"{who} Coppice <coppice@localhost> 946684800 +0000" for who in ("author", "committer")
@@ -124,7 +124,7 @@ def test_a_folder_inside_a_repository_has_what_is_tracked_and_what_is_not_ignore
     write(user, {"lib/new": "1", "lib/a": "2", "lib/__pycache__/a.pyc": "1", "lib/runs/x/out": "1"})
     (user / "lib/gone").unlink()
     before = contents(user / ".git")
-    root = root_of(str(user / "lib"), "x")
+    root = root_commit(str(user / "lib"), "x")
     assert tree_of(root.repo, root.commit).keys() == {"a", "kept.log", ".gitignore", "new"}
     assert tree_of(root.repo, root.commit)["a"][1] == b"2"
     assert contents(user / ".git") == before
@@ -133,27 +133,27 @@ def test_a_folder_inside_a_repository_has_what_is_tracked_and_what_is_not_ignore
 def test_a_plain_folder_leaves_out_what_it_ignores_and_takes_repositories_within_as_files(machine: Path) -> None:
     write(machine / "plain", {".gitignore": "*.log\n", "a.log": "1", "a": "1", "runs/y": "1", "x/__pycache__/z": "1"})
     repository(machine / "plain/inner", {"code.py": "1"})
-    root = root_of("../plain", "x")
+    root = root_commit("../plain", "x")
     assert tree_of(root.repo, root.commit).keys() == {".gitignore", "a", "inner/code.py"}
 
 
 def test_a_folder_that_the_repository_around_it_ignores_is_a_plain_one(machine: Path) -> None:
     user = repository(machine / "user", {".gitignore": "*\n"})
     write(user, {"lib/a": "1"})
-    root = root_of(str(user / "lib"), "x")
+    root = root_commit(str(user / "lib"), "x")
     assert tree_of(root.repo, root.commit).keys() == {"a"}
 
 
 def test_the_project_itself_can_be_searched_without_its_runs() -> None:
     write(Path(), {"a.py": "1", "runs/x/old": "1"})
-    first = root_of(".", "x")
+    first = root_commit(".", "x")
     write(Path(), {"runs/x/new": "1"})
-    assert root_of(".", "x") == first
+    assert root_commit(".", "x") == first
     assert tree_of(first.repo, first.commit).keys() == {"a.py"}
     run_git(".", "init", "--quiet", "--template=")
     run_git(".", "add", "a.py")
     run_git(".", "commit", "--quiet", "--message=1")
-    assert root_of(".", "x").commit == run_git(".", "rev-parse", "HEAD").strip()
+    assert root_commit(".", "x").commit == run_git(".", "rev-parse", "HEAD").strip()
 
 
 def test_what_is_not_committed_is_named(machine: Path) -> None:
@@ -175,7 +175,7 @@ def test_many_names_are_counted(machine: Path) -> None:
 def test_what_the_user_never_wants_to_see_is_not_in_the_way(machine: Path) -> None:
     user = repository(machine / "user", {"a": "1"})
     write(user, {"junk.py": "1"})  # ~/.gitconfig names a file that ignores *.py
-    assert root_of(str(user), "x")
+    assert root_commit(str(user), "x")
     write(user, {"junk.txt": "1"})  # that one replaces the usual ~/.config/git/ignore
     assert problem(user).endswith("junk.txt")
 
@@ -189,7 +189,9 @@ def test_another_users_repository_is_believed_when_this_user_says_so(machine: Pa
     assert "dubious ownership" in problem(user)
     with (machine / "home/.gitconfig").open("a") as config:
         config.write(f"[safe]\n    directory = {user}\n")
-    assert root_of(str(user), "x").commit == run_git(machine, "rev-parse", "HEAD", GIT_DIR=str(user / ".git")).strip()
+    assert (
+        root_commit(str(user), "x").commit == run_git(machine, "rev-parse", "HEAD", GIT_DIR=str(user / ".git")).strip()
+    )
 
 
 @pytest.mark.parametrize("folder", ["", "lib/"])
@@ -242,10 +244,10 @@ def test_other_kinds_of_storage_are_told(machine: Path) -> None:
 
 def test_a_run_that_was_killed_while_it_was_set_up_is_set_up_again(machine: Path) -> None:
     user = repository(machine / 'user\n"odd" name', {"a": "1"})
-    root = root_of(str(user), "x")
+    root = root_commit(str(user), "x")
     shutil.rmtree(f"{root.repo}/objects")
     Path(f"{root.repo}/config").write_text("[core")
-    assert root_of(str(user), "x") == root
+    assert root_commit(str(user), "x") == root
 
 
 def test_git_that_is_not_there_is_told(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,9 +257,9 @@ def test_git_that_is_not_there_is_told(machine: Path, monkeypatch: pytest.Monkey
 
 def test_whose_objects_are_borrowed_can_be_told_whatever_its_name(machine: Path) -> None:
     user = repository(machine / 'a "b" \\n\nü', FILES)
-    assert borrowed_objects(root_of(str(user), "x").repo) == str(user / ".git/objects")
+    assert borrowed_objects(root_commit(str(user), "x").repo) == str(user / ".git/objects")
     write(machine / "folder", FILES)
-    assert borrowed_objects(root_of(str(machine / "folder"), "y").repo) == ""
+    assert borrowed_objects(root_commit(str(machine / "folder"), "y").repo) == ""
 
 
 def seen_by_gitdb(root: RootCommit) -> str:
@@ -268,13 +270,13 @@ def seen_by_gitdb(root: RootCommit) -> str:
 
 @pytest.mark.parametrize("name", ["user", 'a "b" \\ c', "#ü"])
 def test_tools_on_gitpython_read_what_is_borrowed(machine: Path, name: str) -> None:
-    root = root_of(str(repository(machine / name, FILES)), "x")
+    root = root_commit(str(repository(machine / name, FILES)), "x")
     assert seen_by_gitdb(root) == root.tree
 
 
 def test_a_repository_of_an_older_version_becomes_readable_when_it_is_opened(machine: Path) -> None:
     user = repository(machine / 'a "b"', FILES)
-    root = root_of(str(user), "x")
+    root = root_commit(str(user), "x")
     alternates = Path(f"{root.repo}/objects/info/alternates")
     quoted = str(user).replace('"', '\\"')
     alternates.write_text(f'"{quoted}/.git/objects"\n')

@@ -11,8 +11,8 @@ import pytest
 from kit.gitting import contents, hostile_user, repository, run_git, trap, write
 
 from pipeline.git.command import GitProblem
-from pipeline.git.commits import commit_of
-from pipeline.git.repository import RootCommit, root_of
+from pipeline.git.commits import commit_worktree
+from pipeline.git.repository import RootCommit, root_commit
 from pipeline.git.worktrees import Worktree, Worktrees
 
 FILES = {
@@ -43,7 +43,7 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Search]:
     user = repository(tmp_path / "user", FILES)
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
-    root = root_of(str(user), "x")
+    root = root_commit(str(user), "x")
     before = contents(user)
     yield Search(root, Worktrees(root.repo, "runs/x/wt"), user)
     assert contents(user) == before
@@ -225,7 +225,7 @@ def test_whatever_was_done_in_it_is_undone(search: Search, mess: Callable[[Path]
 def test_the_same_name_moves_to_another_commit(search: Search) -> None:
     tree = search.add()
     write(tree.path, {"main.py": "print(2)\n", "new": "1"})
-    candidate = commit_of(tree, search.root.commit, "2")
+    candidate = commit_worktree(tree, search.root.commit, "2")
     assert files(search.trees.add("d0.n0", candidate.commit)) == {**WANTED, "main.py": b"print(2)\n", "new": b"1"}
     assert files(search.add()) == WANTED
 
@@ -239,7 +239,7 @@ def test_an_edit_in_the_second_of_the_checkout_that_keeps_the_size_is_seen_later
         write(tree.path, {"main.py": "print(2)\n"})
     while second == int(time.time()):
         time.sleep(0.01)
-    assert not commit_of(tree, search.root.commit, "").empty
+    assert not commit_worktree(tree, search.root.commit, "").empty
     assert files(search.add(f"n{number}")) == WANTED
 
 

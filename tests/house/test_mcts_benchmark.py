@@ -4,7 +4,7 @@ from benchmarks.mcts.bank import guide, mixed, pairs, promises, table, yields
 from benchmarks.mcts.searchers import How, Row, named, rules
 from pipeline.goals.bank import Goal
 from pipeline.mcts.search.agents import UNOBSERVED
-from pipeline.mcts.search.distributed import Team
+from pipeline.mcts.search.distributed import TeamRules
 from pipeline.mcts.search.records import SearchRules
 
 SEARCHERS = ["micro", "centralized", "vl 1"]
@@ -69,6 +69,6 @@ def test_searchers_are_named_by_how_reservations_count_and_how_many_agents_there
     how = How(100, 4, 8, 60.0, guide("moves"))
     one, team = rules("centralized", how), rules("wu 4", how)
     assert isinstance(one, SearchRules)
-    assert isinstance(team, Team)
+    assert isinstance(team, TeamRules)
     assert [team.rules, team.steering.agents, team.steering.counting] == [one, 4, UNOBSERVED]
     assert one.budget.calls == 100

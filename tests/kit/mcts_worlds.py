@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from pipeline.core.journal import Difference, journal_differences, resume
-from pipeline.mcts.search.agents import UNOBSERVED, VIRTUAL_LOSS, Block, Delay, Interventions, Steering
-from pipeline.mcts.search.distributed import Team
+from pipeline.core.journal import JournalDifference, journal_differences, resume
+from pipeline.mcts.search.agents import UNOBSERVED, VIRTUAL_LOSS, Block, Delay, Interventions, ReservationRules
+from pipeline.mcts.search.distributed import TeamRules
 from pipeline.mcts.search.evaluator import carry_out
 from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME, SearchJournal, SearchStart, search_form
 from pipeline.mcts.search.records import (
@@ -22,8 +22,8 @@ from pipeline.mcts.search.records import (
     Expand,
     ExpandOutcome,
     Expansion,
-    Maths,
     SearchRules,
+    SelectionRules,
     Subgoal,
     TacticAttempt,
     WeightedMove,
@@ -105,10 +105,10 @@ def worlds(draw: st.DrawFn, most: int = 7) -> World:
 
 
 @st.composite
-def maths(draw: st.DrawFn) -> Maths:
+def maths(draw: st.DrawFn) -> SelectionRules:
     selection = draw(st.sampled_from([PUCT, UCT]))
     widen, alpha = draw(st.sampled_from([(1.0, 0.5), (0.5, 0.5), (2.0, 0.8), (1e9, 0.5)]))
-    return Maths(selection, EXPLORE[selection], draw(st.sampled_from([MINIMUM, PRODUCT])), widen, alpha)
+    return SelectionRules(selection, EXPLORE[selection], draw(st.sampled_from([MINIMUM, PRODUCT])), widen, alpha)
 
 
 expansions = st.builds(Expansion, st.sampled_from(["first-success", "all-successes"]), st.integers(1, 3))
@@ -118,9 +118,9 @@ def rules(iterations: int = ENOUGH, calls: int | None = None, **how: Any) -> Sea
     return SearchRules(Budget(iterations, calls), **how)
 
 
-def teams(iterations: int = ENOUGH) -> st.SearchStrategy[Team]:
+def teams(iterations: int = ENOUGH) -> st.SearchStrategy[TeamRules]:
     steerings = st.builds(
-        Steering,
+        ReservationRules,
         agents=st.integers(1, 5),
         inflight=st.integers(1, 3),
         counting=st.sampled_from([VIRTUAL_LOSS, UNOBSERVED]),
@@ -130,7 +130,7 @@ def teams(iterations: int = ENOUGH) -> st.SearchStrategy[Team]:
         refresh=st.sampled_from([1, 3]),
     )
     by = st.builds(SearchRules, st.just(Budget(iterations)), maths(), expansions)
-    return st.builds(Team, by, steerings, st.just(Interventions()))
+    return st.builds(TeamRules, by, steerings, st.just(Interventions()))
 
 
 blocks = st.builds(
@@ -155,7 +155,7 @@ class Played(NamedTuple):
         return self.journalled.policy.tree
 
 
-def begun(world: World, by: SearchRules | Team, time: str = VIRTUAL_TIME) -> Played:
+def begun(world: World, by: SearchRules | TeamRules, time: str = VIRTUAL_TIME) -> Played:
     lines: list[str] = []
     trace: list[dict[str, Any]] = []
     journalled = SearchJournal(SearchStart(by, world.root, time), lines.append, lambda told: trace.append(dict(told)))
@@ -163,7 +163,11 @@ def begun(world: World, by: SearchRules | Team, time: str = VIRTUAL_TIME) -> Pla
 
 
 def played(
-    world: World, by: SearchRules | Team, rng: Random | None = None, time: str = VIRTUAL_TIME, units: int | None = None
+    world: World,
+    by: SearchRules | TeamRules,
+    rng: Random | None = None,
+    time: str = VIRTUAL_TIME,
+    units: int | None = None,
 ) -> Played:
     """To its end.  Answers come in an order that `rng` draws; how long each took, `units` and the iteration decide."""
     run = begun(world, by, time)
@@ -191,16 +195,16 @@ def took(expand: Expand, units: int | None) -> float:
     return 1.0 if units is None else 1.0 + (expand.iteration * 7919) % units
 
 
-def team(world_rules: SearchRules, agents: int = 1, inflight: int = 4, **how: Any) -> Team:
+def team(world_rules: SearchRules, agents: int = 1, inflight: int = 4, **how: Any) -> TeamRules:
     between = how.pop("interventions", Interventions())
-    return Team(world_rules, Steering(agents, inflight, **how), between)
+    return TeamRules(world_rules, ReservationRules(agents, inflight, **how), between)
 
 
 def text(trace: list[dict[str, Any]]) -> str:
     return "\n".join(json.dumps(told, sort_keys=True) for told in trace)
 
 
-def differences(lines: list[str], first: str | None = None) -> list[Difference]:
+def differences(lines: list[str], first: str | None = None) -> list[JournalDifference]:
     return journal_differences(search_form(), lines, first)
 
 

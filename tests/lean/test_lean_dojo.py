@@ -16,7 +16,7 @@ import pytest
 
 from pipeline.lean.dojo import backend
 from pipeline.lean.dojo import project as dojo_project
-from pipeline.lean.dojo.backend import Dojos
+from pipeline.lean.dojo.backend import LeanDojoBackend
 from pipeline.lean.dojo.process import DojoSession
 from pipeline.lean.model import (
     Interrupted,
@@ -49,7 +49,7 @@ class Place(NamedTuple):
     env: dict[str, str]
     processes: Processes
 
-    def dojos(self) -> Dojos:
+    def dojos(self) -> LeanDojoBackend:
         return backend.open_dojos(self.project, self.processes, self.env, 1)
 
     def running(self) -> list[psutil.Process]:

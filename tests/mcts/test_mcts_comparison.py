@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from kit.mcts_comparisons import GOALS, RUN, SCENARIOS, TEAM, Record, made_up, refused, search
 
 from pipeline.mcts.report.compare import comparison_headline, comparison_record, robustness_lines
-from pipeline.mcts.report.figures import DIFFERENCE_BOUNDS, SHARE_BOUNDS, over_seeds, ratio_over_seeds, searches_csv
+from pipeline.mcts.report.figures import (
+    DIFFERENCE_BOUNDS,
+    SHARE_BOUNDS,
+    mean_over_seeds,
+    ratio_over_seeds,
+    searches_csv,
+)
 
 TWO = {"baseline": TEAM, "damage-20": {**TEAM, "block": {"fraction": 0.2}}}
 CALLS = st.one_of(st.none(), st.integers(1, 6))
@@ -42,7 +48,7 @@ def estimates(part: Any) -> Iterator[Record]:
 
 
 def test_an_interval_is_students_over_one_value_for_each_seed() -> None:
-    found = over_seeds({1: 0.4, 2: 0.5, 3: 0.6}, SHARE_BOUNDS)
+    found = mean_over_seeds({1: 0.4, 2: 0.5, 3: 0.6}, SHARE_BOUNDS)
     by = 4.302653 * 0.1 / 3**0.5
     assert found["mean"] == 0.5
     assert (found["low"], found["high"]) == pytest.approx((0.5 - by, 0.5 + by), abs=2e-6)
@@ -50,18 +56,18 @@ def test_an_interval_is_students_over_one_value_for_each_seed() -> None:
 
 
 def test_an_interval_ends_where_such_numbers_end() -> None:
-    found = over_seeds({1: 0.0, 2: 1.0}, SHARE_BOUNDS)
+    found = mean_over_seeds({1: 0.0, 2: 1.0}, SHARE_BOUNDS)
     assert (found["low"], found["mean"], found["high"]) == (0, 0.5, 1)
-    assert over_seeds({1: -1.0, 2: 1.0}, DIFFERENCE_BOUNDS)["low"] == -1
+    assert mean_over_seeds({1: -1.0, 2: 1.0}, DIFFERENCE_BOUNDS)["low"] == -1
 
 
 def test_seeds_that_agree_are_said_to_agree() -> None:
-    found = over_seeds({1: 1 / 3, 2: 1 / 3, 3: 1 / 3}, SHARE_BOUNDS)
+    found = mean_over_seeds({1: 1 / 3, 2: 1 / 3, 3: 1 / 3}, SHARE_BOUNDS)
     assert (found["low"], found["mean"], found["high"], found["same"]) == (0.333333, 0.333333, 0.333333, True)
 
 
 def test_from_one_seed_there_is_no_interval_and_from_none_no_mean() -> None:
-    one, none = over_seeds({7: 0.5}, SHARE_BOUNDS), over_seeds({}, SHARE_BOUNDS)
+    one, none = mean_over_seeds({7: 0.5}, SHARE_BOUNDS), mean_over_seeds({}, SHARE_BOUNDS)
     assert (one["mean"], one["low"], one["high"], one["same"]) == (0.5, None, None, False)
     assert (none["mean"], none["low"], none["high"], none["of"]) == (None, None, None, {})
 

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from kit.mcts_worlds import TIMES, Played, World, begun, played, rules, team, teams, text, worlds
 
 from pipeline.mcts.search import agents
-from pipeline.mcts.search.agents import UNOBSERVED, VIRTUAL_LOSS, Agent, Steering, count_reservations
-from pipeline.mcts.search.distributed import DistributedSearch, Team, VirtualClock
+from pipeline.mcts.search.agents import UNOBSERVED, VIRTUAL_LOSS, Agent, ReservationRules, count_reservations
+from pipeline.mcts.search.distributed import DistributedSearch, TeamRules, VirtualClock
 from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME
 from pipeline.mcts.search.records import (
     EXPLORE,
     UCT,
     Expand,
     ExpandOutcome,
-    Maths,
+    SelectionRules,
     Subgoal,
     TacticAttempt,
     WeightedMove,
@@ -31,7 +31,7 @@ FORK = World({"root": {"a": ("x",), "b": ("y",)}, "x": {f"{n}": (f"x{n}",) for n
 def forked(values: tuple[float, float] = (0.5, 0.5)) -> SearchTree:
     """A goal with two actions, both visited once."""
     tree = SearchTree(
-        Maths(UCT, EXPLORE[UCT], widen=1e9), Subgoal("root", moves=(WeightedMove("a"), WeightedMove("b")))
+        SelectionRules(UCT, EXPLORE[UCT], widen=1e9), Subgoal("root", moves=(WeightedMove("a"), WeightedMove("b")))
     )
     for tactic, child, value in (("a", "x", values[0]), ("b", "y", values[1])):
         tree.land(
@@ -42,16 +42,16 @@ def forked(values: tuple[float, float] = (0.5, 0.5)) -> SearchTree:
 
 
 def gone(tree: SearchTree, agent: Agent, **how: float) -> str:
-    return agents.select_for_agent(tree, Steering(2, 1, **how), agent, set()).node.key  # type: ignore[arg-type]
+    return agents.select_for_agent(tree, ReservationRules(2, 1, **how), agent, set()).node.key  # type: ignore[arg-type]
 
 
 def test_a_reservation_counts_as_visits_that_were_lost() -> None:
-    visits, value = count_reservations(Steering(1, 1, VIRTUAL_LOSS, 3.0), 4, 0.5, 2)
+    visits, value = count_reservations(ReservationRules(1, 1, VIRTUAL_LOSS, 3.0), 4, 0.5, 2)
     assert (visits, value) == (4 + 2 * 3, (4 * 0.5 - 2 * 3) / (4 + 2 * 3))
 
 
 def test_an_unobserved_visit_counts_without_a_value() -> None:
-    assert count_reservations(Steering(1, 1, UNOBSERVED, 3.0), 4, 0.5, 2) == (6, 0.5)
+    assert count_reservations(ReservationRules(1, 1, UNOBSERVED, 3.0), 4, 0.5, 2) == (6, 0.5)
 
 
 @pytest.mark.parametrize("counting", [VIRTUAL_LOSS, UNOBSERVED])
@@ -62,7 +62,7 @@ def test_an_agent_scores_by_what_is_documented(counting: str) -> None:
         tree = forked((value, 0.5))
         tree.actions[0].visits, tree.root.visits = visits, 5
         tree.actions[0].value, tree.actions[0].flying, tree.root.flying = value, 2, 2
-        counted, reckoned_value = count_reservations(Steering(1, 1, counting, loss), visits, value, 2)
+        counted, reckoned_value = count_reservations(ReservationRules(1, 1, counting, loss), visits, value, 2)
         first = reckoned_value + sqrt(2) * sqrt(log(above) / counted)
         second = 0.5 + sqrt(2) * sqrt(log(above) / 1)
         found = gone(tree, Agent(0), counting=counting, virtual_loss=loss)  # type: ignore[arg-type]
@@ -78,7 +78,7 @@ def test_an_agent_goes_where_no_other_is() -> None:
 
 
 def test_of_goals_that_are_all_needed_those_where_nobody_is_come_first() -> None:
-    tree = SearchTree(Maths(), Subgoal("root", moves=(WeightedMove("a"),)))
+    tree = SearchTree(SelectionRules(), Subgoal("root", moves=(WeightedMove("a"),)))
     children = (Subgoal("x", "", 0.2), Subgoal("y", "", 0.5))
     tree.land(tree.root, tree.take(tree.root, 1), ExpandOutcome(1, (TacticAttempt("a", children),)))
     tree.backup([], tree.root)
@@ -123,7 +123,9 @@ def test_an_agent_knows_at_once_what_it_found_itself() -> None:
 
 
 @given(st.lists(st.lists(st.sampled_from(["fails", "leads on", "splits"]), max_size=4), max_size=9), teams(60))
-def test_one_agent_that_never_looks_again_knows_all_where_ways_do_not_meet(kinds: list[list[str]], by: Team) -> None:
+def test_one_agent_that_never_looks_again_knows_all_where_ways_do_not_meet(
+    kinds: list[list[str]], by: TeamRules
+) -> None:
     """It has found everything itself."""
     table: dict[str, dict[str, tuple[str, ...] | None]] = {"g": {"a": ("g0",)}}
     for number, moves in enumerate(kinds):
@@ -142,7 +144,7 @@ def test_one_agent_that_never_looks_again_knows_all_where_ways_do_not_meet(kinds
 def test_an_agent_that_never_looks_again_does_not_run_against_a_circle_for_ever() -> None:
     table = {"root": {"a": ("x",), "b": ("z",)}, "x": {"b": ("y",), "f": None}, "y": {"c": ("x",)}, "z": {"d": ("w",)}}
     world = World(table | {"w": {"e": None, "f": ()}}, {"z": 0.3, "w": 0.3})
-    by = rules(60, maths=Maths(widen=0.5))
+    by = rules(60, maths=SelectionRules(widen=0.5))
     assert text(played(world, team(by, refresh=1000)).trace) == text(played(world, by).trace)
 
 
@@ -156,7 +158,7 @@ def test_no_more_moves_of_a_goal_are_tried_at_once_than_is_allowed() -> None:
 
 
 @given(worlds(), teams(60), st.sampled_from(TIMES), st.integers(0, 99))
-def test_nothing_stays_reserved(world: World, by: Team, time: str, seed: int) -> None:
+def test_nothing_stays_reserved(world: World, by: TeamRules, time: str, seed: int) -> None:
     run = played(world, by, Random(seed), time, units=3)
     assert not any(node.flying or node.pending for node in run.tree.nodes)
     assert not any(action.flying for action in run.tree.actions)
@@ -164,7 +166,7 @@ def test_nothing_stays_reserved(world: World, by: Team, time: str, seed: int) ->
 
 
 @given(worlds(), teams(60), st.sampled_from(TIMES), st.integers(0, 99))
-def test_every_iteration_has_one_line_and_no_visit_is_lost(world: World, by: Team, time: str, seed: int) -> None:
+def test_every_iteration_has_one_line_and_no_visit_is_lost(world: World, by: TeamRules, time: str, seed: int) -> None:
     run = played(world, by, Random(seed), time, units=3)
     assert sorted(told["iteration"] for told in run.trace) == list(range(1, len(run.trace) + 1))
     counted = [0] * len(run.tree.nodes)
@@ -176,7 +178,7 @@ def test_every_iteration_has_one_line_and_no_visit_is_lost(world: World, by: Tea
 
 @given(worlds(), teams(60), st.integers(0, 99), st.integers(1, 4))
 def test_in_virtual_time_the_order_in_which_answers_come_changes_nothing(
-    world: World, by: Team, seed: int, units: int
+    world: World, by: TeamRules, seed: int, units: int
 ) -> None:
     first = played(world, by, Random(0), VIRTUAL_TIME, units)
     assert text(played(world, by, Random(seed), VIRTUAL_TIME, units).trace) == text(first.trace)

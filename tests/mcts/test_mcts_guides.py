@@ -104,9 +104,9 @@ def test_a_tactic_that_ran_out_of_time_has_further_goes_until_it_had_all_there_i
 
 def test_what_was_open_beside_the_goal_is_not_what_the_tactic_left() -> None:
     before = state("⊢ a", "⊢ b", "⊢ c")
-    assert evaluator.new_goals(before, state("⊢ x", "⊢ y", "⊢ b", "⊢ c"), False) == ("⊢ x", "⊢ y")
-    assert evaluator.new_goals(before, state("⊢ b", "⊢ c"), True) == ()
-    assert evaluator.new_goals(state("⊢ a"), ProofFinished(2), True) == ()
+    assert evaluator.goals_after_tactic(before, state("⊢ x", "⊢ y", "⊢ b", "⊢ c"), False) == ("⊢ x", "⊢ y")
+    assert evaluator.goals_after_tactic(before, state("⊢ b", "⊢ c"), True) == ()
+    assert evaluator.goals_after_tactic(state("⊢ a"), ProofFinished(2), True) == ()
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_what_was_open_beside_the_goal_is_not_what_the_tactic_left() -> None:
 )
 def test_what_is_no_progress_on_this_goal_alone_is_refused(before, result, closing, why):
     with pytest.raises(TacticRefused, match=why):
-        evaluator.new_goals(before, result, closing)
+        evaluator.goals_after_tactic(before, result, closing)
 
 
 def test_a_tactic_of_several_lines_stays_one_on_the_first_goal() -> None:
@@ -134,9 +134,9 @@ def test_a_tactic_of_several_lines_stays_one_on_the_first_goal() -> None:
 
 def test_goals_that_use_the_same_names_otherwise_are_told_apart() -> None:
     first, second = read_goal("x y : Nat\n⊢ x < y"), read_goal("x y : Nat\n⊢ y < x")
-    assert evaluator.names_key(first).split()[:2] == evaluator.names_key(second).split()[:2] == ["x", "y"]
-    assert evaluator.names_key(first) != evaluator.names_key(second)
-    assert evaluator.names_key(first) == evaluator.names_key(read_goal("case left\nx y : Nat\n⊢ x < y"))
+    assert evaluator.names_digest(first).split()[:2] == evaluator.names_digest(second).split()[:2] == ["x", "y"]
+    assert evaluator.names_digest(first) != evaluator.names_digest(second)
+    assert evaluator.names_digest(first) == evaluator.names_digest(read_goal("case left\nx y : Nat\n⊢ x < y"))
 
 
 def test_names_are_new_and_in_order() -> None:

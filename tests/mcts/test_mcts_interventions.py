@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kit.mcts_worlds import TIMES, World, played, rules, team, text, worlds
 
-from pipeline.mcts.search.agents import Block, Delay, Gate, Interventions, draw
+from pipeline.mcts.search.agents import Block, Delay, Interventions, Obstacles, draw
 from pipeline.mcts.search.nodes import GoalNode
 
 EASY = World({"root": {"a": ("x",), "b": ("y",)}, "x": {"a": ()}, "y": {"a": ()}})
@@ -19,11 +19,11 @@ def node(number: int, names: str = "") -> GoalNode:
     return GoalNode(number, f"k{number}", names, 0.5, 0)
 
 
-def gate(**how: Any) -> Gate:
-    return Gate(Interventions(Block(**how)))
+def gate(**how: Any) -> Obstacles:
+    return Obstacles(Interventions(Block(**how)))
 
 
-def blocked(at: Gate, iterations: range, number: int = 0) -> list[int]:
+def blocked(at: Obstacles, iterations: range, number: int = 0) -> list[int]:
     return [each for each in iterations if at.block_record(node(number), each)]
 
 
@@ -62,7 +62,7 @@ def test_no_hit_thaws_what_is_immovable_but_time_does() -> None:
 
 
 def delayed(prob: float, duration: int, iterations: range) -> list[int]:
-    at = Gate(Interventions(delay=Delay(prob, duration, seed=3)))
+    at = Obstacles(Interventions(delay=Delay(prob, duration, seed=3)))
     return [each for each in iterations if at.delay_record(node(0), each)]
 
 
@@ -80,7 +80,7 @@ def test_no_draw_moves_another(order: list[int], seed: int, fraction: float, mor
     """Whatever else is drawn, and in whatever order goals are come to."""
     plain = gate(fraction=fraction, seed=seed)
     between = Interventions(Block(fraction, seed=seed, immovable=0.5), Delay(0.5, 2, seed), reroute=2)
-    other = Gate(between if more else Interventions(Block(fraction, seed=seed)))
+    other = Obstacles(between if more else Interventions(Block(fraction, seed=seed)))
     found = {}
     for number in order:
         other.delay_record(node(number), number)
@@ -90,8 +90,8 @@ def test_no_draw_moves_another(order: list[int], seed: int, fraction: float, mor
 
 @given(st.sets(st.integers(0, 40)), st.booleans())
 def test_a_delay_is_drawn_for_a_goal_and_an_iteration(iterations: set[int], more: bool) -> None:
-    alone = Gate(Interventions(delay=Delay(0.5, 0, 9)))
-    other = Gate(Interventions(Block(0.5, seed=9) if more else Block(), Delay(0.5, 0, 9)))
+    alone = Obstacles(Interventions(delay=Delay(0.5, 0, 9)))
+    other = Obstacles(Interventions(Block(0.5, seed=9) if more else Block(), Delay(0.5, 0, 9)))
     expected = {each: alone.delay_record(node(each % 4), each) is not None for each in range(41)}
     for each in sorted(iterations):
         other.block_record(node(each % 4), each)

@@ -26,7 +26,7 @@ from kit.project import ROOT
 from pipeline.core.journal import resume
 from pipeline.mcts.search import journal
 from pipeline.mcts.search.agents import Block, Delay, Interventions
-from pipeline.mcts.search.distributed import Team
+from pipeline.mcts.search.distributed import TeamRules
 from pipeline.mcts.search.journal import REAL_TIME, REPLAY_STEPS, VIRTUAL_TIME, search_form
 from pipeline.mcts.search.records import ExpandOutcome, SearchRules, Subgoal, TacticAttempt, WeightedMove
 from pipeline.mcts.search.trace import trace_line
@@ -35,12 +35,12 @@ SCHEMA = json.loads((ROOT / "pipeline" / "mcts" / "search" / "trace.schema.json"
 VALID = Draft202012Validator(SCHEMA)
 CHAIN = World({f"g{n}": {"a": None, "b": (f"g{n + 1}",)} for n in range(4)} | {"g4": {"a": ()}}, told=frozenset({"g2"}))
 
-any_rules: st.SearchStrategy[SearchRules | Team] = st.one_of(ones, hindered)
+any_rules: st.SearchStrategy[SearchRules | TeamRules] = st.one_of(ones, hindered)
 
 
 @given(worlds(), any_rules, st.sampled_from(TIMES), st.integers(0, 99), st.data())
 def test_the_trace_is_that_of_the_journal_also_when_it_is_gone_on_with(
-    world: World, by: SearchRules | Team, time: str, seed: int, data: st.DataObject
+    world: World, by: SearchRules | TeamRules, time: str, seed: int, data: st.DataObject
 ) -> None:
     run = played(world, by, Random(seed), time, units=3)
     assert trace_of_journal(run.lines) == [trace_line(told) for told in run.trace]
@@ -55,7 +55,7 @@ def test_the_trace_is_that_of_the_journal_also_when_it_is_gone_on_with(
 
 @given(worlds(), any_rules, st.data())
 def test_in_virtual_time_the_trace_is_the_same_in_whatever_order_answers_come_after_a_kill(
-    world: World, by: SearchRules | Team, data: st.DataObject
+    world: World, by: SearchRules | TeamRules, data: st.DataObject
 ) -> None:
     run = played(world, by, Random(1), units=3)
     lines = run.lines[: data.draw(st.integers(1, len(run.lines)))]
@@ -66,7 +66,9 @@ def test_in_virtual_time_the_trace_is_the_same_in_whatever_order_answers_come_af
 
 
 @given(worlds(), any_rules, st.sampled_from(TIMES), st.data())
-def test_what_has_no_answer_yet_is_known(world: World, by: SearchRules | Team, time: str, data: st.DataObject) -> None:
+def test_what_has_no_answer_yet_is_known(
+    world: World, by: SearchRules | TeamRules, time: str, data: st.DataObject
+) -> None:
     lines = played(world, by, Random(1), time, units=3).lines
     lines = lines[: data.draw(st.integers(1, len(lines)))]
     told = [json.loads(each) for each in lines]
@@ -99,16 +101,16 @@ outcomes = st.builds(
 
 
 @given(outcomes, any_rules)
-def test_what_is_written_is_read_as_it_was(outcome: ExpandOutcome, by: SearchRules | Team) -> None:
+def test_what_is_written_is_read_as_it_was(outcome: ExpandOutcome, by: SearchRules | TeamRules) -> None:
     assert journal.outcome_from_json(json.loads(json.dumps(journal.outcome_as_json(outcome)))) == outcome
     for time in TIMES:
         again, clock = journal.mode_from_json(json.loads(json.dumps(journal.mode_as_json(by, time))))
-        assert (again, clock) == (by, time if isinstance(by, Team) else VIRTUAL_TIME)
+        assert (again, clock) == (by, time if isinstance(by, TeamRules) else VIRTUAL_TIME)
 
 
 @given(worlds(), any_rules, st.sampled_from(TIMES), st.integers(0, 99))
 def test_every_line_of_a_trace_is_as_the_schema_says(
-    world: World, by: SearchRules | Team, time: str, seed: int
+    world: World, by: SearchRules | TeamRules, time: str, seed: int
 ) -> None:
     for told in played(world, by, Random(seed), time, units=3).trace:
         VALID.validate(json.loads(trace_line(told)))

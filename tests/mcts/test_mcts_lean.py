@@ -28,8 +28,8 @@ from pipeline.lean.repl.pool import Pool
 from pipeline.machine.process import Processes
 from pipeline.mcts.run.engine import SearchFiles, TheoremResult, TheoremTask, prove_theorem
 from pipeline.mcts.search import guides
-from pipeline.mcts.search.agents import UNOBSERVED, Steering
-from pipeline.mcts.search.distributed import Team
+from pipeline.mcts.search.agents import UNOBSERVED, ReservationRules
+from pipeline.mcts.search.distributed import TeamRules
 from pipeline.mcts.search.evaluator import Guide
 from pipeline.mcts.search.guides import Proposal
 from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME
@@ -68,7 +68,7 @@ def searched(
     lean: Lean,
     theorem: Theorem | str,
     by: Guide | Sequence[str],
-    rules: SearchRules | Team = ONE,
+    rules: SearchRules | TeamRules = ONE,
     time: str = VIRTUAL_TIME,
     sessions: int = 1,
 ) -> Searched:
@@ -154,14 +154,14 @@ def test_what_lean_was_asked_is_told_by_what_it_was_for(lean: Lean) -> None:
 
 def test_a_budget_of_calls_is_kept_to(lean: Lean) -> None:
     short = SearchRules(Budget(200, 7), expansion=Expansion(ALL_SUCCESSES, 3))
-    for rules in (short, Team(short, Steering(3, 2))):
+    for rules in (short, TeamRules(short, ReservationRules(3, 2))):
         found = searched(lean, SUM, PARTS, rules).found
         assert [found.status, found.calls["tactics"]] == ["open", 7]
 
 
 @pytest.mark.parametrize(("cut", "sessions"), [(2, 1), (8, 1), (20, 1), (20, 2)])
 def test_a_search_that_was_interrupted_goes_on_where_it_was(lean: Lean, cut: int, sessions: int) -> None:
-    team = Team(ONE, Steering(2, 2))
+    team = TeamRules(ONE, ReservationRules(2, 2))
     whole = searched(lean, SUM, PARTS, team)
     lines: list[str] = []
     stop = Event()
@@ -248,13 +248,13 @@ def test_a_journal_of_another_search_is_not_gone_on_with(lean: Lean) -> None:
 
 
 def test_one_agent_whom_nothing_hinders_proves_what_one_controller_does_by_the_same_way(lean: Lean) -> None:
-    one, team = searched(lean, SUM, PARTS), searched(lean, SUM, PARTS, Team(ONE, Steering(1, 1)))
+    one, team = searched(lean, SUM, PARTS), searched(lean, SUM, PARTS, TeamRules(ONE, ReservationRules(1, 1)))
     assert team.trace == one.trace
     assert team.found == one.found
 
 
 def test_four_agents_prove_it_too_and_twice_in_the_same_bytes(lean: Lean) -> None:
-    team = Team(ONE, Steering(4, 2, UNOBSERVED))
+    team = TeamRules(ONE, ReservationRules(4, 2, UNOBSERVED))
     first, second = (searched(lean, SUM, PARTS, team) for _ in range(2))
     assert first.found.verified
     assert [first.lines, first.trace] == [second.lines, second.trace]
@@ -262,7 +262,7 @@ def test_four_agents_prove_it_too_and_twice_in_the_same_bytes(lean: Lean) -> Non
 
 def test_two_processes_at_once_write_in_virtual_time_what_one_does(lean: Lean) -> None:
     with closing(lean.open(SUM)[0]), closing(lean.open(SUM)[0]):
-        team = Team(ONE, Steering(4, 2, UNOBSERVED))  # both processes are there from now on
+        team = TeamRules(ONE, ReservationRules(4, 2, UNOBSERVED))  # both processes are there from now on
     one = searched(lean, SUM, PARTS, team)
     for _ in range(9):
         two = searched(lean, SUM, PARTS, team, VIRTUAL_TIME, 2)
@@ -275,7 +275,7 @@ def test_two_processes_at_once_write_in_virtual_time_what_one_does(lean: Lean) -
 
 def test_two_processes_prove_it_in_real_time_and_the_journal_says_how(lean: Lean) -> None:
     enough = SearchRules(Budget(2000, 400))  # some orders take longer than others
-    run = searched(lean, SUM, PARTS, Team(enough, Steering(4, 2, UNOBSERVED)), REAL_TIME, 2)
+    run = searched(lean, SUM, PARTS, TeamRules(enough, ReservationRules(4, 2, UNOBSERVED)), REAL_TIME, 2)
     assert run.found.verified
     assert differences(run.lines) == []
     assert trace_of_journal(run.lines) == run.trace

@@ -5,7 +5,7 @@ from hypothesis import given
 from kit.mcts_worlds import World, maths, played, rules, worlds
 
 from pipeline.mcts.search.nodes import SOLVED, GoalNode, proof_script
-from pipeline.mcts.search.records import Maths
+from pipeline.mcts.search.records import SelectionRules
 
 SPLIT = World(
     {
@@ -51,7 +51,7 @@ def test_a_proof_of_any_length_has_a_script() -> None:
 
 
 @given(worlds(), maths())
-def test_a_proof_rests_on_goals_that_were_proved_before_never_on_itself(world: World, by: Maths) -> None:
+def test_a_proof_rests_on_goals_that_were_proved_before_never_on_itself(world: World, by: SelectionRules) -> None:
     tree = played(world, rules(maths=by)).tree
     if tree.root.status != SOLVED:
         return

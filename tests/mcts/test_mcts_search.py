@@ -25,9 +25,16 @@ from kit.mcts_worlds import (
 )
 from kit.project import ROOT
 
-from pipeline.mcts.search.distributed import Team
+from pipeline.mcts.search.distributed import TeamRules
 from pipeline.mcts.search.nodes import DEAD, OPEN, SOLVED
-from pipeline.mcts.search.records import ALL_SUCCESSES, FIRST_SUCCESS, ExpandOutcome, Expansion, Maths, SearchRules
+from pipeline.mcts.search.records import (
+    ALL_SUCCESSES,
+    FIRST_SUCCESS,
+    ExpandOutcome,
+    Expansion,
+    SearchRules,
+    SelectionRules,
+)
 
 CHAIN = {f"g{n}": {"a": (f"g{n + 1}",), "b": None, "c": ("g0",)} for n in range(9)} | {"g9": {"a": ()}}
 
@@ -41,18 +48,20 @@ def decided(run: Played, world: World) -> None:
 
 
 @given(worlds(), maths(), expansions)
-def test_one_controller_proves_exactly_what_can_be_proved(world: World, by: Maths, expansion: Expansion) -> None:
+def test_one_controller_proves_exactly_what_can_be_proved(
+    world: World, by: SelectionRules, expansion: Expansion
+) -> None:
     decided(played(world, rules(maths=by, expansion=expansion)), world)
 
 
 @given(worlds(), teams(), st.integers(0, 99), st.sampled_from(TIMES))
-def test_many_controllers_prove_exactly_what_can_be_proved(world: World, by: Team, seed: int, time: str) -> None:
+def test_many_controllers_prove_exactly_what_can_be_proved(world: World, by: TeamRules, seed: int, time: str) -> None:
     decided(played(world, by, Random(seed), time, units=3), world)
 
 
 @given(worlds(), st.integers(0, 40), st.one_of(st.none(), teams()))
 def test_solved_is_what_follows_from_what_was_tried_and_nothing_else(
-    world: World, iterations: int, many: Team | None
+    world: World, iterations: int, many: TeamRules | None
 ) -> None:
     one = rules(iterations)
     run = played(world, many._replace(rules=one) if many else one)
@@ -61,7 +70,9 @@ def test_solved_is_what_follows_from_what_was_tried_and_nothing_else(
 
 
 @given(worlds(), st.integers(0, 60), st.one_of(st.none(), st.integers(0, 30)), maths(), expansions)
-def test_a_budget_is_kept_to(world: World, iterations: int, calls: int | None, by: Maths, expansion: Expansion) -> None:
+def test_a_budget_is_kept_to(
+    world: World, iterations: int, calls: int | None, by: SelectionRules, expansion: Expansion
+) -> None:
     one = rules(iterations, calls, maths=by, expansion=expansion)
     for each in (one, team(one, agents=3)):
         run = played(world, each)
@@ -83,7 +94,7 @@ def test_calls_are_counted_to_the_last() -> None:
 
 @given(worlds(), maths(), expansions, st.integers(1, 80))
 def test_one_agent_whom_nothing_hinders_goes_as_one_controller_does(
-    world: World, by: Maths, expansion: Expansion, iterations: int
+    world: World, by: SelectionRules, expansion: Expansion, iterations: int
 ) -> None:
     one = rules(iterations, maths=by, expansion=expansion)
     assert text(played(world, team(one)).trace) == text(played(world, one).trace)
@@ -137,7 +148,7 @@ GOLDEN = "d6260b8b54063a89"
 
 def test_the_bytes_of_a_centralized_search_stay_what_they_are() -> None:
     """Whatever becomes of the distributed one.  When this search is meant to change, so does the line above."""
-    run = played(World(CHAIN, {"g3": 0.2, "g5": 0.7}, {"a": 0.5}), rules(60, maths=Maths(widen=1.5)))
+    run = played(World(CHAIN, {"g3": 0.2, "g5": 0.7}, {"a": 0.5}), rules(60, maths=SelectionRules(widen=1.5)))
     assert run.tree.root.status == SOLVED
     assert sha256("\n".join([*run.lines, text(run.trace)]).encode()).hexdigest()[:16] == GOLDEN
 

@@ -17,9 +17,9 @@ from pipeline.mcts.flags import FLAGS
 from pipeline.mcts.plan import plan, scenario_settings, shared_settings
 from pipeline.mcts.read import read
 from pipeline.mcts.report.wording import settings_line, spec_settings
-from pipeline.mcts.search.agents import UNOBSERVED, Block, Delay, Interventions, Steering
-from pipeline.mcts.search.distributed import Team
-from pipeline.mcts.search.records import ALL_SUCCESSES, EXPLORE, UCT, Budget, Expansion, Maths, SearchRules
+from pipeline.mcts.search.agents import UNOBSERVED, Block, Delay, Interventions, ReservationRules
+from pipeline.mcts.search.distributed import TeamRules
+from pipeline.mcts.search.records import ALL_SUCCESSES, EXPLORE, UCT, Budget, Expansion, SearchRules, SelectionRules
 from pipeline.mcts.spec.model import Guides, MctsSpec
 from pipeline.spec import parse
 
@@ -50,7 +50,10 @@ def said(place: Project, text: str) -> str:
 def test_the_least_that_a_spec_says() -> None:
     found = spec(LEAST + "mode: centralized\n")
     assert found.goals == ("one", "two", "three")
-    assert (found.rules, found.guides) == (SearchRules(Budget(2000, 200), Maths(), Expansion(attempts=4)), Guides())
+    assert (found.rules, found.guides) == (
+        SearchRules(Budget(2000, 200), SelectionRules(), Expansion(attempts=4)),
+        Guides(),
+    )
     assert [each.name for each in found.scenarios] == ["centralized"]
     assert (found.seeds, found.lean, found.rooms, found.at_once) == ((0,), LeanKeys(processes=1), {"lean": 1}, 1)
 
@@ -59,7 +62,7 @@ def test_the_least_that_a_spec_says() -> None:
 def test_all_that_a_spec_can_say_of_the_tree() -> None:
     text = "selection: uct\nbackup: product\nwiden: 2\nalpha: 0.3\nexpansion_policy: all-successes\nattempts: 2\n"
     found = spec(LEAST + text + "mode: centralized\ngoals: [three, one]\nseeds: [4, 0]\ncalls: 9\niterations: 5\n")
-    maths = Maths(UCT, EXPLORE[UCT], "product", 2.0, 0.3)
+    maths = SelectionRules(UCT, EXPLORE[UCT], "product", 2.0, 0.3)
     assert found.rules == SearchRules(Budget(5, 9), maths, Expansion(ALL_SUCCESSES, 2))
     assert (found.goals, found.seeds) == (("three", "one"), (4, 0))
 
@@ -84,10 +87,10 @@ TYPED = (
 @pytest.mark.usefixtures("place")
 def test_each_key_of_a_scenario_is_heard_and_a_seed_that_is_not_given_is_that_of_the_search() -> None:
     found = spec(LEAST + "mode: distributed\nagents: 2\ninflight: 1\n" + EVERYTHING)
-    steering = Steering(2, 1, UNOBSERVED, 1.0, -0.5, 0.25, 3)
+    steering = ReservationRules(2, 1, UNOBSERVED, 1.0, -0.5, 0.25, 3)
     block = Block(0.5, 7, 9, 0.1, 2, 0.3)
     [scenario] = found.scenarios
-    assert scenario.rules(found.rules, 6) == Team(found.rules, steering, Interventions(block, Delay(0.2, 3, 6), 4))
+    assert scenario.rules(found.rules, 6) == TeamRules(found.rules, steering, Interventions(block, Delay(0.2, 3, 6), 4))
 
 
 @pytest.mark.usefixtures("place")

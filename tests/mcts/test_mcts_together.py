@@ -19,9 +19,9 @@ from kit.mcts_worlds import TIMES, World, differences, expansions, maths, rules,
 
 from pipeline.lean.model import Interrupted, LeanCrash, LeanStartError, Stop
 from pipeline.mcts.run.engine import SearchFiles, TheoremResult, TheoremTask, prove_theorem
-from pipeline.mcts.search.distributed import Team
+from pipeline.mcts.search.distributed import TeamRules
 from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME
-from pipeline.mcts.search.records import Budget, Maths, SearchRules
+from pipeline.mcts.search.records import Budget, SearchRules, SelectionRules
 from pipeline.mcts.search.trace import trace_line
 
 FEW = settings(max_examples=60)
@@ -67,7 +67,7 @@ class Search(NamedTuple):
     """Of a world; `during` is what happens while a tactic runs."""
 
     world: World
-    by: SearchRules | Team
+    by: SearchRules | TeamRules
     time: str = VIRTUAL_TIME
     during: During = lambda tactic, stop: None
 
@@ -92,7 +92,7 @@ def slowly(seed: int) -> During:
 
 @FEW
 @given(bushes, many, st.integers(0, 99))
-def test_in_virtual_time_neither_sessions_nor_timing_show_in_a_byte(world: World, by: Team, seed: int) -> None:
+def test_in_virtual_time_neither_sessions_nor_timing_show_in_a_byte(world: World, by: TeamRules, seed: int) -> None:
     one = Search(world, by).run(1)
     for sessions in (2, 4):
         more = Search(world, by, during=slowly(seed)).run(sessions)
@@ -107,7 +107,7 @@ def test_in_virtual_time_neither_sessions_nor_timing_show_in_a_byte(world: World
 @FEW
 @given(bushes, st.one_of(ones, many))
 def test_in_virtual_time_what_is_spent_is_what_lean_ran_and_all_of_it_is_in_the_trace(
-    world: World, by: SearchRules | Team
+    world: World, by: SearchRules | TeamRules
 ) -> None:
     run = Search(world, by).run(1)
     told = sum(len(json.loads(each)["tactics"]) for each in run.trace)
@@ -117,7 +117,7 @@ def test_in_virtual_time_what_is_spent_is_what_lean_ran_and_all_of_it_is_in_the_
 @FEW
 @given(bushes, many, st.sampled_from([1, 2, 4]), st.integers(0, 99))
 def test_in_real_time_the_journal_tells_the_order_and_no_iteration_is_lost(
-    world: World, by: Team, sessions: int, seed: int
+    world: World, by: TeamRules, sessions: int, seed: int
 ) -> None:
     run = Search(world, by, REAL_TIME, slowly(seed)).run(sessions)
     assert differences(run.lines) == []
@@ -133,7 +133,7 @@ def test_in_real_time_the_journal_tells_the_order_and_no_iteration_is_lost(
 @FEW
 @given(bushes, st.one_of(ones, many), st.sampled_from(TIMES), ends, st.integers(0, 99))
 def test_what_a_lean_says_that_was_killed_with_us_is_not_believed(
-    world: World, by: SearchRules | Team, time: str, end: tuple[int, Exception], seed: int
+    world: World, by: SearchRules | TeamRules, time: str, end: tuple[int, Exception], seed: int
 ) -> None:
     """A search that goes on later is what it would have been, and nothing is told after the stop."""
     stop, slow = threading.Event(), slowly(seed)
@@ -225,7 +225,7 @@ def test_nothing_is_being_tried_any_more_when_the_proof_is_written() -> None:
             written.append(hanging.interrupted)
 
     parts = World({"g": {"b": ("x", "y"), "a": ("g",)}, "x": {"c": ()}, "y": {"c": ()}})
-    by = team(rules(20, maths=Maths(widen=1e9)), agents=3)
+    by = team(rules(20, maths=SelectionRules(widen=1e9)), agents=3)
     assert Search(parts, by, REAL_TIME, during).run(3).found.verified
     assert written == [True]
 

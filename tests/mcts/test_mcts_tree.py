@@ -13,8 +13,8 @@ from pipeline.mcts.search.records import (
     UCT,
     Budget,
     ExpandOutcome,
-    Maths,
     SearchRules,
+    SelectionRules,
     Subgoal,
     TacticAttempt,
     WeightedMove,
@@ -22,14 +22,14 @@ from pipeline.mcts.search.records import (
 )
 from pipeline.mcts.search.tree import SearchTree
 
-WIDE = Maths(widen=1e9)
+WIDE = SelectionRules(widen=1e9)
 
 
 def moves(*tactics: str) -> tuple[WeightedMove, ...]:
     return tuple(WeightedMove(tactic) for tactic in tactics)
 
 
-def planted(by: Maths = WIDE, *tactics: str) -> SearchTree:
+def planted(by: SelectionRules = WIDE, *tactics: str) -> SearchTree:
     return SearchTree(by, Subgoal("root", moves=moves(*tactics or ("a", "b", "c"))))
 
 
@@ -61,7 +61,7 @@ def test_a_goal_may_have_as_many_actions_as_its_visits_to_the_power_alpha(
     actions: int, widen: float, alpha: float, visits: int
 ) -> None:
     if abs(widen * visits**alpha - actions) > 1e-6:
-        assert (visits > visits_for_next(Maths(widen=widen, alpha=alpha), actions)) == (
+        assert (visits > visits_for_next(SelectionRules(widen=widen, alpha=alpha), actions)) == (
             actions < ceil(widen * visits**alpha)
         )
 
@@ -82,7 +82,7 @@ class Endless(dict):  # type: ignore[type-arg]
 
 
 def test_tactics_that_fail_take_no_room() -> None:
-    tree = planted(Maths(widen=1.0, alpha=0.01), "a", "b", "c")
+    tree = planted(SelectionRules(widen=1.0, alpha=0.01), "a", "b", "c")
     for _ in range(2):
         assert tree.select().opens
         try_at(tree, tree.root, error="tactic")
@@ -237,14 +237,14 @@ def test_a_circle_is_dead_whatever_else_it_would_need() -> None:
 
 def test_a_circle_with_a_way_out_is_looked_at_again_when_the_way_out_is_none() -> None:
     table = {"root": {"a": ("x",)}, "x": {"b": ("y",), "f": None, "g": None}, "y": {"c": ("x",)}}
-    run = played(World(table), rules(30, maths=Maths(widen=0.5)))
+    run = played(World(table), rules(30, maths=SelectionRules(widen=0.5)))
     reasons = [told["reason"] for told in run.trace if told["node"]["key"] == "y"]
     assert reasons == ["expanded", *["no_expansion"] * 3, "dead_node"]
     assert run.tree.root.status == DEAD
 
 
 @given(worlds(), maths())
-def test_no_visit_is_lost(world: World, by: Maths) -> None:
+def test_no_visit_is_lost(world: World, by: SelectionRules) -> None:
     run = played(world, rules(60, maths=by))
     counted = [0] * len(run.tree.nodes)
     for told in run.trace:
@@ -255,7 +255,7 @@ def test_no_visit_is_lost(world: World, by: Maths) -> None:
 
 @given(worlds(), maths())
 def test_a_goal_was_visited_once_for_each_time_that_an_action_of_it_was_or_that_it_was_the_last(
-    world: World, by: Maths
+    world: World, by: SelectionRules
 ) -> None:
     run = played(world, rules(60, maths=by))
     for node in run.tree.nodes:
@@ -265,7 +265,7 @@ def test_a_goal_was_visited_once_for_each_time_that_an_action_of_it_was_or_that_
 
 
 @given(worlds(), maths())
-def test_the_best_action_is_kept_without_looking_at_all(world: World, by: Maths) -> None:
+def test_the_best_action_is_kept_without_looking_at_all(world: World, by: SelectionRules) -> None:
     for node in played(world, rules(60, maths=by)).tree.nodes:
         if node.status == OPEN and node.live:
             best = max(node.live, key=lambda action: (action.visits, action.value, -action.number))
@@ -274,7 +274,7 @@ def test_the_best_action_is_kept_without_looking_at_all(world: World, by: Maths)
 
 
 def test_uct_scores_by_the_root_of_two() -> None:
-    tree = planted(Maths(UCT, sqrt(2), widen=2.0, alpha=1e-9), "a", "b")
+    tree = planted(SelectionRules(UCT, sqrt(2), widen=2.0, alpha=1e-9), "a", "b")
     try_at(tree, tree.root, (Subgoal("x", value=0.9),))
     visit(tree)
     try_at(tree, tree.root, (Subgoal("y", value=0.2),))
@@ -323,4 +323,4 @@ def test_more_moves_may_come_with_an_answer() -> None:
 
 
 def test_rules_have_defaults_that_are_puct_and_the_minimum() -> None:
-    assert SearchRules(Budget(1)).maths == Maths("puct", 1.5, "minimum", 1.0, 0.5)
+    assert SearchRules(Budget(1)).maths == SelectionRules("puct", 1.5, "minimum", 1.0, 0.5)

@@ -4,7 +4,7 @@ import pytest
 from kit.project import Project
 
 from pipeline.core.graph import Target
-from pipeline.core.recipe import recipe
+from pipeline.core.recipe import make_recipe
 from pipeline.proof.describe import describe, outlook
 from pipeline.proof.plan import plan
 from pipeline.proof.read import read
@@ -19,7 +19,7 @@ def targets(text: str, name: str = "x") -> dict[str, Target]:
 
 
 def recipes(text: str, name: str = "x") -> dict[str, object]:
-    return {stage: recipe(target, "code") for stage, target in targets(text, name).items()}
+    return {stage: make_recipe(target, "code") for stage, target in targets(text, name).items()}
 
 
 def test_the_targets_and_their_files() -> None:
@@ -91,9 +91,9 @@ def test_families_make_the_search_stale_and_no_more() -> None:
     twin = targets("kind: proof\nbank: b\nstrategies: {twin: {worker: micro, families: [logic]}}\n")["prove"]
     assert twin.params["ways"] == {"twin": {"worker": "micro", "families": ("logic",)}}
     plain, before, after = ({**targets(f"kind: proof\nbank: b\nstrategies: {{{text}}}\n")} for text in ARMS)
-    assert recipe(plain["prove"], "") == recipe(targets(LEAST)["prove"], "")
-    assert recipe(before["prove"], "") != recipe(after["prove"], "") != recipe(plain["prove"], "")
-    assert recipe(before["bank"], "") == recipe(after["bank"], "")
+    assert make_recipe(plain["prove"], "") == make_recipe(targets(LEAST)["prove"], "")
+    assert make_recipe(before["prove"], "") != make_recipe(after["prove"], "") != make_recipe(plain["prove"], "")
+    assert make_recipe(before["bank"], "") == make_recipe(after["bank"], "")
 
 
 def test_another_backend_is_another_toolchain() -> None:

@@ -19,7 +19,7 @@ from pipeline.goals.bank import Goal
 from pipeline.lean.dojo import backend
 from pipeline.lean.model import LeanCrash, LeanKilled, LeanStartError, NotElaborated
 from pipeline.lean.repl import process, slot
-from pipeline.proof.run.attempt import PATIENCE, Checked, Patience, WorkerStuck, run_in_thread
+from pipeline.proof.run.attempt import PATIENCE, CheckResult, WorkerStuck, WorkerTimeouts, run_in_thread
 from pipeline.proof.run.engine import SearchMeans, SearchProgress, run_trials
 from pipeline.proof.schedule.journal import ScheduleJournal, replay_schedule
 from pipeline.proof.schedule.records import (
@@ -55,8 +55,8 @@ class Kept:
         return [each[:2] for each in self.all]
 
 
-async def holds(_goal: Goal, _result: WorkerResult) -> Checked:
-    return Checked()
+async def holds(_goal: Goal, _result: WorkerResult) -> CheckResult:
+    return CheckResult()
 
 
 def search(rules: ScheduleRules, count: int = 1) -> tuple[ScheduleJournal, list[Goal], list[str]]:
@@ -129,8 +129,8 @@ def test_the_first_verified_success_wins_although_a_failure_and_a_false_proof_en
         await proved.wait()
         return found("c", "omega")
 
-    async def check(_goal: Goal, result: WorkerResult) -> Checked:
-        return Checked("it has a sorry in it" if result.tactics == ("sorry",) else "")
+    async def check(_goal: Goal, result: WorkerResult) -> CheckResult:
+        return CheckResult("it has a sorry in it" if result.tactics == ("sorry",) else "")
 
     def told(progress: SearchProgress) -> None:
         if progress.outcome.trial == 2:
@@ -207,9 +207,9 @@ def test_the_fault_of_the_tool_is_raised_once_all_that_ran_has_ended(where: str)
         reached("killed")
         return found()
 
-    async def check(_goal: Goal, _result: WorkerResult) -> Checked:
+    async def check(_goal: Goal, _result: WorkerResult) -> CheckResult:
         reached("check")
-        return Checked()
+        return CheckResult()
 
     class Full(Kept):
         async def record(self, goal: Goal, trial: Trial, result: WorkerResult) -> None:
@@ -233,7 +233,7 @@ def test_a_worker_that_overruns_is_cancelled_and_has_failed() -> None:
     short = rules("a", levels=1)
     journalled, goals, _ = search(ScheduleRules((short.strategies[0]._replace(timeout=0.2),), levels=1))
     kept = Kept()
-    [standing] = ran(run_trials(journalled, goals, means({"a": hangs(log)}, kept, patience=Patience(slack=0))))
+    [standing] = ran(run_trials(journalled, goals, means({"a": hangs(log)}, kept, patience=WorkerTimeouts(slack=0))))
     assert standing.status == EXHAUSTED
     assert log == [f"g0 ended by {signal.SIGKILL}"]
     assert kept.all[0][3].error == "timeout: cancelled 0 s after its 0.2 s"
@@ -263,7 +263,7 @@ def test_a_worker_that_cannot_be_ended_is_a_fault() -> None:
         journalled, goals, _ = search(rules("a", "b"))
         try:
             with pytest.raises(WorkerStuck, match="a on g0 goes on"):
-                await run_trials(journalled, goals, means({"a": deaf, "b": wins}, patience=Patience(grace=0.1)))
+                await run_trials(journalled, goals, means({"a": deaf, "b": wins}, patience=WorkerTimeouts(grace=0.1)))
         finally:
             released.set()
 

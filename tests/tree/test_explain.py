@@ -11,13 +11,13 @@ from kit.searches import TESTED, Search, adding, agent, idea
 from test_tree_beam import FAULTS, GOOD, RULES, SLOTS, depth, good
 from test_tree_paired import search as search_by_blocks
 
-from pipeline.tree.rules.beam import GATE_CHECKS, Evaluation, gate, promote
+from pipeline.tree.rules.beam import GATE_CHECKS, Evaluation, first_failed_check, promote
 from pipeline.tree.rules.explain import CHECK_NUMBERS, UNTESTED_NEEDS, CheckExplanation, explain_gate, explain_ranking
 from pipeline.tree.rules.scoring import (
     Comparison,
-    Constants,
-    Detail,
+    MeansConstants,
     Metric,
+    MetricComparison,
     Score,
     ScoringRules,
     judge_details,
@@ -245,7 +245,9 @@ def told_of(found: Comparison) -> dict[str, CheckExplanation]:
 
 def compared(relatives: list[float], rules: ScoringRules = PLAIN) -> Comparison:
     rows = zip(METRICS, relatives, strict=True)
-    details = [Detail(m.name, m.better, metric_weight(rules, m), m.guard, 10.0, 10 + r, 10 * r, r) for m, r in rows]
+    details = [
+        MetricComparison(m.name, m.better, metric_weight(rules, m), m.guard, 10.0, 10 + r, 10 * r, r) for m, r in rows
+    ]
     return judge_details(rules, tuple(details), 3)
 
 
@@ -288,7 +290,7 @@ def test_the_score_that_is_told_is_the_least_that_is_recommended(relatives: list
 )
 def test_what_is_worth_exploring_only_from_higher_on(relatives: list[float], needs: str, change: float | None) -> None:
     """Above `promising` it is not mixed any more."""
-    rules = ScoringRules("gain", METRICS, Constants(explore=0.5))
+    rules = ScoringRules("gain", METRICS, MeansConstants(explore=0.5))
     found = compared(relatives, rules)
     told = {each.check: each for each in explain_gate(GOOD._replace(score=Score(found, found)), rules)}
     assert (told["recommended"].needs, told["recommended"].change) == (needs, change and pytest.approx(change))
@@ -322,7 +324,7 @@ def test_where_scores_are_alike_the_primary_metric_is_told(place: int, tie: str)
 def test_of_one_that_failed_the_gate_it_is_told_where_it_would_have_come() -> None:
     wrong = GOOD._replace(approved=False)
     told = {each.check: each for each in explain_ranking(wrong, depth(wrong, good(SLOTS[1], 0.01)), 1)}
-    assert gate(wrong)
+    assert first_failed_check(wrong)
     assert told["rank"].passed
 
 

@@ -11,11 +11,18 @@ import pytest
 
 from pipeline.core.graph import Target
 from pipeline.git.objects import object_name
-from pipeline.git.repository import RootCommit, root_of
+from pipeline.git.repository import RootCommit, root_commit
 from pipeline.git.worktrees import Worktrees
 from pipeline.machine.job import Job, SharedResources, StageFailed, Workers
 from pipeline.machine.process import Processes
-from pipeline.tree.run.protect import Watch, protect_stage, protected_of, restore_protected, start_watch, tamper_reason
+from pipeline.tree.run.protect import (
+    ProtectionWatch,
+    protect_stage,
+    protected_of,
+    restore_protected,
+    start_watch,
+    tamper_reason,
+)
 from pipeline.tree.run.records import save
 
 FILES = {
@@ -33,7 +40,7 @@ class Bench:
     def __init__(self, job: Job, root: RootCommit, folder: str) -> None:
         self.job, self.root, self.folder = job, root, folder
 
-    def watch(self) -> Watch:
+    def watch(self) -> ProtectionWatch:
         found = start_watch(self.job, self.root.repo, self.folder)
         assert found is not None
         return found._replace(shield="")
@@ -52,7 +59,7 @@ def bench(tmp_path: Path, processes: Processes) -> Iterator[Bench]:
     (tmp_path / "repo/run").symlink_to("sweep.py")
     with chdir(tmp_path):
         os.makedirs("runs/x")
-        root = root_of("repo", "x")
+        root = root_commit("repo", "x")
         save("runs/x/root.json", {"repo": "repo", "commit": root.commit, "tree": root.tree})
         params = {"looked_in": [], "repo": ["sweep.py", "run", "bench/**"], "project": ["data/prices", "data/*.csv"]}
         reads = {"root": ["runs/x/root.json"], "protected": ["p"], "in.in": ["data/read.csv", "data/prices"]}

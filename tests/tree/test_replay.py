@@ -16,7 +16,7 @@ from test_tree_paired import search as search_by_blocks
 
 from pipeline.build.project import load
 from pipeline.core.freshness import Receipt
-from pipeline.core.recipe import reads_of, recipe, writes_of
+from pipeline.core.recipe import make_recipe, reads_of, writes_of
 from pipeline.store.receipts import Receipts, done_entry
 from pipeline.tree.report.replay import DIFFERENT, LOST, SAME, STALE
 from pipeline.tree.rules.explain import FirstDifference, first_difference
@@ -295,8 +295,8 @@ def test_the_ports_of_a_target_follow_from_its_receipt(search: Project) -> None:
         for target in load(["x"])["x"].targets:
             receipt = receipts.receipt(target.name)
             assert receipt
-            assert reads_of(recipe(target, ""), [*receipt.inputs]) == target.reads
-            assert writes_of(recipe(target, ""), receipt.outputs) == target.writes
+            assert reads_of(make_recipe(target, ""), [*receipt.inputs]) == target.reads
+            assert writes_of(make_recipe(target, ""), receipt.outputs) == target.writes
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from pipeline.tree.rules.beam import (
     DepthProgress,
     Evaluation,
     Promotion,
-    gate,
+    first_failed_check,
     is_comparable,
     promote,
     rank_key,
@@ -101,7 +101,7 @@ FAULTS: list[tuple[Evaluation, str, str]] = [
 
 @pytest.mark.parametrize(("faulty", "check", "why"), FAULTS)
 def test_each_check_of_the_gate_says_what_is_wrong(faulty: Evaluation, check: str, why: str) -> None:
-    assert gate(faulty) == (check, why)
+    assert first_failed_check(faulty) == (check, why)
     found = promoted(depth(faulty))
     assert found.empty
     assert found.decisions[0][1:] == (None, check, why)
@@ -119,22 +119,22 @@ def test_the_checks_are_made_in_order_and_each_has_a_fault_here() -> None:
     fixes: list[dict[str, Any]] = [{"status": COMPLETED}, {"commit": "c"}, {"approved": True}, {"results": "sha"}]
     fixes += [{"baseline": "sha"}, {"defects": ()}, {"rows_used": 3}, {"score": Score(compared(), compared())}]
     for fix, (name, _) in zip(fixes, GATE_CHECKS, strict=False):
-        assert (gate(wrong) or ("",))[0] == name
+        assert (first_failed_check(wrong) or ("",))[0] == name
         wrong = wrong._replace(**fix)
-    assert gate(wrong) is None
+    assert first_failed_check(wrong) is None
 
 
 def test_a_mixed_grade_passes_as_long_as_the_primary_metric_is_not_worse() -> None:
     mixed = parent(GOOD, should_explore=False, grade="mixed", primary_delta=0.0)
-    assert gate(mixed) is None
-    assert gate(parent(mixed, primary_delta=-1e-9)) is not None
-    assert gate(parent(mixed, reasons=("primary_metric_regressed",))) is not None
+    assert first_failed_check(mixed) is None
+    assert first_failed_check(parent(mixed, primary_delta=-1e-9)) is not None
+    assert first_failed_check(parent(mixed, reasons=("primary_metric_regressed",))) is not None
 
 
 def test_a_guard_that_vetoes_exploring_does_not_veto_a_mixed_grade() -> None:
     """So it was specified: the gate is `should_explore`, or `mixed` with a primary metric that is no worse."""
     risky = parent(GOOD, should_explore=False, grade="mixed", reasons=("risk_regressed:drawdown",))
-    assert gate(risky) is None
+    assert first_failed_check(risky) is None
 
 
 def test_the_best_against_the_root_comes_first_whatever_it_is_against_its_parent() -> None:
@@ -254,7 +254,7 @@ def test_who_passed_the_gate_is_promoted_or_beaten_and_nobody_else_is_promoted(
     for e, decision in zip(all_, found.decisions, strict=True):
         assert decision.why
         assert (decision.promoted_to is None) == bool(decision.failed)
-        failure = gate(e)
+        failure = first_failed_check(e)
         assert failure == (decision.failed, decision.why) if failure else decision.failed in ("", RANK, SAME_CODE)
     places = {d.slot: d.promoted_to for d in found.decisions if d.promoted_to}
     assert places == {s.source: s.place for s in found.slots if s.source}

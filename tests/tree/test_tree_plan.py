@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.core.graph import Graph, Target
-from pipeline.core.recipe import recipe
+from pipeline.core.recipe import make_recipe
 from pipeline.tree.plan import plan
 from pipeline.tree.report.storage_checks import expected_targets
 from pipeline.tree.rules.budget import BudgetLimits, Ceiling
@@ -210,7 +210,7 @@ def test_nothing_that_costs_depends_on_where_in_the_search_it_is(spec: TreeSpec)
     for target in plan(spec):
         asked = target.stage == "idea" and "constraints" in target.params
         if target.stage in PAID or asked:
-            made = json.dumps(recipe(target, target.stage), sort_keys=True)
+            made = json.dumps(make_recipe(target, target.stage), sort_keys=True)
             assert not re.search(r"\bd\d|\bn\d|\bi\d", made)
             before = len(dict(target.reads).get("before", ()))
             assert seen.setdefault((target.stage, target.params.get("config_id"), before), made) == made
@@ -222,7 +222,7 @@ def test_a_plan_follows_from_its_spec_alone_and_the_name_of_the_run_changes_path
     first, again, other = [*plan(spec)], [*plan(spec)], [*plan(spec._replace(name="y"))]
     assert first == again
     for one, two in zip(first, other, strict=True):
-        assert one.stage in ("report", "validate") or recipe(one, one.stage) == recipe(two, two.stage)
+        assert one.stage in ("report", "validate") or make_recipe(one, one.stage) == make_recipe(two, two.stage)
         assert [path.replace("runs/x/", "runs/y/") for path in one.outputs] == [*two.outputs]
 
 
@@ -249,7 +249,7 @@ def test_what_an_evaluation_is_made_of_has_a_place_among_all_and_one_at_its_node
 def test_a_repositorys_commit_is_that_of_its_run_and_a_folders_files_are_their_own() -> None:
     shape = SearchShape(1, 1, 1)
     folder, again = (next(plan(spec(shape, name))) for name in "xy")
-    assert recipe(folder, "") == recipe(again, "")
+    assert make_recipe(folder, "") == make_recipe(again, "")
     one, two = (next(plan(spec(shape, name, plain=False))) for name in "xy")
     assert (one.inputs, two.inputs) == ((), ())
-    assert recipe(one, "") != recipe(two, "")
+    assert make_recipe(one, "") != make_recipe(two, "")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pipeline.tree.rules.scoring import (
     LOWER,
     Comparison,
-    Constants,
+    MeansConstants,
     Metric,
     ScoringRules,
     round_relative,
@@ -21,7 +21,7 @@ from pipeline.tree.rules.scoring import (
     weighted_means,
 )
 from pipeline.tree.rules.sheet import CheckedRows, Defect, SheetRow
-from pipeline.trust.series import significant
+from pipeline.trust.series import round_significant
 
 SHARPE, RETURNS, VOLATILITY = Metric("sharpe"), Metric("returns"), Metric("volatility", LOWER)
 DRAWDOWN = Metric("drawdown", guard=True)
@@ -56,14 +56,14 @@ def test_a_score_worked_out_by_hand() -> None:
     # relative     +0.1            +0.25          +0.125               -0.05
     # score        (1.5 * 0.1 + 0.25 + 0.125 - 0.05) / (1.5 + 1 + 1 + 1) = 0.475 / 4.5
     assert [round_relative(d.relative) for d in found.metrics] == [0.1, 0.25, 0.125, -0.05]
-    assert [significant(d.delta) for d in found.metrics] == [0.1, 5, 0.5, -0.02]
+    assert [round_significant(d.delta) for d in found.metrics] == [0.1, 5, 0.5, -0.02]
     assert [d.weight for d in found.metrics] == [1.5, 1, 1, 1]
     assert found.score == 0.105555555556
     assert found.grade == "strong"
     assert found.should_explore
     assert found.reasons == ("net_improvement",)
     assert (found.better, found.worse, found.rows_used) == (3, 1, 2)
-    assert significant(found.primary_delta) == 0.1
+    assert round_significant(found.primary_delta) == 0.1
 
 
 def test_no_metric_counts_for_more_than_the_clamp() -> None:
@@ -169,7 +169,7 @@ def test_every_constant_can_be_given() -> None:
     assert (default.score, default.grade, default.should_explore) == (0.055555555556, "promising", True)
 
     def verdict(**constants: Any) -> tuple[float | None, str, tuple[str, ...]]:
-        found = against(base, candidate, RULES._replace(constants=Constants()._replace(**constants)))
+        found = against(base, candidate, RULES._replace(constants=MeansConstants()._replace(**constants)))
         return found.score, found.grade, found.reasons
 
     good = ("net_improvement",)
@@ -184,7 +184,7 @@ def test_every_constant_can_be_given() -> None:
     assert verdict(strong=0.05)[1] == "strong"
     assert verdict(promising=0.06)[1] == "mixed"
     assert verdict(promising=0.07, mixed=0.06)[1] == "weak"
-    worse = against(base, one(0.99), RULES._replace(constants=Constants(primary_drop=0.001)))
+    worse = against(base, one(0.99), RULES._replace(constants=MeansConstants(primary_drop=0.001)))
     assert "primary_metric_regressed" in worse.reasons
 
 
@@ -212,10 +212,13 @@ MISTAKES = [
     (ScoringRules("sharpe", (Metric("sharpe", "up"),)), "better: must be higher or lower"),
     (ScoringRules("sharpe", (Metric("sharpe", weight=-1),)), "weight: must be a number from 0 on"),
     (ScoringRules("sharpe", (Metric("sharpe", weight=0),)), "weight: one metric at least must weigh more than 0"),
-    (ScoringRules("sharpe", (SHARPE,), Constants(explore=float("nan"))), "score: must have finite numbers"),
-    (ScoringRules("sharpe", (SHARPE,), Constants(clamp=0.1)), "score: a drop must be from 0 to below `clamp`"),
-    (ScoringRules("sharpe", (SHARPE,), Constants(primary_drop=-0.1)), "score: a drop must be from 0 to below `clamp`"),
-    (ScoringRules("sharpe", (SHARPE,), Constants(mixed=0.5)), "score: must have strong >= promising >= mixed"),
+    (ScoringRules("sharpe", (SHARPE,), MeansConstants(explore=float("nan"))), "score: must have finite numbers"),
+    (ScoringRules("sharpe", (SHARPE,), MeansConstants(clamp=0.1)), "score: a drop must be from 0 to below `clamp`"),
+    (
+        ScoringRules("sharpe", (SHARPE,), MeansConstants(primary_drop=-0.1)),
+        "score: a drop must be from 0 to below `clamp`",
+    ),
+    (ScoringRules("sharpe", (SHARPE,), MeansConstants(mixed=0.5)), "score: must have strong >= promising >= mixed"),
 ]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipeline.trust.batch import p_values
-from pipeline.trust.calibration import Rule, Share, measure_promotions, with_power
+from pipeline.trust.calibration import Proportion, Rule, measure_promotions, with_power
 from pipeline.trust.rule import weigh
 from pipeline.trust.surrogates import fit_noise
 
@@ -32,7 +32,7 @@ def test_false_promotions_are_as_many_as_are_told(kind: str, off: float) -> None
     """On average over baselines: one alone does not know its noise that well."""
     states, truth = states_and_truth(kind, 40, 3000)
     rule = Rule(LEVEL)
-    true = Share(int(rule.passes(truth, 1).any(axis=1).sum()), len(truth)).rate
+    true = Proportion(int(rule.passes(truth, 1).any(axis=1).sum()), len(truth)).rate
     told_ = [
         measure_promotions(noise, rule, IDEAS_AT_ONCE, BLOCKS, 100, i).passed.rate
         for i, s in enumerate(states)
@@ -104,5 +104,5 @@ def test_an_effect_of_an_evaluation_is_no_noise() -> None:
 
 
 def test_the_interval_is_wilsons() -> None:
-    assert Share(5, 100).interval == pytest.approx((0.0215, 0.1118), abs=1e-4)
-    assert Share(0, 50).interval[0] == 0.0
+    assert Proportion(5, 100).interval == pytest.approx((0.0215, 0.1118), abs=1e-4)
+    assert Proportion(0, 50).interval[0] == 0.0

@@ -11,11 +11,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pipeline.trust import series
-from pipeline.trust.directions import BITS, GRID, SLAB, cosines, normals, on_grid
+from pipeline.trust.directions import BITS, GRID, SLAB, cosines, portable_normals, round_to_grid
 from pipeline.trust.evidence import DEGENERATE, IDENTICAL, STOPPED, TESTED, JointTest
 from pipeline.trust.pooling import prior, skew_guarded, trigamma, undo_skew_guard
 from pipeline.trust.rule import fill_stopped, weigh
-from pipeline.trust.student import cdf, quantile
+from pipeline.trust.student import t_cdf, t_quantile
 
 DRAWS = 2_000
 Deltas = list[list[float]]
@@ -47,11 +47,11 @@ def test_one_idea_is_the_t_test(blocks: int, t: float) -> None:
     centred = [a - b for a, b in zip(centred, reversed(centred), strict=True)]  # leans to neither side
     delta = [x + t * stdev(centred) / sqrt(blocks) for x in centred]
     found = judged([delta], draws=10_000)
-    exact = 1 - cdf(t, blocks - 1)
+    exact = 1 - t_cdf(t, blocks - 1)
     assert found.ideas[0].t == pytest.approx(t)
     assert found.ideas[0].p == pytest.approx(exact, abs=4 * sqrt(exact * (1 - exact) / 10_000))
-    assert found.critical == pytest.approx(quantile(0.95, blocks - 1), rel=0.05)
-    assert found.ideas[0].upper == pytest.approx(mean(delta) + quantile(0.95, blocks - 1) * found.ideas[0].se)
+    assert found.critical == pytest.approx(t_quantile(0.95, blocks - 1), rel=0.05)
+    assert found.ideas[0].upper == pytest.approx(mean(delta) + t_quantile(0.95, blocks - 1) * found.ideas[0].se)
 
 
 @settings(max_examples=25)
@@ -242,9 +242,9 @@ def test_random_numbers_are_far_from_where_their_rounding_changes() -> None:
 
 def test_sums_over_blocks_are_exact() -> None:
     count = SLAB + 10
-    rows = [on_grid(blocks, sqrt(fsum(x * x for x in blocks))) for blocks in noise(3, count, 9)]
+    rows = [round_to_grid(blocks, sqrt(fsum(x * x for x in blocks))) for blocks in noise(3, count, 9)]
     angles = cosines(rows, 4, 50)
-    slabs = [normals(4, f"direction/{start}", 50 * size) for start, size in ((0, SLAB), (SLAB, 10))]
+    slabs = [portable_normals(4, f"direction/{start}", 50 * size) for start, size in ((0, SLAB), (SLAB, 10))]
     z = [[int(x) for x in row] for slab in slabs for row in slab.reshape(-1, 50)]
     for row, found in zip(rows, angles.tolist(), strict=True):
         for i in range(50):

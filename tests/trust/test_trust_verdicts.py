@@ -21,7 +21,7 @@ from pipeline.trust.evidence import (
     depth_alpha,
     verdict,
 )
-from pipeline.trust.noninferiority import FAILED, PASSED, UNDECIDED, guard
+from pipeline.trust.noninferiority import FAILED, PASSED, UNDECIDED, judge_guard
 from pipeline.trust.series import differences, reduce_configs
 
 FOUND = Evidence(
@@ -83,12 +83,12 @@ STEADY = [0.1, -0.1, 0.2, -0.2, 0.05, -0.05, 0.15, -0.15]
 
 
 def test_a_guard_passes_when_a_loss_of_its_margin_is_excluded() -> None:
-    (passed,) = guard([STEADY], 0.2)
+    (passed,) = judge_guard([STEADY], 0.2)
     assert (passed.verdict, passed.tight) == (PASSED, False)
     assert -0.2 < passed.limit < passed.mean == 0
-    (failed,) = guard([[x - 0.5 for x in STEADY]], 0.2)
+    (failed,) = judge_guard([[x - 0.5 for x in STEADY]], 0.2)
     assert failed.verdict == FAILED
-    (tight,) = guard([STEADY], 0.05)
+    (tight,) = judge_guard([STEADY], 0.05)
     assert (tight.verdict, tight.tight) == (UNDECIDED, True)
 
 
@@ -97,20 +97,20 @@ def test_a_larger_margin_never_refuses_what_a_smaller_one_let_pass(
     deltas: list[float], margin: float, ordered: bool
 ) -> None:
     places = [FAILED, UNDECIDED, PASSED]
-    less, more = (guard([deltas], m, ordered=ordered)[0].verdict for m in (margin, margin + 0.1))
+    less, more = (judge_guard([deltas], m, ordered=ordered)[0].verdict for m in (margin, margin + 0.1))
     assert places.index(less) <= places.index(more)
 
 
 def test_a_guard_without_noise_goes_by_what_is_there() -> None:
     ideas = [[0.0] * 5, [-0.1] * 5, [-0.3] * 5]
-    assert [found.verdict for found in guard(ideas, 0.1)] == [PASSED, PASSED, FAILED]
-    assert guard([[0.0] * 5], 0)[0].verdict == PASSED
-    assert guard([[-9.0] * 4], 0)[0].verdict == UNDECIDED
+    assert [found.verdict for found in judge_guard(ideas, 0.1)] == [PASSED, PASSED, FAILED]
+    assert judge_guard([[0.0] * 5], 0)[0].verdict == PASSED
+    assert judge_guard([[-9.0] * 4], 0)[0].verdict == UNDECIDED
 
 
 def test_a_guard_has_failed_only_where_a_loss_within_its_margin_is_excluded() -> None:
     losses = [-0.9, -1.9, -0.8, -1.7, -1.0, -1.8]  # a mean of -1.35, and -0.93 at best
-    assert [guard([losses], margin)[0].verdict for margin in (0.85, 1.3, 1.4, 2.5)] == [
+    assert [judge_guard([losses], margin)[0].verdict for margin in (0.85, 1.3, 1.4, 2.5)] == [
         FAILED, UNDECIDED, UNDECIDED, PASSED,
     ]  # fmt: skip
 
@@ -118,9 +118,9 @@ def test_a_guard_has_failed_only_where_a_loss_within_its_margin_is_excluded() ->
 def test_a_guard_in_time_order_asks_for_more() -> None:
     trend = [x / 10 for x in (0, 1, 2, 3, 2, 1, 0, -1, -2, -3, -2, -1)] * 2
     (apart,), (ordered,), (known,) = (
-        guard([trend], 1),
-        guard([trend], 1, ordered=True),
-        guard([trend], 1, ordered=True, rho=0.5),
+        judge_guard([trend], 1),
+        judge_guard([trend], 1, ordered=True),
+        judge_guard([trend], 1, ordered=True, rho=0.5),
     )
     assert apart.se < known.se < ordered.se
     assert ordered.limit < known.limit < apart.limit
@@ -129,13 +129,13 @@ def test_a_guard_in_time_order_asks_for_more() -> None:
 def test_blocks_that_lean_to_losses_make_a_guard_stricter() -> None:
     leaning = [0.1, 0.1, 0.12, 0.08, 0.1, 0.09, 0.11, -0.7]
     turned = [-x for x in leaning]
-    assert guard([leaning], 1)[0].limit - sum(leaning) / 8 < guard([turned], 1)[0].limit - sum(turned) / 8
+    assert judge_guard([leaning], 1)[0].limit - sum(leaning) / 8 < judge_guard([turned], 1)[0].limit - sum(turned) / 8
 
 
 @pytest.mark.parametrize(("ideas", "margin"), [([[1.0], [1.0, 2.0]], 0), ([[]], 0), ([[1.0, 2.0]], -1)])
 def test_what_cannot_be_guarded_is_refused(ideas: list[list[float]], margin: float) -> None:
     with pytest.raises(ValueError, match="equally many"):
-        guard(ideas, margin)
+        judge_guard(ideas, margin)
 
 
 @pytest.mark.parametrize(

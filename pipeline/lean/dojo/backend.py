@@ -43,7 +43,7 @@ FILE = "Goal.lean"
 LEAN = ("lake", "env", "lean", "--json")
 
 
-class Dojos:
+class LeanDojoBackend:
     """Backend with up to `size` Dojos at once; a further `open` waits."""
 
     def __init__(self, project: DojoProject, starter: Starter, env: Mapping[str, str], size: int) -> None:
@@ -155,9 +155,9 @@ class Dojos:
                 return None
 
 
-def open_dojos(path: str, starter: Starter, env: Mapping[str, str], size: int) -> Dojos:
+def open_dojos(path: str, starter: Starter, env: Mapping[str, str], size: int) -> LeanDojoBackend:
     """Open the backend; no process starts before it is asked something."""
-    return Dojos(project.open_project(path), starter, env, size)
+    return LeanDojoBackend(project.open_project(path), starter, env, size)
 
 
 def _script_error(answer: TacticResult) -> LeanError | None:

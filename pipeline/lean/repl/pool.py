@@ -31,7 +31,7 @@ from pipeline.lean.model import (
     unheard,
 )
 from pipeline.lean.repl.process import LeanCommand, Overrun, ProcessEnded, ProcessGone, Starter
-from pipeline.lean.repl.slot import PREPARING, ReplSlot, WarmRepl
+from pipeline.lean.repl.slot import PREPARING, ReplSlot, ReplState
 
 REPLAY = 60.0  # seconds for a tactic that ended within its own time before: now the machine may be busier
 _NUMBERED = re.compile(r"(\?[A-Za-z_.]*)\d+")
@@ -45,14 +45,14 @@ class TacticStep(NamedTuple):
     goals: tuple[str, ...]
 
 
-class Trail:
+class StateHistory:
     """Trail of a session: its states, with numbers that stay; in each process they have others."""
 
     def __init__(self, theorem: Theorem) -> None:
         self._theorem = theorem
         self._steps: list[TacticStep] = []
         self._numbers: dict[int, int] = {}  # state -> its number in `_warm`
-        self._warm: WarmRepl | None = None
+        self._warm: ReplState | None = None
 
     def goals(self, state: int) -> tuple[str, ...]:
         return self._steps[state].goals
@@ -71,7 +71,7 @@ class Trail:
         self._numbers[len(self._steps) - 1] = there
         return len(self._steps) - 1
 
-    def number_in(self, warm: WarmRepl, state: int, stop: Stop | None) -> int:
+    def number_in(self, warm: ReplState, state: int, stop: Stop | None) -> int:
         """Number of a state in this process.  ProcessGone leaves all as it was."""
         if warm is not self._warm:
             self._warm = warm
@@ -87,7 +87,7 @@ class Trail:
                 ) from error
         return self._numbers[state]
 
-    def _replay(self, warm: WarmRepl, state: int, stop: Stop | None) -> None:
+    def _replay(self, warm: ReplState, state: int, stop: Stop | None) -> None:
         missing = []
         while state not in self._numbers and state:
             missing.append(state)
@@ -101,7 +101,7 @@ class Trail:
             self._check_same(each, tuple(answer.get("goals", [f"error: {answer.get('error')}"])))
             self._numbers[each] = answer["sid"]
 
-    def _start(self, warm: WarmRepl, stop: Stop | None) -> None:
+    def _start(self, warm: ReplState, stop: Stop | None) -> None:
         theorem = self._theorem
         env = warm.environment(theorem.before, stop)
         request = {"cmd": "start", "env": env, "statement": theorem.statement, "name": theorem.name}
@@ -151,14 +151,14 @@ class ReplSession:
 
     def __init__(self, theorem: Theorem, slot: ReplSlot, stop: Stop | None = None) -> None:
         self._slot, self._stop = slot, stop
-        self._trail, self._before = Trail(theorem), theorem.before
+        self._trail, self._before = StateHistory(theorem), theorem.before
         self._is_open = True
 
     def begin(self) -> TacticState:
         self._slot.use(self._begin_in, self._stop)
         return TacticState(0, self._trail.goals(0))
 
-    def _begin_in(self, warm: WarmRepl) -> None:
+    def _begin_in(self, warm: ReplState) -> None:
         warm.tidy(self._slot.load == 1, self._stop)
         self._trail.number_in(warm, 0, self._stop)
 
@@ -300,7 +300,7 @@ class Pool:
             slot.close()
 
 
-def _run_check(warm: WarmRepl, theorem: Theorem, script: str, stop: Stop | None, begun: Begun) -> dict[str, Any]:
+def _run_check(warm: ReplState, theorem: Theorem, script: str, stop: Stop | None, begun: Begun) -> dict[str, Any]:
     warm.tidy(True, stop)  # nothing that a check makes is for another
     env = warm.environment(theorem.before, stop)
     named = {"cmd": "check", "env": env, "statement": theorem.statement, "name": theorem.name}

@@ -57,14 +57,14 @@ WATCH = 0.5  # seconds between looks at how large it is
 _SORRY = re.compile(r"^declaration uses .sorry.")
 
 
-class AskRepl(Protocol):
+class ReplRequest(Protocol):
     def __call__(self, request: Mapping[str, Any], timeout: float, stop: Stop | None = None) -> dict[str, Any]: ...
 
 
-class WarmRepl:
+class ReplState:
     """Process with environments and states, whose numbers no other knows.  `most`: bytes that it may have."""
 
-    def __init__(self, ask: AskRepl, pid: int, most: int) -> None:
+    def __init__(self, ask: ReplRequest, pid: int, most: int) -> None:
         self.ask = ask
         self.freed: deque[list[int]] = deque()  # states of sessions that are closed
         self._environments: dict[tuple[str, ...], int] = {(): 0}
@@ -133,7 +133,7 @@ class ReplSlot:
         self._lock = Lock()  # for `load` and the process; `_turns` is for requests
         self._turns = FairLock()
         self._repl: Repl | None = None
-        self._warm: WarmRepl | None = None
+        self._warm: ReplState | None = None
         self._closed = False
         self.load = 0
 
@@ -151,7 +151,7 @@ class ReplSlot:
         with self._lock:
             self.load -= 1
 
-    def use(self, do: Callable[[WarmRepl], T], stop: Stop | None) -> T:
+    def use(self, do: Callable[[ReplState], T], stop: Stop | None) -> T:
         """Use the process, which has no other request meanwhile.
 
         If it had ended before, or was killed from outside, the request is not to blame: another process is asked."""
@@ -166,7 +166,7 @@ class ReplSlot:
             raise LeanKilled(f"{TRIES} processes of {self._command.name} were killed one after another: {last}")
         raise LeanCrash(f"{TRIES} processes ended before they were asked: {last}")
 
-    def _ready(self, stop: Stop | None) -> WarmRepl:
+    def _ready(self, stop: Stop | None) -> ReplState:
         if self._warm is not None and self._warm.must_be_replaced():
             self._lose()
         return self._warm or self._start_and_wait(stop)
@@ -198,7 +198,7 @@ class ReplSlot:
                 except OSError as error:
                     raise LeanStartError(f"{self._command.name} does not start: {error}") from error
 
-    def _start_and_wait(self, stop: Stop | None) -> WarmRepl:
+    def _start_and_wait(self, stop: Stop | None) -> ReplState:
         """Start a process and wait for it. Interrupted, it goes on starting, for the next use."""
         why = ""
         for _ in range(STARTS):
@@ -211,7 +211,7 @@ class ReplSlot:
             except Overrun:
                 why = f"it is not ready after {START:g} seconds"
             else:
-                self._warm = WarmRepl(self._ask, self._repl.pid, self._most)
+                self._warm = ReplState(self._ask, self._repl.pid, self._most)
                 return self._warm
             self._lose()
         raise LeanStartError(f"{self._command.name} does not start: {why}")

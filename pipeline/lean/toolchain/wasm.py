@@ -157,7 +157,7 @@ PROLOGUES = (
 
 
 @dataclass(frozen=True)
-class Script:
+class LeanScript:
     """lean.js in three parts: before the names of exports, each of them with its assignment, and after."""
 
     before: str
@@ -171,16 +171,16 @@ class Script:
         return {name: text for name, text in sorted(self.assignments.items()) if name in mentioned}
 
 
-def parse_script(text: str) -> Script:
+def parse_script(text: str) -> LeanScript:
     at = _place(text, ASSIGN_FUNCTION)
     start, body = text.rindex(FIRST_NAME, 0, at), at + len(ASSIGN_FUNCTION)
     end = text.index("}", body)  # there are no braces in it
     assigned = re.compile(r'([A-Za-z_$][\w$]*)=(?:Module\["[^"]*"\]=)?wasmExports\["[^"]+"\].*')
     found = (assigned.fullmatch(part) for part in text[body:end].split(";"))
-    return Script(text[:start], {match[1]: match[0] for match in found if match}, text[end + 1 :])
+    return LeanScript(text[:start], {match[1]: match[0] for match in found if match}, text[end + 1 :])
 
 
-def needed_exports(script: Script) -> frozenset[str]:
+def needed_exports(script: LeanScript) -> frozenset[str]:
     """The exports that the script takes from the program by name."""
     texts = [*script.used_assignments.values(), script.before, script.after]
     found = {name for text in texts for name in re.findall(r'wasmExports\["([^"]+)"\]', text)}
@@ -188,7 +188,7 @@ def needed_exports(script: Script) -> frozenset[str]:
     return frozenset(found | ALWAYS_NEEDED)
 
 
-def rewrite_script(script: Script) -> str:
+def rewrite_script(script: LeanScript) -> str:
     names = [*script.used_assignments, "__indirect_function_table"]
     assignments = ";".join([*script.used_assignments.values(), TABLE_ASSIGNMENT])
     text = f"{script.before}var {','.join(names)};{ASSIGN_FUNCTION}{assignments}}}{script.after}"

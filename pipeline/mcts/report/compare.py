@@ -22,13 +22,13 @@ from pipeline.mcts.report.figures import (
     counted_searches,
     is_solved,
     mean,
-    over_seeds,
+    mean_over_seeds,
     pair_key,
     ratio_over_seeds,
     scenario_figures,
     solved_within,
 )
-from pipeline.mcts.search.agents import Block, Delay, Steering
+from pipeline.mcts.search.agents import Block, Delay, ReservationRules
 from pipeline.mcts.search.journal import DISTRIBUTED
 
 
@@ -57,7 +57,7 @@ def compare_pair(here: Sequence[Record], there: Sequence[Record]) -> dict[str, A
         "neither": sum(not any(each.solved) for each in pairs),
         "only_here": [each.key_record() for each in pairs if each.solved == (True, False)],
         "only_there": [each.key_record() for each in pairs if each.solved == (False, True)],
-        "difference": over_seeds(
+        "difference": mean_over_seeds(
             {seed: _share_difference(some) for seed, some in _pairs_by_seed(pairs).items()}, DIFFERENCE_BOUNDS
         ),
         "calls_ratio": ratio_over_seeds({seed: _calls_ratio(some) for seed, some in _pairs_by_seed(both).items()}),
@@ -111,7 +111,7 @@ def _join_group(groups: list[tuple[Settings, list[str]]], rest: Settings, name: 
 
 def _with_defaults(settings: Settings) -> dict[str, Any]:
     """Settings with all defaults filled in; a delay that never comes is none."""
-    steering = Steering._field_defaults if settings["mode"] == DISTRIBUTED else {}
+    steering = ReservationRules._field_defaults if settings["mode"] == DISTRIBUTED else {}
     block = {**Block()._asdict(), **OWN_SEED, **settings.get("block", {})}
     none = {**Delay()._asdict(), **OWN_SEED}
     delay = {**none, **settings.get("delay", {})}

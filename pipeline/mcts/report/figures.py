@@ -16,7 +16,7 @@ from typing import Any
 
 from pipeline.goals.bank import Refusal
 from pipeline.mcts.search.trace import ABORT, BLOCKED, DEAD_NODE, DELAYED, EXPANDED, NO_EXPANSION, NO_GOAL, TERMINAL
-from pipeline.trust.student import quantile
+from pipeline.trust.student import t_quantile
 
 RowRecord = Mapping[str, Any]
 
@@ -43,7 +43,7 @@ SHARE_BOUNDS, DIFFERENCE_BOUNDS, AMOUNT_BOUNDS = (0.0, 1.0), (-1.0, 1.0), (0.0, 
 Estimate = Mapping[str, Any]
 
 
-def over_seeds(values: Mapping[int, float], bounds: tuple[float, float]) -> Estimate:
+def mean_over_seeds(values: Mapping[int, float], bounds: tuple[float, float]) -> Estimate:
     """Mean and interval over seeds: one value has no interval, none has no mean either.  `same`: all seeds agree."""
     mean, low, high = _student_interval(list(values.values()))
     lowest, highest = bounds
@@ -78,7 +78,7 @@ def _student_interval(values: Sequence[float]) -> tuple[float | None, float | No
     if not df:
         return middle, None, None
     spread = sqrt(fsum((value - middle) ** 2 for value in values) / df / len(values))
-    by = quantile((1 + CONFIDENCE) / 2, df) * spread
+    by = t_quantile((1 + CONFIDENCE) / 2, df) * spread
     return middle, middle - by, middle + by
 
 
@@ -189,7 +189,7 @@ def solved_within(found: Mapping[str, Searches]) -> dict[str, Any]:
 def _figure_over_seeds(
     found: Searches, figure: Callable[[Searches], float], bounds: tuple[float, float] = AMOUNT_BOUNDS
 ) -> Estimate:
-    return over_seeds({seed: figure(some) for seed, some in by_seed(found).items()}, bounds)
+    return mean_over_seeds({seed: figure(some) for seed, some in by_seed(found).items()}, bounds)
 
 
 def _cost_of_proofs(found: Searches, what: str) -> dict[str, Any]:
@@ -210,7 +210,7 @@ def _cost_per_goal(found: Searches, what: str) -> Estimate:
 def _calls_per_proof(found: Searches) -> Estimate:
     """Calls of a seed for each of its proofs; none if a seed has no proof: leaving that seed out would flatter."""
     if not all(any(map(is_solved, some)) for some in by_seed(found).values()):
-        return over_seeds({}, AMOUNT_BOUNDS)
+        return mean_over_seeds({}, AMOUNT_BOUNDS)
     return _figure_over_seeds(found, lambda some: sum(each["calls"] for each in some) / sum(map(is_solved, some)))
 
 

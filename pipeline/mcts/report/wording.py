@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pipeline.mcts.report.figures import Estimate
-from pipeline.mcts.search.agents import BLOCK_FIELDS, DELAY_FIELDS, STEERING_FIELDS, Block, Steering
+from pipeline.mcts.search.agents import BLOCK_FIELDS, DELAY_FIELDS, STEERING_FIELDS, Block, ReservationRules
 from pipeline.mcts.search.journal import REAL_TIME
 
 NONE = "-"
@@ -68,7 +68,7 @@ def spec_settings(settings: Settings) -> dict[str, Any]:
     """Settings by their keys in a spec."""
     return {
         "mode": settings["mode"],
-        **_changed_settings(settings, STEERING_FIELDS, Steering._field_defaults),
+        **_changed_settings(settings, STEERING_FIELDS, ReservationRules._field_defaults),
         **dict(_other_settings(settings)),
     }
 

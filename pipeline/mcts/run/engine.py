@@ -19,7 +19,7 @@ from pipeline.banks.lean import proof_fault
 from pipeline.core.journal import resume
 from pipeline.lean.model import Interrupted, Lean, Stop, Theorem
 from pipeline.mcts.search import evaluator, nodes
-from pipeline.mcts.search.distributed import Team
+from pipeline.mcts.search.distributed import TeamRules
 from pipeline.mcts.search.evaluator import Evaluator, Guide, LeanCalls, sum_calls
 from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME, SearchJournal, SearchStart, search_form
 from pipeline.mcts.search.nodes import SOLVED, STATUS_WORDS
@@ -34,7 +34,7 @@ NEXT_DUE: Mapping[str, Callable[[Sequence[Expand], Iterable[int]], int]] = {
 }
 
 
-class EitherStop(NamedTuple):
+class AnyStop(NamedTuple):
     one: Stop | None
     other: Stop
 
@@ -49,7 +49,7 @@ class Sessions:
         """`opened` may take long, and is called in threads too."""
         self._opened, self._due, self._most = opened, NEXT_DUE[time], most
         self._over = Event()
-        self._until = EitherStop(stop, self._over)
+        self._until = AnyStop(stop, self._over)
         self._threads = ThreadPoolExecutor(most, thread_name_prefix="session")
         self._opening: set[Future[Evaluator]] = set()
         self._working: dict[Future[ExpandOutcome], tuple[Expand, Evaluator]] = {}
@@ -121,7 +121,7 @@ AnswerNext = Callable[[SearchTree, Sequence[Expand]], ExpandOutcome]
 
 class TheoremTask(NamedTuple):
     theorem: Theorem
-    rules: SearchRules | Team
+    rules: SearchRules | TeamRules
     guide: Guide
     time: str = VIRTUAL_TIME
 

@@ -57,18 +57,18 @@ class Interventions(NamedTuple):
 
 
 @dataclass
-class FrozenGoal:
+class BlockedGoal:
     until: float
     immovable: bool
     hits: int = 0
 
 
-class Gate:
+class Obstacles:
     """Obstacles at a goal, as records for the trace; None where there is none."""
 
     def __init__(self, rules: Interventions) -> None:
         self.rules = rules
-        self._frozen: dict[int, FrozenGoal | None] = {}
+        self._frozen: dict[int, BlockedGoal | None] = {}
         self._delayed: dict[int, int] = {}
 
     def block_record(self, node: GoalNode, iteration: int) -> dict[str, Any] | None:
@@ -87,12 +87,12 @@ class Gate:
         record = {"node": node.number, "until": until, "hits": frozen.hits}
         return record | {"immovable": frozen.immovable, "thawed": thawed}
 
-    def _draw_block(self, node: GoalNode, iteration: int) -> FrozenGoal | None:
+    def _draw_block(self, node: GoalNode, iteration: int) -> BlockedGoal | None:
         rule = self.rules.block
         if draw(rule.seed, "block", node.key, node.names) >= rule.fraction:
             return None
         immovable = draw(rule.seed, "immovable", node.key, node.names) < rule.immovable
-        return FrozenGoal(inf if rule.duration < 0 else iteration + rule.duration, immovable)
+        return BlockedGoal(inf if rule.duration < 0 else iteration + rule.duration, immovable)
 
     def _thaws(self, node: GoalNode, iteration: int, hits: int) -> bool:
         rule = self.rules.block
@@ -126,7 +126,7 @@ DELAY_FIELDS = {key: key for key in Delay._fields}
 VIRTUAL_LOSS, UNOBSERVED = "virtual-loss", "unobserved"
 
 
-class Steering(NamedTuple):
+class ReservationRules(NamedTuple):
     """`inflight`: moves of a goal that may be tried at once; more are not reserved.  `refresh`: after how many
     of its turns an agent looks again.
 
@@ -185,13 +185,13 @@ class Descent(NamedTuple):
     """Everything that decides the way of an agent, in one turn."""
 
     tree: SearchTree
-    rules: Steering
+    rules: ReservationRules
     agent: Agent
     banned: set[int]  # goals that it was turned away from
     mark: int
 
 
-def select_for_agent(tree: SearchTree, rules: Steering, agent: Agent, banned: set[int]) -> Selection:
+def select_for_agent(tree: SearchTree, rules: ReservationRules, agent: Agent, banned: set[int]) -> Selection:
     """Select as `SearchTree.select` does, with reservations, biases and the agent's view."""
     way = Descent(tree, rules, agent, banned, tree.stamp())
     path: list[Action] = []
@@ -241,7 +241,7 @@ def _next_child(way: Descent, action: Action) -> GoalNode | None:
     return found
 
 
-def count_reservations(rules: Steering, visits: float, value: float, reserved: int) -> tuple[float, float]:
+def count_reservations(rules: ReservationRules, visits: float, value: float, reserved: int) -> tuple[float, float]:
     """Visits and value, with reservations counted as lost, or as visits that came to the same."""
     if rules.counting == UNOBSERVED:
         return visits + reserved, value

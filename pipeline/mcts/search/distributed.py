@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pipeline.mcts.search import agents
-from pipeline.mcts.search.agents import Agent, Gate, Interventions, Steering
+from pipeline.mcts.search.agents import Agent, Interventions, Obstacles, ReservationRules
 from pipeline.mcts.search.nodes import OPEN, GoalNode
 from pipeline.mcts.search.records import FIRST_SUCCESS, Expand, ExpandOutcome, SearchRules, Subgoal
 from pipeline.mcts.search.trace import (
@@ -33,11 +33,11 @@ from pipeline.mcts.search.trace import (
 from pipeline.mcts.search.tree import SearchTree, Selection
 
 
-class Team(NamedTuple):
+class TeamRules(NamedTuple):
     """What a distributed search goes by."""
 
     rules: SearchRules
-    steering: Steering
+    steering: ReservationRules
     interventions: Interventions = Interventions()
 
 
@@ -50,10 +50,10 @@ class AgentExpandInFlight(NamedTuple):
 class DistributedSearch:
     """`turn` is one iteration of an agent; what it started `land`s later, in any order."""
 
-    def __init__(self, team: Team, root: Subgoal, note: Note = lambda told: None) -> None:
+    def __init__(self, team: TeamRules, root: Subgoal, note: Note = lambda told: None) -> None:
         self.team, self.note = team, note
         self.tree = SearchTree(team.rules.maths, root)
-        self.gate = Gate(team.interventions)
+        self.gate = Obstacles(team.interventions)
         self.agents = [Agent(number) for number in range(team.steering.agents)]
         self.flights: dict[int, AgentExpandInFlight] = {}
         self.early: dict[int, ExpandOutcome] = {}  # answers that are there, and land later

@@ -106,7 +106,7 @@ def retry_moves(text: str, prior: float, first: float) -> list[WeightedMove]:
     return [WeightedMove(f"{tactic} /- again {times + 1} -/", prior * RETRY_SHARE ** (times + 1))]
 
 
-def new_goals(before: TacticState, result: TacticResult, closing: bool) -> tuple[str, ...]:
+def goals_after_tactic(before: TacticState, result: TacticResult, closing: bool) -> tuple[str, ...]:
     """The goals that a tactic left of the first goal of `before`. `closing`: it was to prove it at once."""
     return goals_left(_printed_goals(result), before.goals[1:], closing=closing)
 
@@ -127,7 +127,7 @@ def ran_out_of_heartbeats(result: TacticResult) -> bool:
     return isinstance(result, LeanError) and result.kind == "heartbeats"
 
 
-def names_key(goal: PrintedGoal) -> str:
+def names_digest(goal: PrintedGoal) -> str:
     """Names in the text, in order, and its digest: goals alike in shape may use a name otherwise."""
     digest = sha256(goal.text.encode()).hexdigest()[:12]
     return " ".join([*(each.name for each in goal.hypotheses), f"#{digest}"])
@@ -201,7 +201,7 @@ class Evaluator:
         if ran_out_of_heartbeats(result):
             more += retry_moves(text, proposal.prior, proposal.seconds)
         try:
-            new = new_goals(taken.state, result, proposal.closing)
+            new = goals_after_tactic(taken.state, result, proposal.closing)
             if not isinstance(result, TacticState):
                 return TacticAttempt(text)
             goals = self._subgoals(result, len(new))
@@ -227,7 +227,7 @@ class Evaluator:
         goals = [read_goal(text) for text in state.goals[:count]]
         self.calls.keys += count
         return tuple(
-            Subgoal(self.session.key(state, place), names_key(goal), self.guide.rewards(goal, count))
+            Subgoal(self.session.key(state, place), names_digest(goal), self.guide.rewards(goal, count))
             for place, goal in enumerate(goals)
         )
 
@@ -286,6 +286,6 @@ class Evaluator:
                 raise LeanCrash(f"`{text}` does not lead where it did: {result}")
             self._states[owner.number, text] = result
         state = self._states[owner.number, text]
-        if node.place >= len(state.goals) or names_key(read_goal(state.goals[node.place])) != node.names:
+        if node.place >= len(state.goals) or names_digest(read_goal(state.goals[node.place])) != node.names:
             raise LeanCrash(f"`{text}` does not leave goal {node.number} as it did")
         return state, node.place

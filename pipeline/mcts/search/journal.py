@@ -10,16 +10,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from pipeline.core.journal import Fields, Journal, JournalForm, Policy, Write, journal_line
-from pipeline.mcts.search.agents import Block, Delay, Interventions, Steering
+from pipeline.mcts.search.agents import Block, Delay, Interventions, ReservationRules
 from pipeline.mcts.search.centralized import CentralizedSearch
-from pipeline.mcts.search.distributed import DistributedSearch, RealTimeClock, Team, VirtualClock
+from pipeline.mcts.search.distributed import DistributedSearch, RealTimeClock, TeamRules, VirtualClock
 from pipeline.mcts.search.records import (
     Budget,
     Expand,
     ExpandOutcome,
     Expansion,
-    Maths,
     SearchRules,
+    SelectionRules,
     Subgoal,
     TacticAttempt,
     WeightedMove,
@@ -79,33 +79,33 @@ def search_rules_as_json(rules: SearchRules) -> dict[str, Any]:
 
 
 def search_rules_from_json(fields: Mapping[str, Any]) -> SearchRules:
-    return SearchRules(Budget(**fields["budget"]), Maths(**fields["maths"]), Expansion(**fields["expansion"]))
+    return SearchRules(Budget(**fields["budget"]), SelectionRules(**fields["maths"]), Expansion(**fields["expansion"]))
 
 
-def team_as_json(team: Team) -> dict[str, Any]:
+def team_as_json(team: TeamRules) -> dict[str, Any]:
     block, delay, reroute = team.interventions
     between = {"block": block._asdict(), "delay": delay._asdict(), "reroute": reroute}
     return {"rules": search_rules_as_json(team.rules), "steering": team.steering._asdict(), "interventions": between}
 
 
-def team_from_json(fields: Mapping[str, Any]) -> Team:
+def team_from_json(fields: Mapping[str, Any]) -> TeamRules:
     between = fields["interventions"]
     interventions = Interventions(Block(**between["block"]), Delay(**between["delay"]), between["reroute"])
-    return Team(search_rules_from_json(fields["rules"]), Steering(**fields["steering"]), interventions)
+    return TeamRules(search_rules_from_json(fields["rules"]), ReservationRules(**fields["steering"]), interventions)
 
 
 CENTRALIZED, DISTRIBUTED = "centralized", "distributed"
 VIRTUAL_TIME, REAL_TIME = "virtual", "real"
 
 
-def mode_as_json(rules: SearchRules | Team, time: str = VIRTUAL_TIME) -> dict[str, Any]:
+def mode_as_json(rules: SearchRules | TeamRules, time: str = VIRTUAL_TIME) -> dict[str, Any]:
     """The rules of a search, with the runner that goes by them."""
-    if isinstance(rules, Team):
+    if isinstance(rules, TeamRules):
         return {"mode": DISTRIBUTED, "team": team_as_json(rules), "time": time}
     return {"mode": CENTRALIZED, "rules": search_rules_as_json(rules)}
 
 
-def mode_from_json(fields: Fields) -> tuple[SearchRules | Team, str]:
+def mode_from_json(fields: Fields) -> tuple[SearchRules | TeamRules, str]:
     """The rules, and the clock of a team.  A mode is never taken for the other."""
     if fields["mode"] == CENTRALIZED:
         return search_rules_from_json(fields["rules"]), VIRTUAL_TIME
@@ -128,12 +128,12 @@ class SearchPolicy(Policy[Expand, ExpandOutcome], Protocol):
 class SearchStart(NamedTuple):
     """All that a search starts from."""
 
-    rules: SearchRules | Team
+    rules: SearchRules | TeamRules
     root: Subgoal
     time: str = VIRTUAL_TIME
 
     def policy(self, note: Note) -> SearchPolicy:
-        if isinstance(self.rules, Team):
+        if isinstance(self.rules, TeamRules):
             return CLOCKS[self.time](DistributedSearch(self.rules, self.root, note))
         return CentralizedSearch(self.rules, self.root, note)
 

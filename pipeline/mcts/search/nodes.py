@@ -15,7 +15,7 @@ from array import array
 from collections.abc import Callable, Iterable, Sequence
 from math import inf, prod, sqrt
 
-from pipeline.mcts.search.records import PRODUCT, PUCT, Maths
+from pipeline.mcts.search.records import PRODUCT, PUCT, SelectionRules
 from pipeline.tactics.text.move import script_lines
 
 OPEN, SOLVED, DEAD = 0, 1, 2
@@ -117,7 +117,7 @@ class Action:
             self.left += child.status != SOLVED
 
 
-def action_value(maths: Maths, action: Action) -> float:
+def action_value(maths: SelectionRules, action: Action) -> float:
     """Value of an action: that of its worst goal, or the product of all, since all are needed."""
     if action.one:
         return action.one.value
@@ -125,37 +125,37 @@ def action_value(maths: Maths, action: Action) -> float:
     return prod(values) if maths.backup == PRODUCT else min(values, default=1.0)
 
 
-def exploration_weight(maths: Maths, action: Action) -> float:
+def exploration_weight(maths: SelectionRules, action: Action) -> float:
     """Share of an action in exploring; the other factor is the same for all actions of a goal."""
     if maths.selection == PUCT:
         return action.prior / (1 + action.visits)
     return 1 / sqrt(action.visits)
 
 
-def hoped_value(node: GoalNode) -> float:
+def fallback_value(node: GoalNode) -> float:
     """Value of a goal where nothing leads on as yet: each move that came to nothing takes its share."""
     return node.estimate * (1 - node.lost / len(node.tactics)) if node.tactics else node.estimate
 
 
-def is_better(action: Action, best: Action | None) -> bool:
+def is_more_visited(action: Action, best: Action | None) -> bool:
     """True if more is known of the action; ties go to the higher value, then to the earlier."""
     if best is None or action.visits != best.visits:
         return best is None or action.visits > best.visits
     return (action.value, -action.number) > (best.value, -best.number)
 
 
-def visits_for_next(maths: Maths, actions: int) -> float:
+def visits_for_next(maths: SelectionRules, actions: int) -> float:
     """Visits that a goal with so many live actions needs, and one more, before it may have another."""
     return float((actions / maths.widen) ** (1 / maths.alpha)) if actions else -1.0
 
 
-def next_opening(maths: Maths, node: GoalNode) -> float:
+def next_opening(maths: SelectionRules, node: GoalNode) -> float:
     if node.untried or (node.tactics is None and not node.pending):
         return visits_for_next(maths, len(node.live) + node.pending)
     return inf
 
 
-def recompute(maths: Maths, node: GoalNode) -> None:
+def recompute(maths: SelectionRules, node: GoalNode) -> None:
     """Compute anew what depends on its actions or moves."""
     node.mass = 0.0
     for action in node.live:  # not `sum`: it rounds otherwise since Python 3.12
@@ -164,10 +164,10 @@ def recompute(maths: Maths, node: GoalNode) -> None:
     if node.best is None or node.best.status != OPEN:
         node.best = None
         for action in node.live:
-            if is_better(action, node.best):
+            if is_more_visited(action, node.best):
                 node.best = action
     if node.status == OPEN:
-        node.value = node.best.value if node.best else hoped_value(node)
+        node.value = node.best.value if node.best else fallback_value(node)
 
 
 def weakest_child(action: Action, mark: int) -> GoalNode | None:
@@ -191,7 +191,7 @@ def mark_solved(action: Action) -> None:
     action.owner.proof, action.owner.value = action, 1.0
 
 
-def drop_action(maths: Maths, action: Action, why: str) -> None:
+def drop_action(maths: SelectionRules, action: Action, why: str) -> None:
     action.status, action.why, action.value = DEAD, why, 0.0
     action.owner.live.remove(action)
     action.owner.lost += 1
@@ -206,7 +206,7 @@ def mark_dead(node: GoalNode) -> None:
     node.status, node.value = DEAD, 0.0
 
 
-def propagate(maths: Maths, settled: list[GoalNode]) -> None:
+def propagate(maths: SelectionRules, settled: list[GoalNode]) -> None:
     """Mark upwards from goals just solved or dead, by every way that leads to them."""
     while settled:
         node = settled.pop()
@@ -219,7 +219,7 @@ def propagate(maths: Maths, settled: list[GoalNode]) -> None:
                 _child_dead(maths, action, settled)
 
 
-def _child_solved(maths: Maths, action: Action, settled: list[GoalNode]) -> None:
+def _child_solved(maths: SelectionRules, action: Action, settled: list[GoalNode]) -> None:
     owner = action.owner
     action.left -= 1
     action.value = action_value(maths, action)
@@ -232,14 +232,14 @@ def _child_solved(maths: Maths, action: Action, settled: list[GoalNode]) -> None
         owner.value = action.value
 
 
-def _child_dead(maths: Maths, action: Action, settled: list[GoalNode]) -> None:
+def _child_dead(maths: SelectionRules, action: Action, settled: list[GoalNode]) -> None:
     drop_action(maths, action, CHILD)
     if is_hopeless(action.owner):
         mark_dead(action.owner)
         settled.append(action.owner)
 
 
-def bury_circles(maths: Maths, start: GoalNode) -> bool:
+def mark_cyclic_dead(maths: SelectionRules, start: GoalNode) -> bool:
     """Goals at and below `start` that could be proved only by way of themselves are dead; says whether there were any.
 
     A goal has grounds to hope if something is left to try at it, or if an action has grounds for all of its goals. An

@@ -66,7 +66,7 @@ class Expand(NamedTuple):
     first_success: bool = True
 
 
-class Maths(NamedTuple):
+class SelectionRules(NamedTuple):
     """Rules of selection and backup.
 
     A goal may have one more tactic that leads on while those are fewer than `widen` * visits ** `alpha`; both are above
@@ -97,7 +97,7 @@ class SearchRules(NamedTuple):
     """Rules of a search, for both policies."""
 
     budget: Budget
-    maths: Maths = Maths()
+    maths: SelectionRules = SelectionRules()
     expansion: Expansion = Expansion()
 
 

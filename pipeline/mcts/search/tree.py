@@ -20,22 +20,30 @@ from pipeline.mcts.search.nodes import (
     Action,
     GoalNode,
     action_value,
-    bury_circles,
     exploration_weight,
-    hoped_value,
-    is_better,
+    fallback_value,
     is_hopeless,
+    is_more_visited,
+    mark_cyclic_dead,
     mark_dead,
     mark_solved,
     next_opening,
     propagate,
     weakest_child,
 )
-from pipeline.mcts.search.records import PUCT, ExpandOutcome, Maths, Subgoal, TacticAttempt, WeightedMove, order_moves
+from pipeline.mcts.search.records import (
+    PUCT,
+    ExpandOutcome,
+    SelectionRules,
+    Subgoal,
+    TacticAttempt,
+    WeightedMove,
+    order_moves,
+)
 
 
 class GoalGraph:
-    def __init__(self, maths: Maths, root: Subgoal) -> None:
+    def __init__(self, maths: SelectionRules, root: Subgoal) -> None:
         self.maths = maths
         self.nodes: list[GoalNode] = []
         self.actions: list[Action] = []
@@ -163,7 +171,7 @@ class GoalGraph:
                 child.uses.append(action)
         node.live.append(action)
         node.mass += action.prior
-        if node.status == OPEN and is_better(action, node.best):
+        if node.status == OPEN and is_more_visited(action, node.best):
             node.best, node.value = action, action.value
         if not action.left and node.status == OPEN:
             mark_solved(action)
@@ -174,7 +182,7 @@ class GoalGraph:
     def _settle(self, node: GoalNode) -> None:
         node.opens_at = next_opening(self.maths, node)
         if node.best is None and node.status == OPEN:
-            node.value = hoped_value(node)
+            node.value = fallback_value(node)
         if node.exhausted:
             self.shrunk += 1
         if is_hopeless(node):
@@ -194,7 +202,7 @@ class Selection(NamedTuple):
 
 
 class SearchTree(GoalGraph):
-    def __init__(self, maths: Maths, root: Subgoal) -> None:
+    def __init__(self, maths: SelectionRules, root: Subgoal) -> None:
         super().__init__(maths, root)
         self._stamp = 0
 
@@ -248,7 +256,7 @@ class SearchTree(GoalGraph):
             one = action.one
             value = action.value = one.value if one else action_value(self.maths, action)
             best = node.best
-            if best is action or best is None or visits > best.visits or is_better(action, best):
+            if best is action or best is None or visits > best.visits or is_more_visited(action, best):
                 node.best, node.value = action, value
 
     def is_dead_end(self, node: GoalNode) -> bool:
@@ -256,6 +264,6 @@ class SearchTree(GoalGraph):
         if node.checked == self.shrunk:
             return False
         node.checked = self.shrunk
-        buried = bury_circles(self.maths, node)
+        buried = mark_cyclic_dead(self.maths, node)
         self.shrunk += buried
         return buried

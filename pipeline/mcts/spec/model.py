@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pipeline.goals.proving import LeanKeys
-from pipeline.mcts.search.agents import Interventions, Steering
-from pipeline.mcts.search.distributed import Team
+from pipeline.mcts.search.agents import Interventions, ReservationRules
+from pipeline.mcts.search.distributed import TeamRules
 from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME
 from pipeline.mcts.search.records import SearchRules
 
@@ -19,12 +19,12 @@ class Scenario(NamedTuple):
 
     name: str
     mode: str
-    steering: Steering | None = None
+    steering: ReservationRules | None = None
     interventions: Interventions = Interventions()
     time: str = VIRTUAL_TIME
     explicit_keys: Mapping[str, Any] = {}
 
-    def rules(self, rules: SearchRules, seed: int) -> SearchRules | Team:
+    def rules(self, rules: SearchRules, seed: int) -> SearchRules | TeamRules:
         if self.steering is None:
             return rules
         block, delay, reroute = self.interventions
@@ -32,7 +32,7 @@ class Scenario(NamedTuple):
             block = block._replace(seed=seed)
         if delay.prob and "delay.seed" not in self.explicit_keys:
             delay = delay._replace(seed=seed)
-        return Team(rules, self.steering, Interventions(block, delay, reroute))
+        return TeamRules(rules, self.steering, Interventions(block, delay, reroute))
 
 
 class Guides(NamedTuple):

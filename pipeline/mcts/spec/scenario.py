@@ -20,7 +20,7 @@ from pipeline.mcts.search.agents import (
     Block,
     Delay,
     Interventions,
-    Steering,
+    ReservationRules,
 )
 from pipeline.mcts.search.journal import CENTRALIZED, DISTRIBUTED, REAL_TIME, VIRTUAL_TIME
 from pipeline.mcts.spec.model import Scenario
@@ -111,7 +111,7 @@ MODE_RULES: Schema = {
     "dependentSchemas": {"virtual_loss": {"properties": {"reservation": {"const": VIRTUAL_LOSS}}}},
     "required": ["mode"],
 }
-SCENARIO = Table(*KEYS, defaults=_defaults(Steering, STEERING_FIELDS), rules=MODE_RULES)
+SCENARIO = Table(*KEYS, defaults=_defaults(ReservationRules, STEERING_FIELDS), rules=MODE_RULES)
 GROUPS = {"block": BLOCK, "reroute": REROUTE, "delay": DELAY}
 
 
@@ -134,19 +134,19 @@ def spec_word(key: str) -> str:
     return key.replace(".", ": ")
 
 
-class Wording(NamedTuple):
+class ErrorWording(NamedTuple):
     """How to complain: `wrong` about a key, or about the whole where there is none; `named`: what a key is called."""
 
     wrong: Callable[[str, str], NoReturn]
     key_name: Callable[[str], str]
 
 
-def make_scenario(name: str, values: Mapping[str, Any], words: Wording) -> Scenario:
+def make_scenario(name: str, values: Mapping[str, Any], words: ErrorWording) -> Scenario:
     _check_keys(values, words)
     if values["mode"] != DISTRIBUTED:
         return Scenario(name, values["mode"], explicit_keys=values)
     time = VIRTUAL_TIME if values.get("deterministic_inference", True) else REAL_TIME
-    steering = _record(Steering, values, STEERING_FIELDS)
+    steering = _record(ReservationRules, values, STEERING_FIELDS)
     block, delay = _record(Block, values, BLOCK_FIELDS, "block."), _record(Delay, values, DELAY_FIELDS, "delay.")
     between = Interventions(block, delay, values.get("reroute.max", 0))
     return Scenario(name, DISTRIBUTED, steering, between, time, values)
@@ -157,7 +157,7 @@ def _record(of: Any, values: Mapping[str, Any], names: Mapping[str, str], group:
     return of(**{name: values[group + key] for key, name in names.items() if group + key in values})
 
 
-def _check_keys(values: Mapping[str, Any], words: Wording) -> None:
+def _check_keys(values: Mapping[str, Any], words: ErrorWording) -> None:
     """No mode stands in for the other, and nothing that is said is left without effect."""
     name = words.key_name
     if "mode" not in values:
@@ -176,7 +176,7 @@ def _check_keys(values: Mapping[str, Any], words: Wording) -> None:
     _check_values(values, words)
 
 
-def _check_values(values: Mapping[str, Any], words: Wording) -> None:
+def _check_values(values: Mapping[str, Any], words: ErrorWording) -> None:
     name = words.key_name
     if values.get("reservation") == UNOBSERVED and "virtual_loss" in values:
         words.wrong("virtual_loss", f"{name('virtual_loss')}: with {name('reservation')} unobserved none is counted")
@@ -228,4 +228,4 @@ def _scenario(name: str, keys: Values) -> Scenario:
     def wrong(key: str, what: str) -> NoReturn:
         items.get(key, keys.item).wrong(keys.before + what)
 
-    return make_scenario(name, values, Wording(wrong, spec_word))
+    return make_scenario(name, values, ErrorWording(wrong, spec_word))

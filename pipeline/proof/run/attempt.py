@@ -58,18 +58,18 @@ async def run_in_thread(work: Callable[[], Value], stop: Callable[[], object]) -
 FAULTS = (LeanStartError, LeanKilled, BuildStopping, SpecError, MemoryError)
 
 Worker = Callable[[Goal, float], Coroutine[Any, Any, WorkerResult]]
-Check = Callable[[Goal, WorkerResult], Coroutine[Any, Any, "Checked"]]
+Check = Callable[[Goal, WorkerResult], Coroutine[Any, Any, "CheckResult"]]
 T = TypeVar("T")
 
 
-class Checked(NamedTuple):
+class CheckResult(NamedTuple):
     """Result of a check: why the proof does not hold, or nothing; and its seconds, once a Lean stood ready."""
 
     why: str = ""
     seconds: float = 0.0
 
 
-class Patience(NamedTuple):
+class WorkerTimeouts(NamedTuple):
     """Seconds that a worker may overrun its budget before it is cancelled, and that it then has to end.
 
     A worker's clock runs when its goal stands in a Lean, whose process may have to start first; were it cancelled
@@ -79,7 +79,7 @@ class Patience(NamedTuple):
     grace: float = 10.0
 
 
-PATIENCE = Patience()
+PATIENCE = WorkerTimeouts()
 
 
 class Attempts(Protocol):
@@ -103,7 +103,7 @@ class WorkerStuck(Exception):
 #              answered -> checked -> proved | failed
 #              proved | failed -> recorded, even if it is cancelled just then
 async def make_attempt(
-    goal: Goal, trial: Trial, worker: Worker, check: Check, attempts: Attempts, patience: Patience
+    goal: Goal, trial: Trial, worker: Worker, check: Check, attempts: Attempts, patience: WorkerTimeouts
 ) -> TrialOutcome:
     result = in_time(await ask_worker(goal, trial, worker, patience), trial.budget)
     if result.success:
@@ -120,7 +120,9 @@ def in_time(result: WorkerResult, budget: float) -> WorkerResult:
     return replace(result, success=False, error=why)
 
 
-async def _verify(goal: Goal, trial: Trial, found: WorkerResult, check: Check, patience: Patience) -> WorkerResult:
+async def _verify(
+    goal: Goal, trial: Trial, found: WorkerResult, check: Check, patience: WorkerTimeouts
+) -> WorkerResult:
     """Check a proof; one that does not hold is a failure. A proof from the cache costs no more than its check."""
     checked = await _await_end(check(goal, found), trial, patience.grace)
     if trial.strategy == CACHE:
@@ -132,7 +134,7 @@ def trial_outcome(trial: Trial, result: WorkerResult) -> TrialOutcome:
     return TrialOutcome(trial.number, PROVED if result.success else FAILED, round(result.time_seconds, 6), result.error)
 
 
-async def ask_worker(goal: Goal, trial: Trial, worker: Worker, patience: Patience) -> WorkerResult:
+async def ask_worker(goal: Goal, trial: Trial, worker: Worker, patience: WorkerTimeouts) -> WorkerResult:
     """Ask the worker: there is a result in any case, but FAULTS and a worker that cannot be ended are raised."""
     begun = monotonic()
     limit = asyncio.timeout(trial.budget + patience.slack)  # not wait_for: that of Python 3.11 loses Stuck

@@ -26,10 +26,10 @@ from pipeline.proof.run.attempt import (
     Attempts,
     AttemptStore,
     Check,
-    Checked,
+    CheckResult,
     FinishedAttempt,
-    Patience,
     Worker,
+    WorkerTimeouts,
     ledger_goal,
     make_attempt,
     run_in_thread,
@@ -77,7 +77,7 @@ class SearchMeans:
     processes: int
     load: Callable[[], float] | None = None
     on_progress: Callable[[SearchProgress], None] = lambda _: None
-    patience: Patience = PATIENCE
+    patience: WorkerTimeouts = PATIENCE
 
 
 async def run_trials(
@@ -291,12 +291,12 @@ def _cache_worker(ledger: Ledger) -> Worker:
 
 
 def _lean_check(lean: Lean, clock: Clock) -> Check:
-    async def check(goal: Goal, result: WorkerResult) -> Checked:
+    async def check(goal: Goal, result: WorkerResult) -> CheckResult:
         stop, begun = threading.Event(), list[float]()
 
-        def timed() -> Checked:
+        def timed() -> CheckResult:
             wrong = lean.check(theorem_of(goal), result.tactics, stop, lambda: begun.append(clock()))
-            return Checked(f"{wrong.kind}: {wrong.error}" if wrong else "", clock() - begun[-1] if begun else 0.0)
+            return CheckResult(f"{wrong.kind}: {wrong.error}" if wrong else "", clock() - begun[-1] if begun else 0.0)
 
         return await run_in_thread(timed, stop.set)
 

@@ -6,7 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from pipeline.core.journal import Difference, Fields, Journal, JournalForm, Write, journal_differences, journal_line
+from pipeline.core.journal import (
+    Fields,
+    Journal,
+    JournalDifference,
+    JournalForm,
+    Write,
+    journal_differences,
+    journal_line,
+)
 from pipeline.goals.bank import Goal
 from pipeline.proof.schedule.policy import ProofSchedule
 from pipeline.proof.schedule.records import (
@@ -69,6 +77,6 @@ SCHEDULE_FORM = JournalForm(
 )
 
 
-def replay_schedule(lines: Sequence[str], rules: ScheduleRules | None = None) -> list[Difference]:
+def replay_schedule(lines: Sequence[str], rules: ScheduleRules | None = None) -> list[JournalDifference]:
     """The first line that these rules do not write; without `rules`, those that the journal begins with."""
     return journal_differences(SCHEDULE_FORM, lines, None if rules is None else first_line(rules))

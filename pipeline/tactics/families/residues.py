@@ -164,12 +164,12 @@ def deciding_moduli(goal: PrintedGoal) -> list[int]:
     tried = dict.fromkeys([*(one for one in given if one <= 60), *(MODULI_TRIED if nonlinear else ())])
     found: list[int] = []
     for modulus in tried:
-        if len(found) < 2 and all(modulus % one for one in found) and decides(goal, modulus):
+        if len(found) < 2 and all(modulus % one for one in found) and moduli_decide(goal, modulus):
             found.append(modulus)
     return found
 
 
-def decides(goal: PrintedGoal, modulus: int) -> bool:
+def moduli_decide(goal: PrintedGoal, modulus: int) -> bool:
     facts = [one for fact in arithmetic.fact_relations(goal) if (one := congruence_of(fact.relation, modulus, goal))]
     target = target_congruences(goal, modulus)
     if target is None and goal.target != "False":
@@ -178,8 +178,8 @@ def decides(goal: PrintedGoal, modulus: int) -> bool:
     if not leaves or modulus ** len(leaves) > MOST_POINTS:
         return False
     points = (dict(zip(leaves, choice, strict=True)) for choice in product(range(modulus), repeat=len(leaves)))
-    left = (point for point in points if all(is_met(one, point) for one in facts))
-    return all(any(is_met(one, point) for one in target or []) for point in left)
+    left = (point for point in points if all(holds_at_point(one, point) for one in facts))
+    return all(any(holds_at_point(one, point) for one in target or []) for point in left)
 
 
 def names_in(congruences: Iterable[Congruence]) -> list[str]:
@@ -233,7 +233,7 @@ def residue_form(term: Term, number: int) -> Polynomial | None:
     return None
 
 
-def is_met(one: Congruence, point: dict[str, int]) -> bool:
+def holds_at_point(one: Congruence, point: dict[str, int]) -> bool:
     total = 0
     for monomial, factor in one.form.items():
         worth = factor

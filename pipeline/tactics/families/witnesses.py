@@ -24,7 +24,7 @@ def propose_witnesses(goal: PrintedGoal) -> Iterator[TacticMove]:
     for place, one in enumerate(dict.fromkeys(equation_witnesses(goal, bound, body))):
         closing = f"exact ⟨{one}, by first | omega | grind -verbose⟩"
         yield TacticMove(0.15 + 0.05 * place, closing, SHORT, closing=True)
-    for place, one in enumerate(dict.fromkeys(candidates(goal, bound, body))):
+    for place, one in enumerate(dict.fromkeys(candidate_terms(goal, bound, body))):
         yield TacticMove(0.6 + 0.07 * place, f"refine ⟨{one}, ?_⟩", SHORT)
     yield from division_moves(goal, bound, body)
     if "∀" in body and "∃" not in body:
@@ -51,14 +51,14 @@ def holds_at(relation: Relation, known: dict[str, int]) -> bool:
         return False
 
 
-def candidates(goal: PrintedGoal, bound: list[str], body: str) -> Iterator[str]:
+def candidate_terms(goal: PrintedGoal, bound: list[str], body: str) -> Iterator[str]:
     things = [one.name for one in goal.variables if not is_universe(one.type) and one.type != "Prop"]
     naturals = goal.of_type("Nat", "Int")
     yield from equation_witnesses(goal, bound, body)
     yield from things[:6]
     yield from (fact.name for fact in goal.facts[:3] if syntax.connective(fact.type) not in ("∀", "→", "=", "¬"))
-    yield from applications(goal)
-    yield from diagonals(goal)
+    yield from function_values(goal)
+    yield from diagonal_functions(goal)
     yield from map(str, sorted({0, 1, 2, 3, *(number for number in goal.numerals if number <= 100)})[:8])
     yield from (f"{name} + 1" for name in naturals[:3])
     yield from (f"{a} {sign} {b}" for a, b in combinations(naturals[:3], 2) for sign in "+*")
@@ -127,7 +127,7 @@ def division_moves(goal: PrintedGoal, bound: list[str], body: str) -> Iterator[T
             yield TacticMove(0.3, chain([given]), SHORT)
 
 
-def applications(goal: PrintedGoal) -> Iterator[str]:
+def function_values(goal: PrintedGoal) -> Iterator[str]:
     """A function of the goal at a thing of the goal: `f a`."""
     things = [(one.name, one.type) for one in goal.variables]
     for name, kind in things:
@@ -136,7 +136,7 @@ def applications(goal: PrintedGoal) -> Iterator[str]:
             yield from (f"{name} {other}" for other, of in things if of == taken)
 
 
-def diagonals(goal: PrintedGoal) -> Iterator[str]:
+def diagonal_functions(goal: PrintedGoal) -> Iterator[str]:
     """Functions that differ from `f x` at x, for every x."""
     for one in goal.variables:
         match [re.sub(r"[()]", "", part) for part in syntax.split_at(one.type, "→")]:

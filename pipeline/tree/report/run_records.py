@@ -10,7 +10,7 @@ from typing import Any
 from pipeline.store.files import read_bytes
 from pipeline.tree.rules.positions import ROOT, EvalSlot, NodePlace, RunLayout, places_of, slots_of
 from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, check_rows
-from pipeline.tree.run.records import Record, load_if_whole
+from pipeline.tree.run.records import Record, load_if_intact
 from pipeline.tree.run.verdicts import expected_by_csv, sheet_of
 
 EMPTY_SHA = sha256(b"").hexdigest()
@@ -66,7 +66,7 @@ class RunRecords:
             yield from self.slots(depth)
 
     def record(self, path: str) -> Record | None:
-        return None if path in self.without else load_if_whole(path)
+        return None if path in self.without else load_if_intact(path)
 
     def content(self, path: str) -> bytes | None:
         try:

@@ -22,7 +22,7 @@ from pipeline.tree.report.markdown import (
 )
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
 from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN, round_relative
-from pipeline.trust.series import significant
+from pipeline.trust.series import round_significant
 
 GRADE_COLUMNS, VERDICT_COLUMNS = ("grade", "score"), ("verdict", "estimate", "between", "p")
 IDEA_WIDTH, WHY_WIDTH = 48, 100  # characters
@@ -285,7 +285,7 @@ def node_rank(manifest: Manifest, name: str) -> tuple[float, float]:
     if not evaluation or not evaluation["scoring_summary"]:
         return 0.0, 0.0
     root = evaluation["scoring_summary"]["root_recommendation"]
-    delta = significant(root["primary_delta"])
+    delta = round_significant(root["primary_delta"])
     if root["evidence"] or root["score"] is None:  # what an estimate is shrunk by is not the same at all depths
         return delta, delta
     return round_relative(root["score"]), delta

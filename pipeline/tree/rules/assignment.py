@@ -53,7 +53,7 @@ class PastIdea(NamedTuple):
     identity: str
 
 
-class Task(NamedTuple):
+class SlotAssignment(NamedTuple):
     """The task of a slot: try `idea`; or nothing, for the reason `empty` (`why` in full).
 
     `lacking`: the parts of the budget that do not suffice."""
@@ -70,7 +70,7 @@ class Task(NamedTuple):
 class Assignment(NamedTuple):
     """The tasks of all slots of a depth in order, and the budget with their ceilings reserved."""
 
-    tasks: tuple[Task, ...]
+    tasks: tuple[SlotAssignment, ...]
     ledger: BudgetLedger
 
     @property
@@ -144,14 +144,14 @@ def assign_ideas(
     room, lacking = affordable_count(ledger, ceiling, ideas_per_node * len(frontier))
     full = _budget_reason(ledger, lacking)
     known = sorted(tried)
-    tasks: list[Task] = []
+    tasks: list[SlotAssignment] = []
     starts: list[str] = []
     for ground in sorted(frontier):
         seen = _first_slots(ground, known, scope)
         for slot, text in _slots(ground, ideas.get(ground.place, ()), ideas_per_node):
             task = _task(ground, slot, text, seen)
             if not task.empty and len(starts) == room:
-                task = Task(slot, identity=task.identity, empty=NO_BUDGET, why=full, lacking=lacking)
+                task = SlotAssignment(slot, identity=task.identity, empty=NO_BUDGET, why=full, lacking=lacking)
             tasks.append(task)
             if not task.empty:
                 starts.append(str(slot))
@@ -173,15 +173,17 @@ def _slots(ground: FrontierPlace, texts: Sequence[str], count: int) -> Iterator[
         yield EvalSlot(*ground.place, i), texts[i] if i < len(texts) else ""
 
 
-def _task(ground: FrontierPlace, slot: EvalSlot, text: str, seen: Mapping[str, EvalSlot]) -> Task:
+def _task(ground: FrontierPlace, slot: EvalSlot, text: str, seen: Mapping[str, EvalSlot]) -> SlotAssignment:
     if ground.closed or not ground.commit:
-        return Task(slot, empty=NO_NODE, why=f"{ground.place}: {ground.closed or 'nothing was promoted to it'}")
+        return SlotAssignment(
+            slot, empty=NO_NODE, why=f"{ground.place}: {ground.closed or 'nothing was promoted to it'}"
+        )
     if not normal_text(text):
-        return Task(slot, empty=NO_IDEA, why=f"{ground.place} has no idea number {slot.idea}")
+        return SlotAssignment(slot, empty=NO_IDEA, why=f"{ground.place} has no idea number {slot.idea}")
     name = idea_identity(text)
     if first := seen.get(name):
-        return Task(slot, identity=name, empty=DUPLICATE, why=f"the same idea as {first}", duplicate_of=first)
-    return Task(slot, text, name)
+        return SlotAssignment(slot, identity=name, empty=DUPLICATE, why=f"the same idea as {first}", duplicate_of=first)
+    return SlotAssignment(slot, text, name)
 
 
 def _budget_reason(ledger: BudgetLedger, lacking: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from pipeline.tree.rules.positions import EvalSlot, NodePlace, places_of
 from pipeline.tree.rules.scoring import MIXED, PRIMARY_REGRESSED, Comparison, Score, round_relative
 from pipeline.tree.rules.sheet import defects_text
 from pipeline.trust.evidence import STOPPED_EARLY
-from pipeline.trust.series import significant
+from pipeline.trust.series import round_significant
 
 COMPLETED, FAILED, SKIPPED = "completed", "failed", "skipped"
 FINAL_STATUSES = (COMPLETED, FAILED, SKIPPED)
@@ -99,7 +99,7 @@ GATE_CHECKS: tuple[tuple[str, Callable[[Evaluation], str]], ...] = (
 )
 
 
-def gate(evaluation: Evaluation) -> Failure | None:
+def first_failed_check(evaluation: Evaluation) -> Failure | None:
     """The first check of the gate that an evaluation fails; None when it may be promoted."""
     return next((Failure(name, why) for name, check in GATE_CHECKS if (why := check(evaluation))), None)
 
@@ -146,7 +146,7 @@ class Promotion(NamedTuple):
 def rank_key(evaluation: Evaluation) -> tuple[float, float]:
     """Key to rank by, more is better: the root score, else the root's primary delta; ties by that delta."""
     root = evaluation.score.root if evaluation.score else None
-    delta = significant(root.primary_delta) if root and isfinite(root.primary_delta) else -inf
+    delta = round_significant(root.primary_delta) if root and isfinite(root.primary_delta) else -inf
     score = root.score if root else None
     return (round_relative(score) if score is not None and isfinite(score) else delta), delta
 
@@ -154,12 +154,12 @@ def rank_key(evaluation: Evaluation) -> tuple[float, float]:
 def promote(evaluations: Iterable[Evaluation], beam_width: int, slots: Sequence[EvalSlot]) -> Promotion:
     """Promote the best evaluations of a depth; all of its `slots` must have ended, or some would be lost for good."""
     ended = _complete_depth(evaluations, slots)
-    failures = {e.slot: failure for e in ended if (failure := gate(e))}
+    failures = {e.slot: failure for e in ended if (failure := first_failed_check(e))}
     # ties go to the earlier slot: sorting is stable
     passed = sorted((e for e in ended if e.slot not in failures), key=rank_key, reverse=True)
-    first = {code_of(e): e.slot for e in reversed(passed)}
-    best = [e for e in passed if first[code_of(e)] == e.slot]
-    again = {e.slot: _same_code(where) for e in passed if (where := first[code_of(e)]) != e.slot}
+    first = {code_identity(e): e.slot for e in reversed(passed)}
+    best = [e for e in passed if first[code_identity(e)] == e.slot]
+    again = {e.slot: _same_code(where) for e in passed if (where := first[code_identity(e)]) != e.slot}
     beaten = {
         e.slot: Failure(RANK, _rank_reason(e, n, best[:beam_width])) for n, e in enumerate(best) if n >= beam_width
     }
@@ -182,7 +182,7 @@ def _complete_depth(evaluations: Iterable[Evaluation], slots: Sequence[EvalSlot]
     return found
 
 
-def code_of(evaluation: Evaluation) -> str:
+def code_identity(evaluation: Evaluation) -> str:
     """The identity of an evaluation's code: its files.  Two ideas applied in either order may give the same."""
     return evaluation.tree or evaluation.commit
 

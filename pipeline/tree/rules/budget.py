@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import fsum, inf
 from typing import NamedTuple
 
-from pipeline.trust.series import significant
+from pipeline.trust.series import round_significant
 
 # The stop reason for each amount that may run out, in the order in which they are reported.
 BUDGET_STOPS = {
@@ -63,7 +63,7 @@ class BudgetLedger(NamedTuple):
 
 def total_spending(amounts: Iterable[Spending]) -> Spending:
     rows = [*amounts]
-    usd, seconds = (significant(fsum(column)) for column in ([r.usd for r in rows], [r.seconds for r in rows]))
+    usd, seconds = (round_significant(fsum(column)) for column in ([r.usd for r in rows], [r.seconds for r in rows]))
     return Spending(sum(r.evals for r in rows), usd, sum(r.tokens for r in rows), seconds)
 
 
@@ -78,9 +78,9 @@ def budget_left(ledger: BudgetLedger) -> BudgetLimits:
     most, used = ledger.limits, committed_spending(ledger)
     return BudgetLimits(
         None if most.evals is None else max(0, most.evals - used.evals),
-        None if most.usd is None else max(0.0, significant(most.usd - used.usd)),
+        None if most.usd is None else max(0.0, round_significant(most.usd - used.usd)),
         None if most.tokens is None else max(0, most.tokens - used.tokens),
-        None if most.seconds is None else max(0.0, significant(most.seconds - used.seconds)),
+        None if most.seconds is None else max(0.0, round_significant(most.seconds - used.seconds)),
     )
 
 
@@ -110,7 +110,7 @@ def _suffices(most: float, spent: float, each: float | None, before: int) -> boo
     """Free evaluations start even when nothing is left; those of unknown cost only while something is."""
     if each is None:
         return spent < most
-    return not each or significant(spent + each * (before + 1)) <= most
+    return not each or round_significant(spent + each * (before + 1)) <= most
 
 
 def reserve_spending(ledger: BudgetLedger, names: Sequence[str], ceiling: Ceiling) -> BudgetLedger:

@@ -20,13 +20,13 @@ from pipeline.tree.rules.beam import (
     SAME_CODE,
     SKIPPED,
     Evaluation,
-    code_of,
-    gate,
+    code_identity,
+    first_failed_check,
     rank_key,
 )
 from pipeline.tree.rules.positions import EvalSlot
 from pipeline.tree.rules.protection import VOID
-from pipeline.tree.rules.scoring import HIGHER, MIXED, RISK_REGRESSED, SIGN, Comparison, Detail, ScoringRules
+from pipeline.tree.rules.scoring import HIGHER, MIXED, RISK_REGRESSED, SIGN, Comparison, MetricComparison, ScoringRules
 from pipeline.tree.rules.sheet import defects_text
 from pipeline.trust.evidence import DEGENERATE, FEWEST_BLOCKS, IDENTICAL, STOPPED, TESTED
 from pipeline.trust.noninferiority import PASSED
@@ -81,7 +81,7 @@ def guard_lines(found: Comparison, rules: ScoringRules) -> Iterator[NumbersLine]
         yield f"guard {detail.name}", passed, CheckNumbers(what, detail.relative, least, least - detail.relative, needs)
 
 
-def _missing_change(detail: Detail, least: float) -> float:
+def _missing_change(detail: MetricComparison, least: float) -> float:
     """The missing change in units of the metric; from a baseline of zero every loss is infinitely large."""
     return (least - detail.relative) * abs(detail.baseline) if detail.baseline else -detail.delta
 
@@ -283,13 +283,17 @@ def _check_explanation(name: str, passed: bool, found: CheckNumbers) -> CheckExp
 
 def explain_ranking(e: Evaluation, depth: Sequence[Evaluation], beam_width: int) -> Iterator[CheckExplanation]:
     """Checks among all evaluations of the `depth`, also of one that failed the gate: where it would have come."""
-    others = sorted((o for o in depth if o.slot != e.slot and gate(o) is None), key=_rank_order, reverse=True)
-    same = next((o.slot for o in others if code_of(o) == code_of(e) and _rank_order(o) > _rank_order(e)), None)
-    if code_of(e):
+    others = sorted(
+        (o for o in depth if o.slot != e.slot and first_failed_check(o) is None), key=_rank_order, reverse=True
+    )
+    same = next(
+        (o.slot for o in others if code_identity(o) == code_identity(e) and _rank_order(o) > _rank_order(e)), None
+    )
+    if code_identity(e):
         what = f"the same code as {same}" if same else "no better one has the same code"
         yield CheckExplanation(SAME_CODE, not same, what, needs="other code" if same else "")
     if e.score:
-        distinct = {code_of(other): other for other in reversed(others)}
+        distinct = {code_identity(other): other for other in reversed(others)}
         yield _rank(e, [*distinct.values()][::-1], beam_width)
 
 
@@ -316,7 +320,9 @@ def _rank(e: Evaluation, others: Sequence[Evaluation], beam_width: int) -> Check
 
 def margin_to_next(e: Evaluation, depth: Sequence[Evaluation]) -> tuple[EvalSlot, float | None] | None:
     """The next evaluation that passed the gate, and the distance to it."""
-    after = sorted((o for o in depth if gate(o) is None and _rank_order(o) < _rank_order(e)), key=_rank_order)
+    after = sorted(
+        (o for o in depth if first_failed_check(o) is None and _rank_order(o) < _rank_order(e)), key=_rank_order
+    )
     return (after[-1].slot, finite_or_none(rank_key(e)[0] - rank_key(after[-1])[0])) if after else None
 
 

@@ -51,7 +51,7 @@ class Metric(NamedTuple):
     margin: float | None = None
 
 
-class Constants(NamedTuple):
+class MeansConstants(NamedTuple):
     """The constants of a verdict by means; `score:` of a spec may set others, by these names."""
 
     primary_weight: float = 1.5
@@ -86,7 +86,7 @@ class ScoringRules(NamedTuple):
 
     primary: str
     metrics: tuple[Metric, ...]
-    constants: Constants = Constants()
+    constants: MeansConstants = MeansConstants()
     paired: PairedConstants | None = None
 
     @property
@@ -95,7 +95,7 @@ class ScoringRules(NamedTuple):
         return [metric for metric in self.metrics if metric.guard and metric.name != self.primary]
 
 
-class Detail(NamedTuple):
+class MetricComparison(NamedTuple):
     """One metric in a comparison.  More `delta` is better, whatever the metric's direction."""
 
     name: str
@@ -121,7 +121,7 @@ class Comparison(NamedTuple):
     better: int
     worse: int
     rows_used: int
-    metrics: tuple[Detail, ...]
+    metrics: tuple[MetricComparison, ...]
     evidence: Mapping[str, Any] | None = None
 
 
@@ -149,7 +149,7 @@ def rule_mistakes(rules: ScoringRules) -> tuple[str, ...]:
     return tuple(what for good, what in checks if not good)
 
 
-def _drops(constants: Constants) -> tuple[float, float]:
+def _drops(constants: MeansConstants) -> tuple[float, float]:
     return constants.primary_drop, constants.guard_drop
 
 
@@ -182,19 +182,23 @@ def _check_comparable(baseline: CheckedRows, candidate: CheckedRows) -> None:
         raise ValueError("baseline and candidate are of different configs")
 
 
-def _rows_detail(rules: ScoringRules, metric: Metric, baseline: CheckedRows, candidate: CheckedRows) -> Detail:
+def _rows_detail(
+    rules: ScoringRules, metric: Metric, baseline: CheckedRows, candidate: CheckedRows
+) -> MetricComparison:
     old = [row.metrics[metric.name] for row in baseline.rows]
     new = [row.metrics[metric.name] for row in candidate.rows]
     return metric_detail(rules, metric, old, new)
 
 
-def metric_detail(rules: ScoringRules, metric: Metric, old: Sequence[float], new: Sequence[float]) -> Detail:
+def metric_detail(rules: ScoringRules, metric: Metric, old: Sequence[float], new: Sequence[float]) -> MetricComparison:
     """The detail of a metric, from its values with the baseline's code and with the candidate's."""
     base, mean = fsum(old) / len(old), fsum(new) / len(new)
     sizes = [fsum(map(abs, values)) / len(values) for values in (old, new)]
     delta = SIGN[metric.better] * (mean - base) if abs(mean - base) > SAME * max(sizes) else 0.0
     share = _relative_delta(delta, base, rules.constants.clamp)
-    return Detail(metric.name, metric.better, metric_weight(rules, metric), metric.guard, base, mean, delta, share)
+    return MetricComparison(
+        metric.name, metric.better, metric_weight(rules, metric), metric.guard, base, mean, delta, share
+    )
 
 
 def _relative_delta(delta: float, base: float, clamp: float) -> float:
@@ -205,7 +209,7 @@ def _relative_delta(delta: float, base: float, clamp: float) -> float:
     return round_relative(max(-clamp, min(clamp, delta / abs(base))))
 
 
-def judge_details(rules: ScoringRules, details: tuple[Detail, ...], rows_used: int) -> Comparison:
+def judge_details(rules: ScoringRules, details: tuple[MetricComparison, ...], rows_used: int) -> Comparison:
     """The verdict by means, from the change of each metric."""
     c = rules.constants
     primary = next(detail for detail in details if detail.name == rules.primary)
@@ -221,13 +225,13 @@ def judge_details(rules: ScoringRules, details: tuple[Detail, ...], rows_used: i
     )
 
 
-def count_better_worse(details: Sequence[Detail]) -> tuple[int, int]:
+def count_better_worse(details: Sequence[MetricComparison]) -> tuple[int, int]:
     """The numbers of weighted metrics that are better and worse."""
     signs = [d.delta > 0 for d in details if d.delta and d.weight]
     return sum(signs), len(signs) - sum(signs)
 
 
-def grade_of_score(score: float, constants: Constants) -> str:
+def grade_of_score(score: float, constants: MeansConstants) -> str:
     steps = ((STRONG, constants.strong), (PROMISING, constants.promising), (MIXED, constants.mixed))
     return next((name for name, least in steps if score >= least), WEAK)
 

@@ -32,7 +32,7 @@ class Defect(NamedTuple):
 
     def __str__(self) -> str:
         where = [f"config {self.config}"] if self.config is not None else []
-        where += [f"block {clip(self.block)}"] if self.block else []
+        where += [f"block {clip_for_message(self.block)}"] if self.block else []
         where += [self.column] if self.column else []
         return f"{', '.join(where)}: {self.what}" if where else self.what
 
@@ -97,7 +97,7 @@ def read_sheet(text: str, metrics: Sequence[str], block: str = "") -> Sheet:
 def _wrong_header(header: Sequence[str], needed: Iterable[str]) -> Iterator[Defect]:
     for name in dict.fromkeys(needed):
         if (times := header.count(name)) != 1:
-            there = clip(", ".join(header))
+            there = clip_for_message(", ".join(header))
             what = f"{times} columns have this name" if times else f"the column is missing; there are {there}"
             yield Defect(None, name, what)
 
@@ -111,7 +111,9 @@ def _sheet(
         cell = dict(zip(header, map(str.strip, cells), strict=False))
         name = cell.get("config_id", "")
         if not _ID.fullmatch(name):
-            defects.append(Defect(None, "config_id", f"line {line}: '{clip(name)}' is not a whole number from 0 on"))
+            defects.append(
+                Defect(None, "config_id", f"line {line}: '{clip_for_message(name)}' is not a whole number from 0 on")
+            )
             continue
         row, wrong = _row(int(name), cell, metrics, cell.get(block, "") if block else "")
         if block and row.status == OK and not row.block:
@@ -130,10 +132,10 @@ def _row(config: int, cell: Mapping[str, str], metrics: Sequence[str], block: st
     good = {name: number for name, number in numbers.items() if number is not None}
     row = SheetRow(config, cell.get("params", ""), cell.get("seed", ""), status, cell.get("error", ""), good, block)
     if status != OK:
-        error = f" ({clip(row.error)})" if row.error else ""
-        return row, [Defect(config, "status", f"'{clip(status)}' instead of {OK}{error}", block)]
+        error = f" ({clip_for_message(row.error)})" if row.error else ""
+        return row, [Defect(config, "status", f"'{clip_for_message(status)}' instead of {OK}{error}", block)]
     return row, [
-        Defect(config, name, f"'{clip(cell.get(name, ''))}' is not a finite number", block)
+        Defect(config, name, f"'{clip_for_message(cell.get(name, ''))}' is not a finite number", block)
         for name in metrics
         if name not in good
     ]
@@ -147,7 +149,7 @@ def _finite(text: str) -> float | None:
     return number if abs(number) >= SMALLEST else 0.0
 
 
-def clip(text: str) -> str:
+def clip_for_message(text: str) -> str:
     """A candidate's text for a message: on one line, bounded, with nothing that a terminal would obey."""
     plain = text if text.isprintable() else visible_text(text[:LONGEST_SHOWN])
     return plain if len(plain) <= LONGEST_SHOWN else f"{plain[: LONGEST_SHOWN - 1]}…"
@@ -278,6 +280,6 @@ def _wrong_rows(
         if config not in ids:
             yield Defect(config, "config_id", f"this config is not expected ({wanted.rule})")
         elif (config, block) not in due and not (config in broken and not block):
-            yield Defect(config, "block", f"'{clip(block)}' is none of the {len(wanted.blocks)} blocks")
+            yield Defect(config, "block", f"'{clip_for_message(block)}' is none of the {len(wanted.blocks)} blocks")
         elif count > 1:
             yield Defect(config, "config_id", f"there are {count} rows", block)

@@ -69,7 +69,7 @@ class CheckoutRun(NamedTuple):
 NOTHING_RAN = CheckoutRun("", 0, b"", 0.0, 0)
 
 
-class Errand(NamedTuple):
+class CommandRequest(NamedTuple):
     """A command to run and its place.  `values` stand for names in braces; `configs` is for a file, if it wants one.
 
     `wants`: it must write its results."""
@@ -84,7 +84,7 @@ class Errand(NamedTuple):
     configs: bytes = b""
 
 
-def run_command(job: Job, errand: Errand) -> CheckoutRun:
+def run_command(job: Job, errand: CommandRequest) -> CheckoutRun:
     """Run a command, again as often as the spec allows; an outage or a changed record fails the target."""
     bench = RunRepo(job.target.run)
     commit = bench.commit(errand.where)
@@ -104,7 +104,7 @@ def run_command(job: Job, errand: Errand) -> CheckoutRun:
         note_in_log(errand.log, f"attempt {attempt} failed: {once.why}")
 
 
-def _outage_failure(job: Job, errand: Errand, once: CheckoutRun) -> StageFailed:
+def _outage_failure(job: Job, errand: CommandRequest, once: CheckoutRun) -> StageFailed:
     """The failure of a target by an outage: it is tried `eval_retries` times at once, then by the next build."""
     keep_printed(job, errand.log)
     delete_tree(errand.output)
@@ -125,7 +125,7 @@ def _checked_tree(job: Job, tree: str) -> str:
     return tree
 
 
-def _run_once(job: Job, errand: Errand, worktree: Worktree) -> CheckoutRun:
+def _run_once(job: Job, errand: CommandRequest, worktree: Worktree) -> CheckoutRun:
     folder = worktree.path
     output = os.path.abspath(errand.output)
     delete_tree(output)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pipeline.machine.job import JobFiles, Stage
 from pipeline.models.calls import read_calls
-from pipeline.tree.rules.assignment import NO_IDEA, Assignment, FrontierPlace, PastIdea, Task, assign_ideas
+from pipeline.tree.rules.assignment import NO_IDEA, Assignment, FrontierPlace, PastIdea, SlotAssignment, assign_ideas
 from pipeline.tree.rules.beam import FAILED, BeamDecision, BeamPlace, DepthProgress, Promotion, promote, stop_reason
 from pipeline.tree.rules.budget import BudgetLedger, BudgetLimits, Ceiling, Spending, settle_spending, shortages
 from pipeline.tree.rules.positions import EvalSlot, NodePlace, depth_of, parse_place, parse_slot, slots_of
@@ -76,7 +76,7 @@ def spending_of(record: Mapping[str, Any]) -> dict[str, Spending]:
     return {name: Spending(*amounts) for name, amounts in record.items()}
 
 
-def _with_reason(task: Task, why: str) -> Task:
+def _with_reason(task: SlotAssignment, why: str) -> SlotAssignment:
     """Add the reason for which the role gave no idea."""
     return task._replace(why=f"{task.why}: {why}") if task.empty == NO_IDEA and why else task
 
@@ -92,7 +92,7 @@ def _assigned_record(assignment: Assignment, tried: list[PastIdea]) -> Record:
     }
 
 
-def _task_entry(task: Task) -> Record:
+def _task_entry(task: SlotAssignment) -> Record:
     first = str(task.duplicate_of) if task.duplicate_of else None
     return {"empty": task.empty, "why": task.why, "identity": task.identity, "duplicate_of": first}
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from pipeline.errors import cut_text
 from pipeline.git.command import CandidateProblem
-from pipeline.git.commits import Candidate, apply_patch, commit_of, commit_patch, patch_between
+from pipeline.git.commits import Candidate, apply_patch, commit_patch, commit_worktree, patch_between
 from pipeline.git.refs import pin
 from pipeline.git.repository import restore_setup
 from pipeline.git.worktrees import Worktree
@@ -158,7 +158,7 @@ class _Work:
         except CandidateProblem as problem:
             self.at = self.at._replace(candidate=None, patch=b"")
             return str(problem)
-        candidate = commit_of(worktree, self.parent, self._subject())
+        candidate = commit_worktree(worktree, self.parent, self._subject())
         self.at = self.at._replace(candidate=None if candidate.empty else candidate, patch=change)
         if candidate.empty:
             return NOTHING_CHANGED
@@ -227,7 +227,7 @@ class _Work:
         if os.path.islink(worktree.path) or not os.path.isdir(worktree.path):
             raise CandidateProblem("the folder that the coder worked in is gone")
         restore_setup(self.bench.repo)
-        made = commit_of(worktree, self.parent, self._subject())
+        made = commit_worktree(worktree, self.parent, self._subject())
         return b"" if made.empty else patch_between(self.bench.repo, self.parent, made.commit)
 
     def _check_keys(self, change: bytes) -> None:

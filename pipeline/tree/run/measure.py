@@ -30,7 +30,7 @@ from pipeline.tree.rules.positions import (
 from pipeline.tree.rules.protection import VOID
 from pipeline.tree.rules.sheet import OK, CsvProblem, csv_rows
 from pipeline.tree.run.canary import DataTable, UnusableTable, parse_data, run_canary
-from pipeline.tree.run.command import NOTHING_RAN, CheckoutRun, Errand, keep_printed, note_in_log, run_command
+from pipeline.tree.run.command import NOTHING_RAN, CheckoutRun, CommandRequest, keep_printed, note_in_log, run_command
 from pipeline.tree.run.protect import PROTECTED_PORT, job_void_reason
 from pipeline.tree.run.records import (
     CommandCost,
@@ -126,7 +126,7 @@ def _run(job: Job, what: str, values: Mapping[str, str], wants: bool) -> Checkou
     names = [*([part] if part else []), *([] if what == "sweep" else [what])]
     output, checkout = (".".join([each, *names]) for each in (folder, str(where)))
     keep = bool(job.target.params.get("limits", {}).get("keep_checkout"))
-    done = run_command(job, Errand(where, checkout, output, values, log, wants, keep, _configs(job)))
+    done = run_command(job, CommandRequest(where, checkout, output, values, log, wants, keep, _configs(job)))
     if not done.ok and not isinstance(where, EvalSlot):
         keep_printed(job, log)
         if part == HOLDOUT_PART:
@@ -277,7 +277,7 @@ class _Checking:
     def _run(self, job: Job, name: str, words: str, wants: bool) -> CheckoutRun:
         log, output = job.writes["log"][0], self._out(name)
         note_in_log(log, words)
-        done = run_command(job, Errand(self.where, f"{self.where}.checks", output, {}, log, wants))
+        done = run_command(job, CommandRequest(self.where, f"{self.where}.checks", output, {}, log, wants))
         if not done.ok:
             delete_tree(output)
         self.runs.append(done)

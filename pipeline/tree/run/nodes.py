@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from pipeline.git.commits import Candidate
 from pipeline.git.objects import diff_stat
 from pipeline.git.refs import pin
-from pipeline.git.repository import root_of
+from pipeline.git.repository import root_commit
 from pipeline.machine.job import Job, JobFiles
 from pipeline.store.files import read_bytes
 from pipeline.tree.rules.beam import SAME_CODE, BeamPlace, Evaluation, Promotion
@@ -139,7 +139,7 @@ def _empty_records(why: str, closed: str) -> Record:
 
 def root_stage(job: Job) -> None:
     path = job.target.params["repo"]
-    root = root_of(path, job.target.run)
+    root = root_commit(path, job.target.run)
     save(job.writes["root"][0], {"repo": path, "commit": root.commit, "tree": root.tree})
     write(job.writes["tree"][0], f"{root.tree}\n")
 

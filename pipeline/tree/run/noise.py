@@ -18,9 +18,9 @@ from pipeline.store.files import read_bytes
 from pipeline.tree.rules.positions import CALIBRATION_FOLDER, CALIBRATION_PREFIX, ROOT, RunLayout, slots_of
 from pipeline.tree.rules.scoring import SIGN, block_means, config_rows
 from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, check_rows, defects_text
-from pipeline.tree.run.records import load_if_whole
+from pipeline.tree.run.records import load_if_intact
 from pipeline.tree.run.verdicts import expected_by_sheet, sheet_of
-from pipeline.trust.series import differences, reduce_configs, steady
+from pipeline.trust.series import differences, is_constant, reduce_configs
 
 SEEDS, EVALUATIONS, CONFIGS, BLOCKS = "seeds", "evaluations", "configs", "blocks"
 FEWEST_EVALUATIONS = 3
@@ -29,7 +29,7 @@ FEWEST_CONFIGS = 3
 Rows = list[list[float]]  # a number a block
 
 
-class Nulls(NamedTuple):
+class NoiseSamples(NamedTuple):
     """Noise by metric, more is better.  `states`: rows are measurements, not differences.  `seed_count`: the seeds
     tried, of use or not."""
 
@@ -56,14 +56,14 @@ class Baseline(NamedTuple):
     again: tuple[CheckedRows, ...]
 
 
-def find_nulls(run: str, config: Mapping[str, Any], again: Sequence[str]) -> Nulls:
+def find_noise(run: str, config: Mapping[str, Any], again: Sequence[str]) -> NoiseSamples:
     """Find the best source of noise; `again`: the results with other seeds."""
     base = _baseline(run, config, again)
     signs = {metric["name"]: SIGN[metric["better"]] for metric in config["metrics"]}
     sources = {SEEDS: _seeds(base, signs), EVALUATIONS: _evaluations(run, config, base.wanted.blocks, signs)}
     sources |= {CONFIGS: _configs(base, signs), BLOCKS: _blocks(base, signs)}
     found = next((name for name, rows in sources.items() if _moves(rows[config["primary"]])), BLOCKS)
-    return Nulls(found, sources[found], base.wanted.blocks, len(base.wanted.ids), len(again))
+    return NoiseSamples(found, sources[found], base.wanted.blocks, len(base.wanted.ids), len(again))
 
 
 def _moves(rows: Rows) -> bool:
@@ -110,11 +110,11 @@ def _recorded_series(run: str, config: Mapping[str, Any], blocks: Sequence[str])
     seen: list[Any] = []
     for depth in range(config["max_depth"]):
         for slot in slots_of(depth, config["beam_width"], config["ideas_per_node"]):
-            record = load_if_whole(RunLayout(run).of_eval(slot, "pairs.json"))
+            record = load_if_intact(RunLayout(run).of_eval(slot, "pairs.json"))
             if record is None or record["blocks"] != blocks or not record["series"]:
                 continue
             series = record["series"][config["primary"]]
-            if series not in seen and not steady(differences(series["own"], series["parent"])):
+            if series not in seen and not is_constant(differences(series["own"], series["parent"])):
                 seen.append(series)
                 yield record["series"]
 

@@ -118,7 +118,7 @@ _RUNNABLE = "100755"
 _Look = tuple[int, ...]
 
 
-class Watch(NamedTuple):
+class ProtectionWatch(NamedTuple):
     """The state of protected files before a command.  `looks`: at those in `folder`, the checkout, and at the folders
     above them.  `reads`: at the command's inputs.  `shield`: what keeps it from writing to the project, or empty.
     `apart`: what else it is kept from: the store, which may be elsewhere, and objects that the repository borrows."""
@@ -132,7 +132,7 @@ class Watch(NamedTuple):
     apart: tuple[str, ...]
 
 
-def start_watch(job: Job, repo: str, folder: str) -> Watch | None:
+def start_watch(job: Job, repo: str, folder: str) -> ProtectionWatch | None:
     """Put protected files back and watch them; None when nothing is protected."""
     protected = protected_of(job)
     if protected is None:
@@ -142,7 +142,9 @@ def start_watch(job: Job, repo: str, folder: str) -> Watch | None:
     groups = (group for port, group in job.reads.items() if port.startswith("in."))
     reads = {file: signature(file) for group in groups for path in group for file in files_behind(path)}
     apart = tuple(filter(None, (job.store, borrowed_objects(repo))))
-    return Watch(job.target.run, protected, folder, dict(_looks(protected, folder)), reads, shield_name("."), apart)
+    return ProtectionWatch(
+        job.target.run, protected, folder, dict(_looks(protected, folder)), reads, shield_name("."), apart
+    )
 
 
 def _check_project(run: str, protected: ProtectedFiles) -> None:
@@ -216,7 +218,9 @@ def _look(path: str) -> _Look:
 
 
 @contextmanager
-def command_shield(watch: Watch | None, folder: str, output: str, env: dict[str, str]) -> Iterator[Confinement | None]:
+def command_shield(
+    watch: ProtectionWatch | None, folder: str, output: str, env: dict[str, str]
+) -> Iterator[Confinement | None]:
     """Confine a command to writing in its checkout and its output; nothing changes outside of the project.
 
     If the project or the store is below /tmp, temporary files get another folder."""
@@ -238,13 +242,13 @@ def _is_below(path: str, folder: str) -> bool:
     return os.path.realpath(path).startswith(f"{os.path.realpath(folder)}/")
 
 
-def tamper_reason(watch: Watch) -> str:
+def tamper_reason(watch: ProtectionWatch) -> str:
     """Reason `void: …` when the command has changed a protected file or one of its inputs; else empty."""
     why = _checkout_reason(watch) or _elsewhere_reason(watch)
     return f"{VOID}{why}" if why else ""
 
 
-def _checkout_reason(watch: Watch) -> str:
+def _checkout_reason(watch: ProtectionWatch) -> str:
     for path, was in watch.looks.items():
         now = _look(f"{watch.folder}/{path.rstrip('/')}")
         if now != was:
@@ -260,7 +264,7 @@ def _change_words(now: _Look) -> str:
     return "was replaced by a symbolic link" if stat.S_ISLNK(now[0]) else "was written to"
 
 
-def _matching_files(watch: Watch) -> Iterator[str]:
+def _matching_files(watch: ProtectionWatch) -> Iterator[str]:
     """Files of the checkout that match a protected pattern now, except Python's compiled ones."""
     for pattern in watch.protected.patterns:
         top = pattern if pattern not in watch.protected.files else os.path.dirname(pattern)
@@ -277,7 +281,7 @@ def _files_below(folder: str, top: str) -> Iterator[str]:
             yield name if here == "." else f"{here}/{name}"
 
 
-def _elsewhere_reason(watch: Watch) -> str:
+def _elsewhere_reason(watch: ProtectionWatch) -> str:
     for path in _changed_in_project(watch.protected):
         return _blame_reason(watch, path, f"{{project}}/{path} is protected and")
     for path, was in watch.reads.items():
@@ -286,7 +290,7 @@ def _elsewhere_reason(watch: Watch) -> str:
     return ""
 
 
-def _blame_reason(watch: Watch, path: str, what: str) -> str:
+def _blame_reason(watch: ProtectionWatch, path: str, what: str) -> str:
     """The reason to blame a command; when it could not have changed the file, somebody else has: the target fails."""
     if watch.shield and _is_below(path, "."):
         raise StageFailed(f"{what} was changed by something else while a command of {watch.run} ran; build again", 1)

@@ -27,9 +27,9 @@ from pipeline.tree.rules.positions import EvalSlot
 from pipeline.tree.rules.scoring import (
     PAIRED,
     Comparison,
-    Constants,
-    Detail,
+    MeansConstants,
     Metric,
+    MetricComparison,
     PairedConstants,
     Score,
     ScoringRules,
@@ -131,7 +131,7 @@ def load(path: str) -> Record:
     return record
 
 
-def load_if_whole(path: str) -> Record | None:
+def load_if_intact(path: str) -> Record | None:
     """Load a record; None when it is missing or damaged: its target makes it again in its turn."""
     try:
         return load(path)
@@ -161,11 +161,11 @@ def write(path: str, content: bytes | str) -> None:
 SUMMARY_FIELDS = ("status", "why", "commit", "tree", "approved", "rows_used", "rows_expected")
 
 
-def rules_of(params: Mapping[str, Any]) -> ScoringRules:
+def scoring_rules(params: Mapping[str, Any]) -> ScoringRules:
     metrics = tuple(Metric(**metric) for metric in params["metrics"])
     if params["method"] == PAIRED:
         return ScoringRules(params["primary"], metrics, paired=PairedConstants(**params["score"]))
-    return ScoringRules(params["primary"], metrics, Constants(**params["score"]))
+    return ScoringRules(params["primary"], metrics, MeansConstants(**params["score"]))
 
 
 def recommendation(comparison: Comparison) -> Record:
@@ -176,7 +176,7 @@ def recommendation(comparison: Comparison) -> Record:
 
 
 def comparison_of(record: Mapping[str, Any]) -> Comparison:
-    details = tuple(Detail(**detail) for detail in record["metrics"])
+    details = tuple(MetricComparison(**detail) for detail in record["metrics"])
     return Comparison(**{**record, "reasons": tuple(record["reasons"]), "metrics": details})
 
 

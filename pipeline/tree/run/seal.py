@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.text import join_names
 from pipeline.errors import SpecError
-from pipeline.git.refs import copy_of, keep_copy
+from pipeline.git.refs import keep_copy, read_copy
 from pipeline.git.repository import run_repository
 from pipeline.machine.confine import Confinement, landlock_version
 from pipeline.machine.job import Job
@@ -27,7 +27,7 @@ from pipeline.store.files import append_lines, files_behind
 from pipeline.store.receipts import Receipts
 from pipeline.tree.rules.positions import EVENTS, OPENINGS, VERDICT, RunLayout
 from pipeline.tree.rules.protection import VOID
-from pipeline.tree.run.records import EventLog, Record, load_if_whole
+from pipeline.tree.run.records import EventLog, Record, load_if_intact
 
 Tripwire = dict[str, int]  # path -> ctime
 
@@ -116,7 +116,7 @@ def seal_log(run: str) -> SealLog:
 
 def _copied_lines(run: str) -> list[Record]:
     repo = run_repository(run)
-    text = copy_of(repo, run, HOLDOUT_REF) if os.path.exists(f"{repo}/HEAD") else b""
+    text = read_copy(repo, run, HOLDOUT_REF) if os.path.exists(f"{repo}/HEAD") else b""
     return [json.loads(line) for line in text.splitlines()]
 
 
@@ -181,5 +181,5 @@ def _json_lines(lines: Iterable[Record]) -> bytes:
 
 def seal_record(run: str) -> Record:
     """The openings, and the result of the last one."""
-    log, result = seal_log(run), load_if_whole(RunLayout(run).of_run(VERDICT))
+    log, result = seal_log(run), load_if_intact(RunLayout(run).of_run(VERDICT))
     return {"run": run, "openings": log.openings, "lacking": log.lines_lost, "result": result}

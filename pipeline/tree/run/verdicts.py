@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from pipeline.machine.job import JobFiles
 from pipeline.store.files import read_bytes
-from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED, Evaluation, code_of, is_comparable
+from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED, Evaluation, code_identity, is_comparable
 from pipeline.tree.rules.positions import NO_SLOT
 from pipeline.tree.rules.protection import VOID
 from pipeline.tree.rules.scoring import (
@@ -53,14 +53,14 @@ from pipeline.tree.run.records import (
     load,
     load_as,
     read_text,
-    rules_of,
     save,
+    scoring_rules,
     summary_of,
     write,
 )
 from pipeline.trust import evidence
 from pipeline.trust.evidence import DEGENERATE, PROMOTED, Evidence, JointTest, verdict
-from pipeline.trust.noninferiority import guard
+from pipeline.trust.noninferiority import judge_guard
 from pipeline.trust.rule import weigh as weigh_ideas
 
 
@@ -77,7 +77,9 @@ def score_stage(job: JobFiles) -> None:
     """Score a candidate by the means of all rows."""
     made, sides = evaluate_candidate(job)
     if sides:
-        made = made._replace(score=score_by_means(rules_of(job.target.params), sides.own, sides.parent, sides.root))
+        made = made._replace(
+            score=score_by_means(scoring_rules(job.target.params), sides.own, sides.parent, sides.root)
+        )
     save(job.writes["summary"][0], summary_of(made))
 
 
@@ -213,7 +215,7 @@ def _sides(params: Mapping[str, Any], among: Mapping[str, Record], alpha: float)
 def _fills_places(places: int, records: Mapping[str, Record], evidence: Mapping[str, Record]) -> bool:
     """True when the promoted ideas fill all places; the same code twice takes one."""
     won = {
-        code_of(evaluation_without_slot(records[slot]))
+        code_identity(evaluation_without_slot(records[slot]))
         for slot, it in evidence.items()
         if it[AGAINST_PARENT]["verdict"] == PROMOTED
     }
@@ -240,7 +242,7 @@ def alpha_for_depth(params: Mapping[str, Any], freed: Sequence[bool]) -> float:
 
 def weigh_against(params: Mapping[str, Any], records: Mapping[str, Record], side: str, alpha: float) -> Record:
     """Weigh all ideas against their parents, or against the root."""
-    rules = rules_of(params)
+    rules = scoring_rules(params)
     deltas = [metric_differences(rules, record["series"], rules.primary, side) for record in records.values()]
     found = test_ideas(params, deltas, alpha, len(params["blocks"]["ids"] or ()) or None)
     guards: dict[str, list[Record]] = {}
@@ -275,11 +277,11 @@ def _idea(params: Mapping[str, Any], evidence: Evidence, among: JointTest, guard
 def _guards(params: Mapping[str, Any], records: Mapping[str, Record], side: str) -> dict[str, list[Record]]:
     """The guards of each idea, metric by metric; ideas of a depth share their blocks, and are judged together."""
     found: dict[str, list[Record]] = {slot: [] for slot in records}
-    rules = rules_of(params)
+    rules = scoring_rules(params)
     for metric in rules.guards:
         margin = metric.margin or 0.0
         deltas = [metric_differences(rules, record["series"], metric.name, side) for record in records.values()]
-        for slot, each in zip(records, guard(deltas, margin, **_time_params(params)), strict=True):
+        for slot, each in zip(records, judge_guard(deltas, margin, **_time_params(params)), strict=True):
             found[slot].append({"name": metric.name, "margin": margin, **each._asdict()})
     return found
 
@@ -301,7 +303,7 @@ def settled_evaluation(params: Mapping[str, Any], pairs: Record, found: Record) 
     made, evidence = evaluation_without_slot(pairs), found["evidence"].get(params["slot"])
     if evidence is None:
         return made
-    rules = rules_of(params)
+    rules = scoring_rules(params)
     sides = [
         paired_comparison(rules, pairs["series"], side, evidence[side], made.rows_used)
         for side in (AGAINST_PARENT, AGAINST_ROOT)
@@ -322,7 +324,7 @@ def cascade_stage(job: JobFiles) -> None:
 
 def pick_best(params: Mapping[str, Any], records: Mapping[str, Record]) -> Record:
     """Pick the best ideas by their t against their parents; `records`: the pairs of a depth on the first blocks."""
-    among, rules = comparable_records(records), rules_of(params)
+    among, rules = comparable_records(records), scoring_rules(params)
     deltas = [metric_differences(rules, record["series"], rules.primary, AGAINST_PARENT) for record in among.values()]
     ideas = test_ideas(params, deltas, params["score"]["alpha"], None).ideas if among else ()
     # ties go to the earlier slot: sorting is stable

@@ -15,7 +15,7 @@ from pipeline.tree.rules.scoring import (
     PAIRED,
     RUN,
     WEIGHTED_MEANS,
-    Constants,
+    MeansConstants,
     Metric,
     PairedConstants,
     ScoringRules,
@@ -77,7 +77,7 @@ SCORE = Table(
     Field("strong", fields.number(), "the grade `strong`, from this score on"),
     Field("promising", fields.number(), "`promising`"),
     Field("mixed", fields.number(), "`mixed`; below it is `weak`"),
-    defaults={**PairedConstants._field_defaults, **Constants._field_defaults},
+    defaults={**PairedConstants._field_defaults, **MeansConstants._field_defaults},
 )  # fmt: skip
 
 
@@ -92,14 +92,14 @@ def read_rules(metrics: Item, score: Item | None, blocks: bool) -> ScoringRules:
             "say so in `sweep: blocks:`, with a row of results for each",
         )
     method = PAIRED if paired else f"{WEIGHTED_MEANS}{'' if blocks else ', which it is without `sweep: blocks:`'}"
-    for name in sorted(keys.items.keys() - {"method"} - {*(PairedConstants if paired else Constants)._fields}):
+    for name in sorted(keys.items.keys() - {"method"} - {*(PairedConstants if paired else MeansConstants)._fields}):
         keys.wrong(name, f"{name} means nothing with method {method}")
-    found = _rules(metrics, score, Constants() if paired else keys.record(Constants))
+    found = _rules(metrics, score, MeansConstants() if paired else keys.record(MeansConstants))
     _check_margins(metrics, found, paired, method)
     return found._replace(paired=keys.record(PairedConstants)) if paired else found
 
 
-def _rules(metrics: Item, score: Item | None, constants: Constants) -> ScoringRules:
+def _rules(metrics: Item, score: Item | None, constants: MeansConstants) -> ScoringRules:
     read = {name: METRIC.read(value, f"metrics: {name}") for name, value in _named(metrics)}
     primary = [name for name, keys in read.items() if keys["primary"]]
     if len(primary) != 1:
