@@ -113,11 +113,11 @@ def missing_source(world: World) -> None:
 
 
 def _refused(world: World, path: Path, cut: bool) -> None:
-    """Bad input: nothing is executed."""
+    """Bad input of runs that are named: nothing is executed.  Where none is named, the others are built."""
     body = path.read_bytes()
     world.log(f"{path.relative_to(world.root)} is {'cut in half' if cut else 'gone'} for a moment")
     path.write_bytes(body[: len(body) // 2]) if cut else path.unlink()
-    Start(world, ["run"], idle=True).end(BAD_INPUT)
+    Start(world, ["run", *(run.name for run in world.project.runs)], idle=True).end(BAD_INPUT)
     path.write_bytes(body)
 
 
