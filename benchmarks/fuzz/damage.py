@@ -117,7 +117,8 @@ def _refused(world: World, path: Path, cut: bool) -> None:
     body = path.read_bytes()
     world.log(f"{path.relative_to(world.root)} is {'cut in half' if cut else 'gone'} for a moment")
     path.write_bytes(body[: len(body) // 2]) if cut else path.unlink()
-    Start(world, ["run", *(run.name for run in world.project.runs)], idle=True).end(BAD_INPUT)
+    named = [run.name for run in world.project.runs] if not cut or world.rng.random() < 0.5 else []
+    Start(world, ["run", *named], idle=bool(named)).end(BAD_INPUT)
     path.write_bytes(body)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -17,6 +18,12 @@ from benchmarks.fuzz.world import Tool, World
 WORDS: tuple[list[str], ...] = ([], [], ["run"], ["-n", "1"], ["-n", "2"], ["-n", "8"])
 OF_A_RUN = ("graph", "state", "receipts", "lock", "guard", "logs")
 OF_A_STORE = ("results", "objects", "roots", "damaged", "lock")
+
+
+def _was_killed(world: World, holder: Path) -> bool:
+    """Did the very process that the file names end by SIGKILL?"""
+    pid = json.loads(holder.read_text())["pid"]
+    return any(each.pid == pid and each.returncode == -SIGKILL for each in world.started)
 
 
 class Coppice:
@@ -61,7 +68,7 @@ class Coppice:
             own = world.root / f"runs/{run.name}"
             for path in _files(own):
                 if path.startswith(".coppice/"):
-                    if path.endswith("run.lock.json") and any(each.returncode == -SIGKILL for each in world.started):
+                    if path.endswith("run.lock.json") and _was_killed(world, own / path):
                         # killed when all was done: who finds nothing to do takes no lock, the next build clears it away
                         world.counts["holders that were killed at the end"] += 1
                     elif path.split("/")[1] not in OF_A_RUN:

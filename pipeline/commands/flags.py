@@ -18,7 +18,7 @@ ItemReader = Callable[[Item, str], Any]
 
 
 class TypedItem(Item):
-    """What was typed on the command line, to be read like a value of a spec."""
+    """Words typed on the command line, to be read like a value of a spec."""
 
     __slots__ = ()
 

@@ -69,13 +69,13 @@ def _first_difference(target: Target, journal: ReplayedJournal) -> list[Record]:
 
 
 def _check_decisions(target: Target, _path: str, journal: ReplayedJournal) -> list[JournalDifference]:
-    """Of a goal that was refused there is nothing to be decided."""
+    """List what differs in the decisions; a refused goal may have no journal."""
     refused = _load_record(path_of_port(target, "summary.json")).get("status") == REFUSED
     return journal.differences if journal.lines or not refused else []
 
 
 def _check_config(_target: Target, path: str, journal: ReplayedJournal) -> list[JournalDifference]:
-    """Whether the journal begins with the rules that were recorded."""
+    """Compare the rules that the journal begins with to those recorded."""
     config = _load_record(path)
     if not journal.lines:
         return []
@@ -107,7 +107,7 @@ def _edited_since(target: Target) -> bool:
 
 
 def _load_record(path: str) -> Record:
-    """What a search recorded; what is no record any more is a line for people."""
+    """Read what a search recorded; a damaged record is a line for people."""
     try:
         found = load(path)
     except (ValueError, RecursionError) as error:

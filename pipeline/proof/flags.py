@@ -34,7 +34,7 @@ def spec_for_bank(bank: str) -> ProofSpec:
 
 
 def with_overrides(spec: ProofSpec, values: Mapping[str, Any]) -> ProofSpec:
-    """What was typed or stands in the environment goes before the spec, and that before documented defaults."""
+    """Merge settings: options and environment go before the spec, and that before documented defaults."""
     missing = {
         flag.key: flag.default for flag in VARIABLES if flag.key not in spec.explicit_keys and flag.key != "profile"
     }
