@@ -20,7 +20,7 @@ from pipeline.ledger.sqlite.ledger import LedgerReader
 from pipeline.machine.job import Job, JobFiles, Stage, StageFailed, input_path, output_path
 from pipeline.mcts.plan import ROW_INDEX, goal_of_target
 from pipeline.mcts.report.compare import ComparedRun, comparison_record
-from pipeline.mcts.report.figures import REFUSED, row_refusals, searches_csv
+from pipeline.mcts.report.figures import REFUSED, SearchFigures, row_refusals, searches_csv
 from pipeline.mcts.report.page import comparison_page
 from pipeline.mcts.search.guides import family_shares as shares_of
 from pipeline.mcts.search_stage import SEARCH_CODE, search_goal
@@ -67,11 +67,11 @@ def write_comparison(job: JobFiles) -> None:
     write(output_path(job, "comparison.html"), comparison_page(job.target.run, comparison))
 
 
-def search_records(job: JobFiles) -> list[Record]:
+def search_records(job: JobFiles) -> list[SearchFigures]:
     """Records of all searches; a statement that is there twice counts once."""
     wrong, cells = _refused_goals(job), zip(job.target.params["cells"], job.reads["summaries"], strict=True)
     return [
-        {"scenario": scenario, "seed": seed, "goal": goal, **load(path), **wrong.get(goal, {})}
+        SearchFigures(scenario, seed, goal, **{**load(path), **wrong.get(goal, {})})
         for (scenario, seed, goal), path in cells
     ]
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
-from pipeline.mcts.report.compare import ComparedRun
+from pipeline.mcts.report.compare import ComparedRun, comparison_record
+from pipeline.mcts.report.figures import SearchFigures
 
 Record = dict[str, Any]
 
@@ -23,6 +24,14 @@ SHARED = {"selection": "puct", "explore": 1.5, "priors": "moves"}
 LEAN = {"backend": "wasm", "version": "4.28.0"}
 RUN = ComparedRun(BUDGET, SHARED, LEAN, "bench/bank.jsonl")
 GOALS = [f"goal_{number}" for number in range(12)]
+
+
+def figures(searches: Sequence[Record]) -> list[SearchFigures]:
+    return [SearchFigures(**each) for each in searches]
+
+
+def compared(searches: Sequence[Record], scenarios: Mapping[str, Record] = SCENARIOS, run: ComparedRun = RUN) -> Record:
+    return comparison_record(scenarios, figures(searches), run)
 
 
 def search(goal: str = "a", scenario: str = "baseline", seed: int = 1, calls: int | None = 10, **fields: Any) -> Record:

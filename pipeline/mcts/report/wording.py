@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pipeline.mcts.report.figures import Estimate
@@ -29,28 +29,20 @@ def format_ratio(number: float) -> str:
     return f"{number:.3g}"
 
 
-def estimate_text(estimate: Estimate, write: Callable[[float], str], seeds: int) -> str:
-    return " ".join(estimate_parts(estimate, write, seeds))
-
-
 def estimate_parts(estimate: Estimate, write: Callable[[float], str], seeds: int) -> tuple[str, str]:
     """The mean, and in brackets how far to trust it: one that lacks some of the seeds says so."""
     if estimate["mean"] is None:
         return NONE, ""
+    interval = "one seed"
+    if ends := interval_ends(estimate):
+        interval = "all seeds alike" if estimate["same"] else " to ".join(map(write, ends))
     lacking = f"; {len(estimate['of'])} of {seeds} seeds" if len(estimate["of"]) < seeds else ""
-    return write(estimate["mean"]), f"({_interval_text(estimate, write)}{lacking})"
+    return write(estimate["mean"]), f"({interval}{lacking})"
 
 
 def interval_ends(estimate: Estimate) -> tuple[float, float] | None:
-    return None if estimate["low"] is None else (estimate["low"], estimate["high"])
-
-
-def _interval_text(estimate: Estimate, write: Callable[[float], str]) -> str:
-    if estimate["low"] is None:
-        return "one seed"
-    if estimate["same"]:
-        return "all seeds alike"
-    return f"{write(estimate['low'])} to {write(estimate['high'])}"
+    low, high = estimate["low"], estimate["high"]
+    return None if low is None or high is None else (low, high)
 
 
 Settings = Mapping[str, Any]
@@ -66,28 +58,22 @@ def settings_line(values: Settings) -> str:
 
 def spec_settings(settings: Settings) -> dict[str, Any]:
     """Settings by their keys in a spec."""
-    return {
-        "mode": settings["mode"],
-        **_changed_settings(settings, STEERING_FIELDS, ReservationRules._field_defaults),
-        **dict(_other_settings(settings)),
-    }
-
-
-def _other_settings(settings: Settings) -> Iterator[tuple[str, Any]]:
+    found = {"mode": settings["mode"], **_changed_settings(settings, STEERING_FIELDS, ReservationRules._field_defaults)}
     block, delay = settings.get("block", {}), settings.get("delay", {})
     if settings.get("time") == REAL_TIME:
-        yield "deterministic_inference", False
+        found["deterministic_inference"] = False
     if block.get("fraction"):
-        yield "block", _changed_settings(block, BLOCK_FIELDS, _BLOCK_DEFAULTS)
+        found["block"] = _changed_settings(block, BLOCK_FIELDS, _BLOCK_DEFAULTS)
     if settings.get("reroute"):
-        yield "reroute", {"blocked": True, "max": settings["reroute"]}
+        found["reroute"] = {"blocked": True, "max": settings["reroute"]}
     if delay.get("prob"):
-        yield "delay", _changed_settings(delay, DELAY_FIELDS, {})
+        found["delay"] = _changed_settings(delay, DELAY_FIELDS, {})
+    return found
 
 
 def _changed_settings(settings: Settings, fields: Mapping[str, str], defaults: Settings) -> dict[str, Any]:
-    present = {key: field for key, field in fields.items() if field in settings}
-    return {key: settings[field] for key, field in present.items() if settings[field] != defaults.get(field)}
+    changed = {field for field, value in settings.items() if value != defaults.get(field)}
+    return {key: settings[field] for key, field in fields.items() if field in changed}
 
 
 def _value_text(value: Any) -> str:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from pipeline.core.journal import Fields, Journal, JournalForm, Policy, Write, journal_line
 from pipeline.mcts.search.agents import Block, Delay, Interventions, ReservationRules
 from pipeline.mcts.search.centralized import CentralizedSearch
-from pipeline.mcts.search.distributed import DistributedSearch, RealTimeClock, TeamRules, VirtualClock
+from pipeline.mcts.search.distributed import RealTimeClock, TeamRules, VirtualClock
 from pipeline.mcts.search.records import (
     Budget,
     Expand,
@@ -134,7 +134,7 @@ class SearchStart(NamedTuple):
 
     def policy(self, note: Note) -> SearchPolicy:
         if isinstance(self.rules, TeamRules):
-            return CLOCKS[self.time](DistributedSearch(self.rules, self.root, note))
+            return CLOCKS[self.time](self.rules, self.root, note)
         return CentralizedSearch(self.rules, self.root, note)
 
     def first_line(self) -> str:
