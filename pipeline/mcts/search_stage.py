@@ -25,7 +25,7 @@ from pipeline.mcts.plan import SEARCH_FILES, TRACE, goal_of_target, journal_path
 from pipeline.mcts.report.figures import REFUSED
 from pipeline.mcts.run.engine import SearchFiles, TheoremResult, TheoremTask, prove_theorem
 from pipeline.mcts.search import guides
-from pipeline.mcts.search.evaluator import Guide
+from pipeline.mcts.search.guides import Guide
 from pipeline.mcts.search.journal import mode_from_json
 from pipeline.mcts.search.trace import TraceTally, trace_line
 from pipeline.store.files import OwnedLog, open_log

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pipeline.mcts.report.figures import Estimate
-from pipeline.mcts.search.agents import BLOCK_FIELDS, DELAY_FIELDS, STEERING_FIELDS, Block, ReservationRules
+from pipeline.mcts.search.agents import Block, ReservationRules
 from pipeline.mcts.search.journal import REAL_TIME
+from pipeline.mcts.spec.model import BLOCK_FIELDS, DELAY_FIELDS, STEERING_FIELDS
 
 NONE = "-"
 

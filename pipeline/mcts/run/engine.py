@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 from pipeline.banks.lean import proof_fault
 from pipeline.core.journal import resume
 from pipeline.lean.model import Interrupted, Lean, Stop, Theorem
-from pipeline.mcts.search import evaluator, nodes
+from pipeline.mcts.run.evaluator import Evaluator, split_retry
 from pipeline.mcts.search.distributed import TeamRules
-from pipeline.mcts.search.evaluator import Evaluator, Guide, LeanCalls, sum_calls
+from pipeline.mcts.search.guides import Guide
 from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME, SearchJournal, SearchStart, search_form
-from pipeline.mcts.search.nodes import SOLVED, STATUS_WORDS
+from pipeline.mcts.search.nodes import SOLVED, STATUS_WORDS, proof_script
 from pipeline.mcts.search.records import Expand, ExpandOutcome, SearchRules
 from pipeline.mcts.search.trace import Note
 from pipeline.mcts.search.tree import SearchTree
@@ -105,8 +105,9 @@ class Sessions:
         """One that was not interrupted: when nothing is waited for, there is at least who gave the last answer."""
         return self._idle[-1]
 
-    def calls(self) -> LeanCalls:
-        return sum_calls(trying.calls for trying in self._all)
+    def calls(self) -> dict[str, int]:
+        each = [asdict(trying.calls) for trying in self._all]
+        return {name: sum(calls[name] for calls in each) for name in each[0]}
 
     def close(self) -> None:
         self.interrupt_all()
@@ -168,8 +169,8 @@ def prove_theorem(
         error = check_script(wanted.theorem, lean, script, stop) if script else ""
     tree = journalled.policy.tree
     verified = bool(script) and not error
-    status, asked = STATUS_WORDS[tree.root.status], asdict(together.calls())
-    return TheoremResult(status, script, verified, error, len(tree.nodes), asked, journalled.policy.calls)
+    status, calls = STATUS_WORDS[tree.root.status], together.calls()
+    return TheoremResult(status, script, verified, error, len(tree.nodes), calls, journalled.policy.calls)
 
 
 @contextmanager
@@ -206,7 +207,7 @@ def found_script(tree: SearchTree, trying: Evaluator) -> tuple[str, ...]:
     """The proof, a line each; nothing where there is none."""
     if tree.root.status != SOLVED:
         return ()
-    return tuple(evaluator.split_retry(line)[0] for line in nodes.proof_script(tree.root, trying.prelude))
+    return tuple(split_retry(line)[0] for line in proof_script(tree.root, trying.prelude))
 
 
 def check_script(theorem: Theorem, lean: Lean, script: Sequence[str], stop: Stop | None = None) -> str:

@@ -4,9 +4,7 @@ An agent selects by its last view of the tree, and around goals that others work
 unobserved visits. Blocks and delays change the schedule, never the tree.
 
 A draw is a function of its purpose: no draw moves another, in any order. Draws are made for a goal by its key and
-names, so that a scenario hits the same goals in whichever order a search reaches them.
-
-Also here: what the spec calls the fields of these rules."""
+names, so that a scenario hits the same goals in whichever order a search reaches them."""
 
 from __future__ import annotations
 
@@ -72,7 +70,8 @@ class Obstacles:
         self._delayed: dict[int, int] = {}
 
     def block_record(self, node: GoalNode, iteration: int) -> dict[str, Any] | None:
-        if not self.rules.block.fraction:
+        rule = self.rules.block
+        if not rule.fraction:
             return None
         if node.number not in self._frozen:
             self._frozen[node.number] = self._draw_block(node, iteration)
@@ -80,7 +79,10 @@ class Obstacles:
         if frozen is None or iteration > frozen.until:
             return None
         frozen.hits += 1
-        thawed = not frozen.immovable and self._thaws(node, iteration, frozen.hits)
+        thawed = not frozen.immovable and (
+            0 < rule.unfreeze_after <= frozen.hits
+            or draw(rule.seed, "unfreeze", node.key, node.names, iteration) < rule.unfreeze_prob
+        )
         if thawed:
             self._frozen[node.number] = None
         until = None if frozen.until == inf else frozen.until
@@ -94,12 +96,6 @@ class Obstacles:
         immovable = draw(rule.seed, "immovable", node.key, node.names) < rule.immovable
         return BlockedGoal(inf if rule.duration < 0 else iteration + rule.duration, immovable)
 
-    def _thaws(self, node: GoalNode, iteration: int, hits: int) -> bool:
-        rule = self.rules.block
-        if rule.unfreeze_after and hits >= rule.unfreeze_after:
-            return True
-        return draw(rule.seed, "unfreeze", node.key, node.names, iteration) < rule.unfreeze_prob
-
     def delay_record(self, node: GoalNode, iteration: int) -> dict[str, Any] | None:
         rule = self.rules.delay
         drawn = bool(rule.prob) and draw(rule.seed, "delay", node.key, node.names, iteration) < rule.prob
@@ -109,18 +105,6 @@ class Obstacles:
         if not drawn and iteration > until:
             return None
         return {"node": node.number, "until": until, "drawn": drawn}
-
-
-NEEDED_KEYS = ("agents", "inflight")
-# key -> field
-STEERING_FIELDS = {key: key for key in (*NEEDED_KEYS, "virtual_loss", "depth_bias", "path_bias")} | {
-    "reservation": "counting",
-    "history_cache": "refresh",
-}
-BLOCK_FIELDS = {key: key for key in ("fraction", "duration", "seed", "unfreeze_after", "unfreeze_prob")} | {
-    "immovable_fraction": "immovable"
-}
-DELAY_FIELDS = {key: key for key in Delay._fields}
 
 
 VIRTUAL_LOSS, UNOBSERVED = "virtual-loss", "unobserved"
@@ -194,36 +178,25 @@ class Descent(NamedTuple):
 def select_for_agent(tree: SearchTree, rules: ReservationRules, agent: Agent, banned: set[int]) -> Selection:
     """Select as `SearchTree.select` does, with reservations, biases and the agent's view."""
     way = Descent(tree, rules, agent, banned, tree.stamp())
-    path: list[Action] = []
-    node = tree.root
+    view, path, node = agent.view, list[Action](), tree.root
     while True:
         node.mark = way.mark
+        visits = view.totals[node.number] if view and node.number < len(view.totals) else node.visits
         free = node.pending < rules.inflight and node.number not in banned
-        if free and _visits(way, node) + node.flying > node.opens_at:
+        if free and visits + node.flying > node.opens_at:
             return Selection(path, node, True)
-        action, child = _best_step(way, node)
-        if action is None or child is None:
+        reach = _exploration(way, node, visits) if node.live else 0.0
+        top, best, to = 0.0, None, None
+        for action in node.live:
+            child = _next_child(way, action)
+            if child is not None:
+                score = _score(way, action, child, reach)
+                if best is None or score > top:
+                    top, best, to = score, action, child
+        if best is None or to is None:
             return Selection(path, node, free and bool(node.untried))
-        path.append(action)
-        node = child
-
-
-def _visits(way: Descent, node: GoalNode) -> int:
-    view = way.agent.view
-    return view.totals[node.number] if view and node.number < len(view.totals) else node.visits
-
-
-def _best_step(way: Descent, node: GoalNode) -> tuple[Action | None, GoalNode | None]:
-    top, best, to = 0.0, None, None
-    reach = _exploration(way, node) if node.live else 0.0
-    for action in node.live:
-        child = _next_child(way, action)
-        if child is None:
-            continue
-        score = _score(way, action, child, reach)
-        if best is None or score > top:
-            top, best, to = score, action, child
-    return best, to
+        path.append(best)
+        node = to
 
 
 def _next_child(way: Descent, action: Action) -> GoalNode | None:
@@ -249,11 +222,11 @@ def count_reservations(rules: ReservationRules, visits: float, value: float, res
     return visits + loss, (visits * value - loss) / (visits + loss) if loss else value
 
 
-def _exploration(way: Descent, node: GoalNode) -> float:
+def _exploration(way: Descent, node: GoalNode, visits: int) -> float:
     """The exploration factor that all actions of a goal share."""
     maths = way.tree.maths
-    visits, _ = count_reservations(way.rules, max(_visits(way, node), 1), 0.0, node.flying)
-    return maths.explore * (sqrt(visits) / node.mass if maths.selection == PUCT else sqrt(log(visits)))
+    counted, _ = count_reservations(way.rules, max(visits, 1), 0.0, node.flying)
+    return maths.explore * (sqrt(counted) / node.mass if maths.selection == PUCT else sqrt(log(counted)))
 
 
 def _score(way: Descent, action: Action, child: GoalNode, reach: float) -> float:

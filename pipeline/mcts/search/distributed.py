@@ -55,7 +55,7 @@ class DistributedSearch(TreePolicy):
         needs one on the way to it, or all ways were tried."""
         agent, banned, around = self.agents[number], set[int](), list[int]()
         block = delay = None
-        is_way_over = False
+        reason, is_way_over = "", False
         self.iterations += 1
         self.version += 1
         refresh_view(self.tree, agent, self.steering.refresh)

@@ -137,3 +137,10 @@ UNBUILT_REWARDS = {"model": "a model that was trained on goals and on whether th
 def choose_rewards(name: str) -> Rewards:
     check_guide_built("rewards", name, REWARDS, UNBUILT_REWARDS)
     return REWARDS[name]
+
+
+class Guide(NamedTuple):
+    """Priors of tactics and rewards of goals."""
+
+    priors: Priors
+    rewards: Rewards

@@ -6,10 +6,20 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pipeline.goals.proving import LeanKeys
-from pipeline.mcts.search.agents import Interventions, ReservationRules
+from pipeline.mcts.search.agents import Delay, Interventions, ReservationRules
 from pipeline.mcts.search.distributed import TeamRules
 from pipeline.mcts.search.journal import REAL_TIME, VIRTUAL_TIME
 from pipeline.mcts.search.records import SearchRules
+
+# By the key of the spec, the field of the record.
+STEERING_FIELDS = {key: key for key in ("agents", "inflight", "virtual_loss", "depth_bias", "path_bias")} | {
+    "reservation": "counting",
+    "history_cache": "refresh",
+}
+BLOCK_FIELDS = {key: key for key in ("fraction", "duration", "seed", "unfreeze_after", "unfreeze_prob")} | {
+    "immovable_fraction": "immovable"
+}
+DELAY_FIELDS = {key: key for key in Delay._fields}
 
 
 class Scenario(NamedTuple):

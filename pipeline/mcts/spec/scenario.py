@@ -10,23 +10,13 @@ from typing import Any, NamedTuple, NoReturn
 
 from pipeline import spec_fields as fields
 from pipeline.errors import cut_text
-from pipeline.mcts.search.agents import (
-    BLOCK_FIELDS,
-    DELAY_FIELDS,
-    NEEDED_KEYS,
-    STEERING_FIELDS,
-    UNOBSERVED,
-    VIRTUAL_LOSS,
-    Block,
-    Delay,
-    Interventions,
-    ReservationRules,
-)
+from pipeline.mcts.search.agents import UNOBSERVED, VIRTUAL_LOSS, Block, Delay, Interventions, ReservationRules
 from pipeline.mcts.search.journal import CENTRALIZED, DISTRIBUTED, REAL_TIME, VIRTUAL_TIME
-from pipeline.mcts.spec.model import Scenario
+from pipeline.mcts.spec.model import BLOCK_FIELDS, DELAY_FIELDS, STEERING_FIELDS, Scenario
 from pipeline.spec import Item
 from pipeline.spec_fields import Field, Reader, Schema, Table, Values, checked_name
 
+NEEDED_KEYS = ("agents", "inflight")  # of what is distributed
 MOST_AGENTS, MOST_TURNS, MOST_SEED = 1000, 1_000_000, 2**31
 
 
