@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from pipeline.core.graph import Limits, Ports, Target
 from pipeline.core.recipe import LIMITS
 from pipeline.core.text import plural
-from pipeline.errors import cut_text
+from pipeline.errors import SpecError, cut_text
+from pipeline.goals.bank import Goal, Refusal, doubts, refusal_line
 
 DEFAULT_LEDGER = "runs/.ledger/ledger.db"
 
@@ -69,14 +70,15 @@ def lean_limits(lean: LeanKeys) -> Mapping[str, Any]:
 MOST_ROWS = 10  # rows that are listed
 
 
-def refused_rows(told: Sequence[str]) -> Iterator[str]:
-    """Lines about rows that do not count."""
-    return _titled_list("row", "of the bank not counted", told)
+def bank_lines(bank: str, refused: Iterable[Refusal], goals: Iterable[Goal], target: Target) -> Iterator[str]:
+    """Lines about rows that do not count, and about goals that may not say what they seem to.
 
-
-def doubt_lines(told: Sequence[str]) -> Iterator[str]:
-    """Lines about rows that count, but may not say what they seem to."""
-    return _titled_list("warning", "about what the bank says", told)
+    `target`: one that asks the Lean of the goals, which may know more than the core library."""
+    lean = target.params["limits"]["lean"]
+    has_library = lean["backend"] != "wasm" and bool(lean["project"])
+    doubted = [each for goal in goals for each in doubts(goal, has_library)]
+    yield from _titled_list("row", "of the bank not counted", [refusal_line(bank, each) for each in refused])
+    yield from _titled_list("warning", "about what the bank says", [refusal_line(bank, each) for each in doubted])
 
 
 def _titled_list(what: str, of: str, told: Sequence[str]) -> Iterator[str]:
@@ -84,12 +86,6 @@ def _titled_list(what: str, of: str, told: Sequence[str]) -> Iterator[str]:
         more = f"\n  and {len(told) - MOST_ROWS} more" if len(told) > MOST_ROWS else ""
         named = "".join(f"\n  {each}" for each in told[:MOST_ROWS])
         yield f"{plural(len(told), what)} {of}:{named}{more}\n"
-
-
-def has_library(target: Target) -> bool:
-    """True if the Lean that it asks may know more than the core library."""
-    lean = target.params["limits"]["lean"]
-    return lean["backend"] != "wasm" and bool(lean["project"])
 
 
 def describe_target(target: Target, left_out: str = "", spread: str = "") -> dict[str, Sequence[str]]:
@@ -102,6 +98,15 @@ def describe_target(target: Target, left_out: str = "", spread: str = "") -> dic
 def path_of_port(target: Target, port: str) -> str:
     (path,) = dict(target.writes)[port]
     return path
+
+
+def not_built(run: str, what: str = "it") -> SpecError:
+    return SpecError(f"{run}: nothing is recorded of {what} yet; `coppice {run}` builds it")
+
+
+def replay_agrees(replay: Mapping[str, Any]) -> bool:
+    """Check that a replay found no difference."""
+    return bool(replay["same"])
 
 
 def difference_lines(differences: Iterable[Mapping[str, Any]]) -> list[str]:

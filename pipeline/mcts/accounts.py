@@ -13,7 +13,7 @@ from pipeline.core.graph import Target
 from pipeline.core.journal import JournalDifference, journal_differences, split_lines
 from pipeline.core.text import join_names, plural
 from pipeline.errors import SpecError, did_you_mean
-from pipeline.goals.proving import difference_lines, path_of_port
+from pipeline.goals.proving import difference_lines, not_built, path_of_port, replay_agrees
 from pipeline.mcts.plan import SEARCH, TRACE
 from pipeline.mcts.report.figures import REFUSED
 from pipeline.mcts.search.journal import search_form
@@ -32,7 +32,7 @@ def replay(run: str, targets: Sequence[Target]) -> Record:
     searches = _search_targets(targets)
     there = [target for target in searches if os.path.exists(path_of_port(target, "journal.jsonl"))]
     if not there:
-        raise SpecError(f"{run}: nothing is recorded of it yet; `coppice {run}` builds it")
+        raise not_built(run)
     decisions, found = 0, list[Record]()
     for target in there:
         journal = _replay_journal(target)
@@ -51,7 +51,7 @@ def replay(run: str, targets: Sequence[Target]) -> Record:
 
 def _replay_journal(target: Target) -> ReplayedJournal:
     lines, trace = _read_lines(path_of_port(target, "journal.jsonl")), list[str]()
-    form = search_form(lambda told: trace.append(trace_line(told)))
+    form = search_form(lambda record: trace.append(trace_line(record)))
     return ReplayedJournal(lines, journal_differences(form, lines), trace)
 
 
@@ -111,14 +111,17 @@ def _load_record(path: str) -> Record:
     try:
         found = load(path)
     except (ValueError, RecursionError) as error:
-        raise SpecError(f"{path}: damaged: {error}; remove it, and build it again") from error
+        raise _damage(path, str(error)) from error
     if not isinstance(found, dict):
-        raise SpecError(f"{path}: damaged: no object; remove it, and build it again")
+        raise _damage(path, "no object")
     return found
 
 
-def agrees(replay: Mapping[str, Any]) -> bool:
-    return bool(replay["same"])
+def _damage(where: str, what: str) -> SpecError:
+    return SpecError(f"{where}: damaged: {what}; remove it, and build it again")
+
+
+agrees = replay_agrees
 
 
 def replay_lines(replay: Mapping[str, Any]) -> Sequence[str]:
@@ -145,7 +148,7 @@ def explain(run: str, targets: Sequence[Target], word: str) -> Record:
         if os.path.exists(path_of_port(target, "summary.json"))
     ]
     if not searches:
-        raise SpecError(f"{run}: nothing is recorded of '{name}' yet; `coppice {run}` builds it")
+        raise not_built(run, f"'{name}'")
     return {"run": run, "goal": name, "searches": searches}
 
 
@@ -154,7 +157,7 @@ def _load_summary(target: Target) -> Record:
     found = _load_record(path)
     for name in ("status", "verified", "error", "to_proof", "reasons", "script", "iterations", "calls", "nodes"):
         if name not in found:
-            raise SpecError(f"{path}: damaged: '{name}' is missing; remove it, and build it again")
+            raise _damage(path, f"'{name}' is missing")
     return found
 
 
@@ -166,7 +169,7 @@ def _last_iteration(target: Target) -> Record:
         last = json.loads(lines[-1]) if lines else {"reason": "", "selected_path": []}
         return {"last": {name: last[name] for name in ("reason", "selected_path")}}
     except (KeyError, RecursionError, TypeError, ValueError) as error:
-        raise SpecError(f"{path}:{len(lines)}: damaged: {error}; remove it, and build it again") from error
+        raise _damage(f"{path}:{len(lines)}", str(error)) from error
 
 
 def explain_lines(explained: Mapping[str, Any]) -> Sequence[str]:

@@ -11,7 +11,7 @@ from pipeline.core.graph import Target
 from pipeline.core.journal import split_lines
 from pipeline.core.text import duration, plural
 from pipeline.errors import SpecError, cut_text, did_you_mean
-from pipeline.goals.proving import difference_lines
+from pipeline.goals.proving import difference_lines, not_built, replay_agrees
 from pipeline.proof.records import PROVED
 from pipeline.proof.report import check_fields
 from pipeline.proof.schedule.journal import first_line, replay_schedule
@@ -40,8 +40,7 @@ def _edited_since(first: str, targets: Sequence[Target]) -> bool:
     return first != first_line(today)
 
 
-def agrees(replay: Mapping[str, Any]) -> bool:
-    return bool(replay["same"])
+agrees = replay_agrees
 
 
 def replay_lines(replay: Mapping[str, Any]) -> Sequence[str]:
@@ -85,5 +84,5 @@ def _output_path(targets: Sequence[Target], port: str) -> str:
 
 def _existing_path(run: str, path: str) -> str:
     if not os.path.exists(path):
-        raise SpecError(f"{run}: nothing is recorded of it yet; `coppice {run}` builds it")
+        raise not_built(run)
     return path

@@ -46,23 +46,20 @@ class Proposal(NamedTuple):
 
 
 Priors = Callable[[PrintedGoal], Sequence[Proposal]]
-Weigh = Callable[[TacticMove], float]
+# How likely a tactic is to be of use, by the shares of families too.
+Weigh = Callable[[TacticMove, Mapping[str, float]], float]
 
 
-def propose_tactics(goal: PrintedGoal, weigh: Weigh, seed: int) -> list[Proposal]:
+def propose_tactics(goal: PrintedGoal, weigh: Weigh, shares: Mapping[str, float], seed: int) -> list[Proposal]:
     """Proposals for a goal: finishing moves, then the others; of equal weights the cheap come first."""
     portfolio = (*moves.finishing_moves(goal), *moves.propose_moves(goal))
     return [
-        Proposal(move.tactic, weigh(move) * family_factor(move.family, seed), move.budget, move.closing)
+        Proposal(move.tactic, weigh(move, shares) * family_factor(move.family, seed), move.budget, move.closing)
         for move in portfolio
     ]
 
 
-def uniform_weight(_move: TacticMove) -> float:
-    return 1.0
-
-
-def cost_weight(move: TacticMove) -> float:
+def cost_weight(move: TacticMove, _shares: Mapping[str, float] | None = None) -> float:
     return exp(-move.cost / COST_TEMPERATURE)
 
 
@@ -91,10 +88,10 @@ def family_shares(attempts: Iterable[Attempt]) -> dict[str, float]:
 
 
 LEDGER_PRIORS = "ledger"
-PRIORS: Mapping[str, Callable[[Mapping[str, float]], Weigh]] = {
-    "uniform": lambda _: uniform_weight,
-    "moves": lambda _: cost_weight,
-    LEDGER_PRIORS: lambda known: partial(ledger_weight, shares=known),
+PRIORS: Mapping[str, Weigh] = {
+    "uniform": lambda move, shares: 1.0,
+    "moves": cost_weight,
+    LEDGER_PRIORS: ledger_weight,
 }
 UNBUILT_PRIORS = {"generator": "a model that writes tactics for a goal"}
 
@@ -102,7 +99,7 @@ UNBUILT_PRIORS = {"generator": "a model that writes tactics for a goal"}
 def choose_priors(name: str, known: Mapping[str, float] | None = None, seed: int = 0) -> Priors:
     """`known`: the shares that `ledger` goes by.  They are part of what decides a search: keep them with it."""
     check_guide_built("priors", name, PRIORS, UNBUILT_PRIORS)
-    return partial(propose_tactics, weigh=PRIORS[name](known or {}), seed=seed)
+    return partial(propose_tactics, weigh=PRIORS[name], shares=known or {}, seed=seed)
 
 
 # By the weakest sign of the target; an atom has OTHER_REWARD.
@@ -120,14 +117,11 @@ Rewards = Callable[[PrintedGoal, int], float]
 
 def printed_reward(goal: PrintedGoal, goals: int) -> float:
     """kind / (1 + length / LENGTH) * BESIDE ** (goals - 1); `goals`: that the tactic left, this one among them."""
-    return _kind_reward(goal) / (1 + len(goal.text) / HALVING_LENGTH) * SIBLING_FACTOR ** (goals - 1)
-
-
-def _kind_reward(goal: PrintedGoal) -> float:
-    sign = goal.connective
-    if not goal.hypotheses and sign not in ("∀", "→", "∃"):
-        return CLOSED_REWARD
-    return FALSE_REWARD if goal.target == "False" else KIND_REWARDS.get(sign, OTHER_REWARD)
+    if not goal.hypotheses and goal.connective not in ("∀", "→", "∃"):
+        kind = CLOSED_REWARD
+    else:
+        kind = FALSE_REWARD if goal.target == "False" else KIND_REWARDS.get(goal.connective, OTHER_REWARD)
+    return kind / (1 + len(goal.text) / HALVING_LENGTH) * SIBLING_FACTOR ** (goals - 1)
 
 
 REWARDS: Mapping[str, Rewards] = {"printed": printed_reward}
