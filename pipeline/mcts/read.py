@@ -126,18 +126,15 @@ def read(item: Item, name: str) -> MctsSpec:
     scenarios = scenario.read_scenarios(top)
     if (searches := len(goals) * len(seeds) * len(scenarios)) > MOST_SEARCHES:
         item.wrong(f"spec: goals, seeds and scenarios make {searches:,} searches; at most {MOST_SEARCHES:,}")
-    found: MctsSpec = top.record(
-        MctsSpec,
-        name=name,
-        line=item.line,
-        goals=goals,
-        seeds=seeds,
-        rules=_rules(top),
-        guides=_guides(top),
-        scenarios=scenarios,
-        sources=sources,
-    )
-    return found
+    expansion = Expansion(top["expansion_policy"], top["attempts"])
+    explore = top["explore"] if "explore" in top else EXPLORE[top["selection"]]
+    rules = SearchRules(top.record(Budget), top.record(SelectionRules, explore=explore), expansion)
+    by: Guides = top.record(Guides)
+    if by.as_of and by.priors != guides.LEDGER_PRIORS:
+        top.wrong("as_of", f"as_of: it says when the ledger was read, for priors: {guides.LEDGER_PRIORS}; leave it out")
+    own = {"name": name, "line": item.line, "goals": goals, "seeds": seeds, "sources": sources}
+    spec: MctsSpec = top.record(MctsSpec, rules=rules, guides=by, scenarios=scenarios, **own)
+    return spec
 
 
 def _goals(top: Values) -> tuple[tuple[str, ...], Mapping[str, int]]:
@@ -173,16 +170,3 @@ def bank_ids(bank: str) -> tuple[str, ...]:
         first = f", the first: {refusal_line(bank, rows.refused[0])}" if rows.refused else ""
         raise SpecError(f"bank: {bank}: no row is a goal{first}")
     return tuple(goal.id for goal in rows.goals)
-
-
-def _rules(top: Values) -> SearchRules:
-    expansion = Expansion(top["expansion_policy"], top["attempts"])
-    explore = top["explore"] if "explore" in top else EXPLORE[top["selection"]]
-    return SearchRules(top.record(Budget), top.record(SelectionRules, explore=explore), expansion)
-
-
-def _guides(top: Values) -> Guides:
-    found: Guides = top.record(Guides)
-    if found.as_of and found.priors != guides.LEDGER_PRIORS:
-        top.wrong("as_of", f"as_of: it says when the ledger was read, for priors: {guides.LEDGER_PRIORS}; leave it out")
-    return found

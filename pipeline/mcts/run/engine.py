@@ -45,23 +45,29 @@ class AnyStop(NamedTuple):
 class Sessions:
     """At most `most`: one, and more as soon as there is more to do than those that are open are free for."""
 
-    def __init__(self, opened: Callable[[Stop], Evaluator], time: str, most: int, stop: Stop | None) -> None:
-        """`opened` may take long, and is called in threads too."""
-        self._opened, self._due, self._most = opened, NEXT_DUE[time], most
+    def __init__(self, open_one: Callable[[Stop], Evaluator], time: str, most: int, stop: Stop | None) -> None:
+        """`open_one` may take long, and is called in threads too."""
+        self._open, self._due, self._most = open_one, NEXT_DUE[time], most
         self._over = Event()
         self._until = AnyStop(stop, self._over)
         self._threads = ThreadPoolExecutor(most, thread_name_prefix="session")
         self._opening: set[Future[Evaluator]] = set()
         self._working: dict[Future[ExpandOutcome], tuple[Expand, Evaluator]] = {}
         self._answers: dict[int, ExpandOutcome] = {}
-        self._all = [opened(self._until)]
+        self._all = [open_one(self._until)]
         self._idle = [*self._all]
 
     def answer(self, tree: SearchTree, waiting: Sequence[Expand]) -> ExpandOutcome:
         """The one that is due.  None is told after `stop` was set: of a Lean that was killed with us it is not true."""
         while (due := self._due(waiting, self._answers)) not in self._answers:
             self._hand_out(tree, waiting)
-            self._take()
+            under_way: set[Future[Any]] = {*self._opening, *self._working}
+            done, _ = wait(under_way, return_when=FIRST_COMPLETED)
+            for answer in [each for each in self._working if each in done]:
+                expand, session = self._working.pop(answer)
+                self._answers[expand.iteration] = answer.result()
+                self._idle.append(session)
+            self._enter(done)
         if self._until.is_set():
             raise Interrupted
         return self._answers.pop(due)
@@ -72,26 +78,16 @@ class Sessions:
         todo = [expand for expand in waiting if expand.iteration not in begun]
         free = len(self._idle)
         for expand in todo[:free]:
-            trying = min(self._idle, key=lambda each: each.again(tree.nodes[expand.node]))
-            self._idle.remove(trying)
-            self._working[self._threads.submit(trying.answer, tree, expand)] = expand, trying
+            session = min(self._idle, key=lambda each: each.again(tree.nodes[expand.node]))
+            self._idle.remove(session)
+            self._working[self._threads.submit(session.answer, tree, expand)] = expand, session
         for _ in range(min(len(todo) - free, self._most - len(self._all)) - len(self._opening)):
-            self._opening.add(self._threads.submit(self._opened, self._until))
-
-    def _take(self) -> None:
-        """At least one of what is under way, when it is done."""
-        under_way: set[Future[Any]] = {*self._opening, *self._working}
-        done, _ = wait(under_way, return_when=FIRST_COMPLETED)
-        for answered in [each for each in self._working if each in done]:
-            expand, trying = self._working.pop(answered)
-            self._answers[expand.iteration] = answered.result()
-            self._idle.append(trying)
-        self._enter(done)
+            self._opening.add(self._threads.submit(self._open, self._until))
 
     def _enter(self, done: set[Future[Any]]) -> None:
-        for opened in self._opening & done:
-            self._opening.remove(opened)
-            self._all.append(opened.result())
+        for future in self._opening & done:
+            self._opening.remove(future)
+            self._all.append(future.result())
             self._idle.insert(0, self._all[-1])
 
     def interrupt_all(self) -> None:
@@ -106,17 +102,17 @@ class Sessions:
         return self._idle[-1]
 
     def calls(self) -> dict[str, int]:
-        each = [asdict(trying.calls) for trying in self._all]
+        each = [asdict(session.calls) for session in self._all]
         return {name: sum(calls[name] for calls in each) for name in each[0]}
 
     def close(self) -> None:
         self.interrupt_all()
         with ExitStack() as stack:
-            for trying in self._all:
-                stack.callback(trying.session.close)
+            for each in self._all:
+                stack.callback(each.session.close)
 
 
-# To one of those that are waited for.
+# The answer to one of those that are waited for.
 AnswerNext = Callable[[SearchTree, Sequence[Expand]], ExpandOutcome]
 
 
@@ -151,26 +147,25 @@ class TheoremResult(NamedTuple):
 
 
 def prove_theorem(
-    wanted: TheoremTask, lean: Lean, files: SearchFiles | None = None, stop: Stop | None = None, sessions: int = 1
+    task: TheoremTask, lean: Lean, files: SearchFiles | None = None, stop: Stop | None = None, sessions: int = 1
 ) -> TheoremResult:
     """Interrupted soon after `stop` is set; what was under way then has no answer, and is asked again next time.
 
     With several `sessions` the guide is asked by several threads at once."""
 
-    def opened(until: Stop) -> Evaluator:
-        return Evaluator(*lean.open(wanted.theorem, until), wanted.guide)
+    def open_one(until: Stop) -> Evaluator:
+        return Evaluator(*lean.open(task.theorem, until), task.guide)
 
     with interrupt_errors(stop):
-        with closing(Sessions(opened, wanted.time, sessions, stop)) as together:
-            journalled = begin_search(wanted, together.idle(), files or SearchFiles())
-            drive_search(journalled, together.answer)
+        with closing(Sessions(open_one, task.time, sessions, stop)) as together:
+            journal = begin_search(task, together.idle(), files or SearchFiles())
+            drive_search(journal, together.answer)
             together.interrupt_all()
-            script = found_script(journalled.policy.tree, together.idle())
-        error = check_script(wanted.theorem, lean, script, stop) if script else ""
-    tree = journalled.policy.tree
-    verified = bool(script) and not error
-    status, calls = STATUS_WORDS[tree.root.status], together.calls()
-    return TheoremResult(status, script, verified, error, len(tree.nodes), calls, journalled.policy.calls)
+            policy, tree = journal.policy, journal.policy.tree
+            script = found_script(tree, together.idle())
+        error = check_script(task.theorem, lean, script, stop) if script else ""
+    verified, status = bool(script) and not error, STATUS_WORDS[tree.root.status]
+    return TheoremResult(status, script, verified, error, len(tree.nodes), together.calls(), policy.calls)
 
 
 @contextmanager
@@ -184,35 +179,34 @@ def interrupt_errors(stop: Stop | None) -> Iterator[None]:
         raise
 
 
-def begin_search(wanted: TheoremTask, trying: Evaluator, files: SearchFiles) -> SearchJournal:
+def begin_search(task: TheoremTask, session: Evaluator, files: SearchFiles) -> SearchJournal:
     """From its first line, or from where the journal ends; JournalDiffers if that is one of another search."""
-    start = SearchStart(wanted.rules, trying.root(), wanted.time)
+    start = SearchStart(task.rules, session.root(), task.time)
     if files.lines:
         return resume(search_form(files.note), files.lines, files.write, start.first_line())
     return SearchJournal(start, files.write, files.note)
 
 
-def drive_search(journalled: SearchJournal, answer: AnswerNext) -> None:
+def drive_search(journal: SearchJournal, answer: AnswerNext) -> None:
     """Until nothing more is asked.  It alone asks and tells, so that the journal has one order."""
-    policy = journalled.policy
     while True:
-        while journalled.ask():
+        while journal.ask():
             pass
-        if not (waiting := policy.unanswered):
+        if not (waiting := journal.policy.unanswered):
             return
-        journalled.tell(answer(policy.tree, waiting))
+        journal.tell(answer(journal.policy.tree, waiting))
 
 
-def found_script(tree: SearchTree, trying: Evaluator) -> tuple[str, ...]:
+def found_script(tree: SearchTree, session: Evaluator) -> tuple[str, ...]:
     """The proof, a line each; nothing where there is none."""
     if tree.root.status != SOLVED:
         return ()
-    return tuple(split_retry(line)[0] for line in proof_script(tree.root, trying.prelude))
+    return tuple(split_retry(line)[0] for line in proof_script(tree.root, session.prelude))
 
 
 def check_script(theorem: Theorem, lean: Lean, script: Sequence[str], stop: Stop | None = None) -> str:
     """What is wrong with a proof as a whole, in an environment that nothing was done in; nothing if it holds."""
-    wrong = proof_fault(lean, theorem, script, stop)
-    if wrong and stop is not None and stop.is_set():
+    fault = proof_fault(lean, theorem, script, stop)
+    if fault and stop is not None and stop.is_set():
         raise Interrupted
-    return wrong
+    return fault

@@ -1,13 +1,9 @@
 """Evaluator: carries out an `Expand` on a Lean session.
 
-It prepares a goal, tries tactics on it, and returns the goals that they left.
-
 Time is counted in heartbeats, the work that Lean does: so it runs out at the same point however busy the machine is.
 A tactic whose work does not count, as with numbers of thousands of digits, is ended by the clock, many times later:
 more time would not help it. A tactic that ran out of heartbeats has another try with more: a move of its own, whose
-text ends in a comment that says so and that Lean never sees.
-
-A tactic that leaves too many goals, changes others or leaves goals that share an unknown is refused."""
+text ends in a comment that says so and that Lean never sees."""
 
 from __future__ import annotations
 

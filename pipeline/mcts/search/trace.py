@@ -52,16 +52,18 @@ def trace_record(tree: SearchTree, turn: Turn, inflight: int = 0, aborted: int =
         "expanded": sum(action is not None for action in turn.landed),
         "terminal_reached": any(action is not None and action.status == SOLVED for action in turn.landed),
         "backprop_success": turn.backed_up,
-        "tree": _tree_record(tree) | {"aborted": aborted, "inflight": inflight},
+        "tree": {
+            "nodes": len(tree.nodes),
+            "expansions": tree.expansions,
+            "max_depth": tree.depth,
+            "solved": tree.root.status == SOLVED,
+            "aborted": aborted,
+            "inflight": inflight,
+        },
         "block": turn.block,
         "delay": turn.delay,
         "reroute": turn.reroute,
     }
-
-
-def _tree_record(tree: SearchTree) -> dict[str, Any]:
-    record = {"nodes": len(tree.nodes), "expansions": tree.expansions, "max_depth": tree.depth}
-    return record | {"solved": tree.root.status == SOLVED}
 
 
 def _node_record(node: GoalNode) -> dict[str, Any]:
