@@ -52,14 +52,8 @@ def trace_record(tree: SearchTree, turn: Turn, inflight: int = 0, aborted: int =
         "expanded": sum(action is not None for action in turn.landed),
         "terminal_reached": any(action is not None and action.status == SOLVED for action in turn.landed),
         "backprop_success": turn.backed_up,
-        "tree": {
-            "nodes": len(tree.nodes),
-            "expansions": tree.expansions,
-            "max_depth": tree.depth,
-            "solved": tree.root.status == SOLVED,
-            "aborted": aborted,
-            "inflight": inflight,
-        },
+        "tree": {"nodes": len(tree.nodes), "expansions": tree.expansions, "max_depth": tree.depth}
+        | {"solved": tree.root.status == SOLVED, "aborted": aborted, "inflight": inflight},
         "block": turn.block,
         "delay": turn.delay,
         "reroute": turn.reroute,
