@@ -29,16 +29,6 @@ FLAGS = (*SCENARIO_FLAGS.values(), _flag(SPEC[POLICY_KEY]))
 VARIABLES = ()
 
 
-def flag_word(key: str) -> str:
-    """As a message about the command line has it."""
-    return f"--{SCENARIO_FLAGS[key].key.replace('_', '-')}"
-
-
-def scenario_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that tell of one, by its keys."""
-    return {key: values[flag.key] for key, flag in SCENARIO_FLAGS.items() if flag.key in values}
-
-
 FLAG_SCENARIO = "flags"
 
 
@@ -53,11 +43,15 @@ def with_overrides(spec: MctsSpec, values: Mapping[str, Any]) -> MctsSpec:
     if policy := values.get(FLAG_PREFIX + POLICY_KEY):
         rules = spec.rules
         spec = spec._replace(rules=rules._replace(expansion=rules.expansion._replace(policy=policy)))
-    told = scenario_values(values)
-    if spec.scenarios and not told:
+    given = {key: values[flag.key] for key, flag in SCENARIO_FLAGS.items() if flag.key in values}
+    if spec.scenarios and not given:
         return spec
-    return spec._replace(scenarios=(make_scenario(FLAG_SCENARIO, told, ErrorWording(_refuse, flag_word)),))
+    return spec._replace(scenarios=(make_scenario(FLAG_SCENARIO, given, ErrorWording(_refuse, _flag_word)),))
 
 
 def _refuse(_key: str, what: str) -> NoReturn:
     raise SpecError(f"mcts: {what}")
+
+
+def _flag_word(key: str) -> str:
+    return f"--{SCENARIO_FLAGS[key].key.replace('_', '-')}"

@@ -21,10 +21,10 @@ from pipeline.lean.model import Interrupted, Theorem
 from pipeline.ledger.model import Attempt, AttemptKey, KnownGoal
 from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.machine.job import Job, input_path, output_path
-from pipeline.machine.process import BuildStopping, Processes
+from pipeline.machine.process import BuildStopping
 from pipeline.mcts.plan import SEARCH_FILES, TRACE, goal_of_target, journal_path
 from pipeline.mcts.report.figures import REFUSED
-from pipeline.mcts.run.engine import SearchFiles, TheoremResult, TheoremTask, prove_theorem
+from pipeline.mcts.run.engine import SearchFiles, StopWhen, TheoremResult, TheoremTask, prove_theorem
 from pipeline.mcts.search.guides import Guide, choose_priors, choose_rewards
 from pipeline.mcts.search.journal import mode_from_json
 from pipeline.mcts.search.trace import TraceTally, trace_line
@@ -33,16 +33,6 @@ from pipeline.tactics.moves import PORTFOLIO
 
 SEARCH_CODE = f"mcts.search/1 portfolio {PORTFOLIO}"  # the number is raised when the same search may end otherwise
 SAY_EVERY = 50  # iterations after which it says how far it is
-
-
-class BuildStop:
-    """A stop that is set while the build is being stopped."""
-
-    def __init__(self, processes: Processes) -> None:
-        self._processes = processes
-
-    def is_set(self) -> bool:
-        return self._processes.stopping
 
 
 def search_goal(job: Job) -> None:
@@ -87,9 +77,9 @@ def _run_search(job: Job, theorem: Theorem, draft: OwnedLog) -> tuple[TheoremRes
                 job.say(f"{plural(tally.calls, 'call')}, {plural(tally.tree['nodes'], 'goal')}")
 
         task, files = TheoremTask(theorem, rules, guide, clock), SearchFiles(draft.lines, draft.write, note)
+        stop, sessions = StopWhen(lambda: job.processes.stopping), params[LIMITS]["sessions"]
         try:
-            sessions = params[LIMITS]["sessions"]
-            return prove_theorem(task, shared_lean(job), files, BuildStop(job.processes), sessions), tally
+            return prove_theorem(task, shared_lean(job), files, stop, sessions), tally
         except Interrupted as error:
             raise BuildStopping from error
 

@@ -8,9 +8,9 @@ session does what, and takes what is done; a thread has its session to itself fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from dataclasses import asdict
 from threading import Event
 from typing import Any, NamedTuple
@@ -34,12 +34,10 @@ NEXT_DUE: Mapping[str, Callable[[Sequence[Expand], Iterable[int]], int]] = {
 }
 
 
-class AnyStop(NamedTuple):
-    one: Stop | None
-    other: Stop
+class StopWhen(NamedTuple):
+    """A stop that is set as soon as something is so."""
 
-    def is_set(self) -> bool:
-        return self.other.is_set() or (self.one is not None and self.one.is_set())
+    is_set: Callable[[], bool]
 
 
 class Sessions:
@@ -49,7 +47,7 @@ class Sessions:
         """`open_one` may take long, and is called in threads too."""
         self._open, self._due, self._most = open_one, NEXT_DUE[time], most
         self._over = Event()
-        self._until = AnyStop(stop, self._over)
+        self._until = StopWhen(lambda: self._over.is_set() or (stop is not None and stop.is_set()))
         self._threads = ThreadPoolExecutor(most, thread_name_prefix="session")
         self._opening: set[Future[Evaluator]] = set()
         self._working: dict[Future[ExpandOutcome], tuple[Expand, Evaluator]] = {}
@@ -156,27 +154,20 @@ def prove_theorem(
     def open_one(until: Stop) -> Evaluator:
         return Evaluator(*lean.open(task.theorem, until), task.guide)
 
-    with interrupt_errors(stop):
+    try:
         with closing(Sessions(open_one, task.time, sessions, stop)) as together:
             journal = begin_search(task, together.idle(), files or SearchFiles())
             drive_search(journal, together.answer)
             together.interrupt_all()
             policy, tree = journal.policy, journal.policy.tree
             script = found_script(tree, together.idle())
-        error = check_script(task.theorem, lean, script, stop) if script else ""
-    verified, status = bool(script) and not error, STATUS_WORDS[tree.root.status]
-    return TheoremResult(status, script, verified, error, len(tree.nodes), together.calls(), policy.calls)
-
-
-@contextmanager
-def interrupt_errors(stop: Stop | None) -> Iterator[None]:
-    """What goes wrong after `stop` was set goes wrong since Lean was killed with us, or may as well."""
-    try:
-        yield
-    except Exception as error:
+        fault = check_script(task.theorem, lean, script, stop) if script else ""
+    except Exception as error:  # after `stop` was set it went wrong since Lean was killed with us, or may as well
         if stop is not None and stop.is_set():
             raise Interrupted from error
         raise
+    verified, status = bool(script) and not fault, STATUS_WORDS[tree.root.status]
+    return TheoremResult(status, script, verified, fault, len(tree.nodes), together.calls(), policy.calls)
 
 
 def begin_search(task: TheoremTask, session: Evaluator, files: SearchFiles) -> SearchJournal:

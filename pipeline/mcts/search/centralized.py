@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from pipeline.mcts.search.nodes import OPEN
 from pipeline.mcts.search.records import FIRST_SUCCESS, Expand, ExpandOutcome, SearchRules, Subgoal
-from pipeline.mcts.search.trace import DEAD_NODE, NO_EXPANSION, Note, Turn, reason_for, trace_record
+from pipeline.mcts.search.trace import DEAD_NODE, EXPANDED, NO_EXPANSION, NO_GOAL, TERMINAL, Note, Turn, trace_record
 from pipeline.mcts.search.tree import SearchTree, Selection
 
 
@@ -72,7 +72,8 @@ class TreePolicy:
         self.calls += len(outcome.attempts)
         landed = self.tree.land(node, expand.tactics, outcome)
         self.tree.backup(path, node)
-        reason = reason_for(landed, outcome.no_goal, settled)
+        reason = EXPANDED if any(action is not None for action in landed) else NO_EXPANSION
+        reason = TERMINAL if settled else NO_GOAL if outcome.no_goal else reason
         tried = [attempt.tactic for attempt in outcome.attempts]
         turn = Turn(expand.iteration, expand.agent, reason, expand.path, node, tried, outcome.attempts, landed, True)
         return turn._replace(reroute=reroute)

@@ -26,7 +26,7 @@ from pipeline.mcts.search.agents import (
 )
 from pipeline.mcts.search.centralized import ExpandInFlight, TreePolicy
 from pipeline.mcts.search.records import Expand, ExpandOutcome, SearchRules, Subgoal
-from pipeline.mcts.search.trace import BLOCKED, DELAYED, NO_EXPANSION, Note, Turn, aborted_turn
+from pipeline.mcts.search.trace import ABORT, BLOCKED, DELAYED, NO_EXPANSION, Note, Turn
 from pipeline.mcts.search.tree import Selection
 
 
@@ -111,7 +111,8 @@ class DistributedSearch(TreePolicy):
             self.aborted += 1
             early = self.early.pop(expand.iteration, None)
             self.calls += len(early.attempts) if early else expand.limit  # they were started
-            self._note(aborted_turn(expand, node, early))
+            tactics = [attempt.tactic for attempt in early.attempts] if early else expand.tactics
+            self._note(Turn(expand.iteration, expand.agent, ABORT, expand.path, node, tactics))
 
 
 def _count_flying(selection: Selection, by: int) -> None:

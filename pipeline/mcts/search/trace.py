@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipeline.mcts.search.nodes import OPEN, SOLVED, STATUS_WORDS, Action, GoalNode
-from pipeline.mcts.search.records import Expand, ExpandOutcome, TacticAttempt
+from pipeline.mcts.search.records import TacticAttempt
 from pipeline.mcts.search.tree import SearchTree
 
 EXPANDED, NO_EXPANSION, NO_GOAL, ABORT = "expanded", "no_expansion", "no_goal", "abort"
@@ -80,21 +80,6 @@ def _attempt_record(attempt: TacticAttempt, action: Action | None) -> dict[str, 
         return {"tactic": attempt.tactic, "applied": False, "error": attempt.error, "goals": [], "dead": None}
     goals = [child.number for child in action.children]
     return {"tactic": attempt.tactic, "applied": True, "error": None, "goals": goals, "dead": action.why or None}
-
-
-def reason_for(landed: Sequence[Action | None], no_goal: bool, settled: bool = False) -> str:
-    """Reason why an answered iteration ended as it did; `settled`: its goal was when the answer came."""
-    if settled:
-        return TERMINAL
-    if no_goal:
-        return NO_GOAL
-    return EXPANDED if any(action is not None for action in landed) else NO_EXPANSION
-
-
-def aborted_turn(expand: Expand, node: GoalNode, early: ExpandOutcome | None = None) -> Turn:
-    """`early`: an answer that is there, and will not be heard."""
-    tactics = [attempt.tactic for attempt in early.attempts] if early else expand.tactics
-    return Turn(expand.iteration, expand.agent, ABORT, expand.path, node, tactics)
 
 
 def trace_line(record: Mapping[str, Any]) -> str:

@@ -156,18 +156,11 @@ def _check_keys(values: Mapping[str, Any], words: ErrorWording) -> None:
         for key in (key for key in values if key != "mode"):
             words.wrong(key, f"{name(key)} is for {name('mode')} distributed, and this is centralized; leave it out")
         return
-    for key in NEEDED_KEYS:
-        if key not in values:
-            words.wrong("mode", f"{name('mode')} distributed needs {name(key)}")
+    for key in (key for key in NEEDED_KEYS if key not in values):
+        words.wrong("mode", f"{name('mode')} distributed needs {name(key)}")
     for key in values:
-        for other in OPTIONS[key].needs:
-            if other not in values:
-                words.wrong(key, f"{name(key)} means nothing without {name(other)}; add it, or leave this out")
-    _check_values(values, words)
-
-
-def _check_values(values: Mapping[str, Any], words: ErrorWording) -> None:
-    name = words.key_name
+        for other in (other for other in OPTIONS[key].needs if other not in values):
+            words.wrong(key, f"{name(key)} means nothing without {name(other)}; add it, or leave this out")
     if values.get("reservation") == UNOBSERVED and "virtual_loss" in values:
         words.wrong("virtual_loss", f"{name('virtual_loss')}: with {name('reservation')} unobserved none is counted")
     if not values.get("reroute.blocked", True):
