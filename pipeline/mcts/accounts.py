@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from pipeline.core.journal import JournalDifference, journal_differences, split_
 from pipeline.core.text import join_names, plural
 from pipeline.errors import SpecError, did_you_mean
 from pipeline.goals.proving import difference_lines, not_built, path_of_port, replay_agrees
-from pipeline.mcts.plan import SEARCH, TRACE
+from pipeline.mcts.plan import SEARCH, TRACE, goal_of_target
 from pipeline.mcts.report.figures import REFUSED
 from pipeline.mcts.search.journal import search_form
 from pipeline.mcts.search.trace import trace_line
@@ -29,23 +29,23 @@ class ReplayedJournal(NamedTuple):
 
 
 def replay(run: str, targets: Sequence[Target]) -> Record:
-    searches = _search_targets(targets)
+    searches = [target for target in targets if target.stage == SEARCH]
     there = [target for target in searches if os.path.exists(path_of_port(target, "journal.jsonl"))]
     if not there:
         raise not_built(run)
-    decisions, found = 0, list[Record]()
+    decisions, differences = 0, list[Record]()
     for target in there:
         journal = _replay_journal(target)
         decisions += len(journal.lines)
-        found += _first_difference(target, journal)
+        differences += _first_difference(target, journal)
     return {
         "run": run,
         "searches": len(there),
         "missing": len(searches) - len(there),
         "decisions": decisions,
-        "same": not found,
-        "edited": sum(_edited_since(target) for target in there),
-        "differences": found,
+        "same": not differences,
+        "edited": sum(map(_edited_since, there)),
+        "differences": differences,
     }
 
 
@@ -57,40 +57,38 @@ def _replay_journal(target: Target) -> ReplayedJournal:
 
 def _first_difference(target: Target, journal: ReplayedJournal) -> list[Record]:
     """The first of a search."""
-    for port, look in CHECKS.items():
+    for port, check in CHECKS.items():
         path = path_of_port(target, port)
         try:
-            found = look(target, path, journal)
+            found = check(target, path, journal)
         except (OSError, SpecError) as error:
-            found = [JournalDifference(1, "", getattr(error, "strerror", None) or str(error))]
+            found = JournalDifference(1, "", getattr(error, "strerror", None) or str(error))
         if found:
-            return [{"path": path, **each._asdict()} for each in found]
+            return [{"path": path, **found._asdict()}]
     return []
 
 
-def _check_decisions(target: Target, _path: str, journal: ReplayedJournal) -> list[JournalDifference]:
-    """List what differs in the decisions; a refused goal may have no journal."""
+def _check_decisions(target: Target, _path: str, journal: ReplayedJournal) -> JournalDifference | None:
+    """Find what differs in the decisions; a refused goal may have no journal."""
     refused = _load_record(path_of_port(target, "summary.json")).get("status") == REFUSED
-    return journal.differences if journal.lines or not refused else []
+    return journal.differences[0] if journal.differences and (journal.lines or not refused) else None
 
 
-def _check_config(_target: Target, path: str, journal: ReplayedJournal) -> list[JournalDifference]:
+def _check_config(_target: Target, path: str, journal: ReplayedJournal) -> JournalDifference | None:
     """Compare the rules that the journal begins with to those recorded."""
-    config = _load_record(path)
-    if not journal.lines:
-        return []
-    begun = json.loads(journal.lines[0])
-    rules = {name: begun[name] for name in ("mode", "rules", "team", "time") if name in begun}
-    return [] if rules == config.get("rules") else [JournalDifference(1, str(config.get("rules")), journal.lines[0])]
+    recorded = _load_record(path).get("rules")
+    first = json.loads(journal.lines[0]) if journal.lines else {}
+    rules = {name: first[name] for name in ("mode", "rules", "team", "time") if name in first}
+    return JournalDifference(1, str(recorded), journal.lines[0]) if journal.lines and rules != recorded else None
 
 
-def _check_trace(_target: Target, path: str, journal: ReplayedJournal) -> list[JournalDifference]:
+def _check_trace(_target: Target, path: str, journal: ReplayedJournal) -> JournalDifference | None:
     """Where the trace is not the one of the journal."""
     pairs = enumerate(zip_longest(_read_lines(path), journal.trace), 1)
-    return [JournalDifference(number, then or "", now or "") for number, (then, now) in pairs if then != now][:1]
+    return next((JournalDifference(n, then or "", now or "") for n, (then, now) in pairs if then != now), None)
 
 
-CHECKS: Mapping[str, Callable[[Target, str, ReplayedJournal], list[JournalDifference]]] = {
+CHECKS: Mapping[str, Callable[[Target, str, ReplayedJournal], JournalDifference | None]] = {
     "journal.jsonl": _check_decisions,
     "run_config.json": _check_config,
     TRACE: _check_trace,
@@ -136,20 +134,18 @@ def replay_lines(replay: Mapping[str, Any]) -> Sequence[str]:
 def explain(run: str, targets: Sequence[Target], word: str) -> Record:
     """Each search of the goal that `RUN:GOAL` names."""
     name = word.partition(":")[2]
-    goals: dict[str, list[tuple[str, int, Target]]] = {}
-    for target in _search_targets(targets):
-        _, scenario, seed, goal = target.name.partition(":")[2].split(".", 3)
-        goals.setdefault(goal, []).append((scenario, int(seed), target))
-    if name not in goals:
-        raise SpecError(f"{run}: no goal '{name}' is searched{did_you_mean(name, goals)}")
-    searches = [
-        {"scenario": scenario, "seed": seed, **_load_summary(target), **_last_iteration(target)}
-        for scenario, seed, target in goals[name]
-        if os.path.exists(path_of_port(target, "summary.json"))
-    ]
-    if not searches:
+    searches = [target for target in targets if target.stage == SEARCH]
+    if name not in (goals := [goal_of_target(target) for target in searches]):
+        raise SpecError(f"{run}: no goal '{name}' is searched{did_you_mean(name, {*goals})}")
+    found = []
+    for target, goal in zip(searches, goals, strict=True):
+        if goal == name and os.path.exists(path_of_port(target, "summary.json")):
+            _, scenario, seed, _ = target.name.partition(":")[2].split(".", 3)
+            place = {"scenario": scenario, "seed": int(seed)}
+            found.append({**place, **_load_summary(target), **_last_iteration(target)})
+    if not found:
         raise not_built(run, f"'{name}'")
-    return {"run": run, "goal": name, "searches": searches}
+    return {"run": run, "goal": name, "searches": found}
 
 
 def _load_summary(target: Target) -> Record:
@@ -173,24 +169,19 @@ def _last_iteration(target: Target) -> Record:
 
 
 def explain_lines(explained: Mapping[str, Any]) -> Sequence[str]:
-    name = f"{explained['run']}:{explained['goal']}"
-    return [line for each in explained["searches"] for line in _search_lines(name, each)]
-
-
-def _search_lines(name: str, each: Mapping[str, Any]) -> Iterator[str]:
-    if each["status"] == REFUSED:
-        yield f"{name}, {each['scenario']}, seed {each['seed']}: not searched: {each['error']}"
-        return
-    how = "proved" if each["verified"] else f"{each['status']}{': ' + each['error'] if each['error'] else ''}"
-    spent = each["to_proof"] or each
-    cost = f"{plural(spent['iterations'], 'iteration')}, {plural(spent['calls'], 'call')}"
-    yield f"{name}, {each['scenario']}, seed {each['seed']}: {how} after {cost}, {plural(each['nodes'], 'goal')}"
-    yield f"  iterations: {join_names([f'{count} {reason}' for reason, count in each['reasons'].items()])}"
-    yield from (f"    {line}" for line in each["script"])
-
-
-def _search_targets(targets: Sequence[Target]) -> list[Target]:
-    return [target for target in targets if target.stage == SEARCH]
+    lines = []
+    for each in explained["searches"]:
+        head = f"{explained['run']}:{explained['goal']}, {each['scenario']}, seed {each['seed']}"
+        if each["status"] == REFUSED:
+            lines.append(f"{head}: not searched: {each['error']}")
+            continue
+        how = "proved" if each["verified"] else f"{each['status']}{': ' + each['error'] if each['error'] else ''}"
+        spent = each["to_proof"] or each
+        cost = f"{plural(spent['iterations'], 'iteration')}, {plural(spent['calls'], 'call')}"
+        lines.append(f"{head}: {how} after {cost}, {plural(each['nodes'], 'goal')}")
+        lines.append(f"  iterations: {join_names([f'{count} {reason}' for reason, count in each['reasons'].items()])}")
+        lines += [f"    {line}" for line in each["script"]]
+    return lines
 
 
 def _read_lines(path: str) -> list[str]:

@@ -71,9 +71,9 @@ class SearchFigures(NamedTuple):
         """Iterations and calls up to the proof, if it held."""
         return self.to_proof if self.outcome == SOLVED else None
 
-    def spent_on(self, what: str) -> int:
+    def spent_on(self, use: str) -> int:
         """Iterations that ended for a reason, or that were idle."""
-        return self.idle if what == IDLE else self.reasons.get(what, 0)
+        return self.idle if use == IDLE else self.reasons.get(use, 0)
 
 
 COLUMNS = (
@@ -167,16 +167,16 @@ NEAR = 1.3  # a checkpoint nearer to the last, as a ratio, says nothing new
 COSTS = ("iterations", "calls")
 
 
-def scenario_figures(found: Sequence[SearchFigures]) -> dict[str, Any]:
-    solved = {seed: sum(some) for seed, some in by_seed((each.seed, bool(each.proof)) for each in found).items()}
-    proofs = [(each.seed, each.proof) for each in found if each.proof]
+def scenario_figures(searches: Sequence[SearchFigures]) -> dict[str, Any]:
+    solved = {seed: sum(some) for seed, some in by_seed((each.seed, bool(each.proof)) for each in searches).items()}
+    proofs = [(each.seed, each.proof) for each in searches if each.proof]
     # none if a seed has no proof: leaving that seed out would flatter
-    for_proofs = found if all(solved.values()) else ()
+    for_proofs = searches if all(solved.values()) else ()
     return {
-        "searches": len(found),
-        "outcomes": {what: sum(each.outcome == what for each in found) for what in OUTCOMES},
+        "searches": len(searches),
+        "outcomes": {what: sum(each.outcome == what for each in searches) for what in OUTCOMES},
         "solved": {str(seed): number for seed, number in solved.items()},
-        "share": ratio_by_seed(((each.seed, (bool(each.proof), 1)) for each in found), SHARE_BOUNDS),
+        "share": ratio_by_seed(((each.seed, (bool(each.proof), 1)) for each in searches), SHARE_BOUNDS),
         # of proofs alone, which flatters a scenario that solves only easy goals
         "to_proof": {
             what: {
@@ -185,17 +185,17 @@ def scenario_figures(found: Sequence[SearchFigures]) -> dict[str, Any]:
             }
             for what in COSTS
         },
-        "spent": {what: ratio_by_seed((each.seed, (getattr(each, what), 1)) for each in found) for what in COSTS},
+        "spent": {what: ratio_by_seed((each.seed, (getattr(each, what), 1)) for each in searches) for what in COSTS},
         "calls_per_proof": ratio_by_seed((each.seed, (each.calls, bool(each.proof))) for each in for_proofs),
         "iterations": {
-            "all": sum(each.iterations for each in found),
-            "nothing": _iteration_share(found, *WASTED),
-            "idle": _iteration_share(found, IDLE),
-            "reasons": {reason: _iteration_share(found, reason) for reason in REASONS},
+            "all": sum(each.iterations for each in searches),
+            "nothing": _iteration_share(searches, *WASTED),
+            "idle": _iteration_share(searches, IDLE),
+            "reasons": {reason: _iteration_share(searches, reason) for reason in REASONS},
         },
         "wrong": [
             {"goal": each.goal, "seed": each.seed, "outcome": UNVERIFIED, "error": each.error}
-            for each in found
+            for each in searches
             if each.outcome == UNVERIFIED
         ],
     }
@@ -206,21 +206,22 @@ def _median(values: Iterable[int]) -> float | None:
     return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2 if ordered else None
 
 
-def _iteration_share(found: Iterable[SearchFigures], *uses: str) -> Estimate:
+def _iteration_share(searches: Iterable[SearchFigures], *uses: str) -> Estimate:
     """Uses of iterations, as a share of all."""
-    parts = ((each.seed, (sum(map(each.spent_on, uses)), each.iterations)) for each in found if each.iterations)
+    parts = ((each.seed, (sum(map(each.spent_on, uses)), each.iterations)) for each in searches if each.iterations)
     return ratio_by_seed(parts, SHARE_BOUNDS)
 
 
-def solved_within(found: Mapping[str, Sequence[SearchFigures]]) -> dict[str, Any]:
+def solved_within(searches: Mapping[str, Sequence[SearchFigures]]) -> dict[str, Any]:
     """The share of all searches of a scenario, of whatever seed, that had a proof after so many calls.
 
     `steps`: where it grows, and to what.  `at`: some numbers of calls at which there are intervals."""
     times = {
-        name: [(each.seed, each.proof["calls"] if each.proof else inf) for each in some] for name, some in found.items()
+        name: [(each.seed, each.proof["calls"] if each.proof else inf) for each in some]
+        for name, some in searches.items()
     }
     first = min((calls for some in times.values() for _, calls in some), default=inf)
-    at = _checkpoints(int(first), max(each.calls for some in found.values() for each in some)) if first < inf else []
+    at = _checkpoints(int(first), max(each.calls for some in searches.values() for each in some)) if first < inf else []
     shares = {
         name: [ratio_by_seed(((seed, (needed <= calls, 1)) for seed, needed in some), SHARE_BOUNDS) for calls in at]
         for name, some in times.items()

@@ -18,9 +18,9 @@ from pipeline.mcts.search.records import PUCT
 from pipeline.mcts.search.tree import SearchTree, Selection
 
 
-def draw(seed: int, *what: object) -> float:
+def draw(seed: int, *purpose: object) -> float:
     """Draw a number from 0 up to, not including, 1."""
-    named = "\x1f".join(map(str, (seed, *what)))
+    named = "\x1f".join(map(str, (seed, *purpose)))
     return int.from_bytes(blake2b(named.encode(), digest_size=8).digest()) / 2**64
 
 

@@ -20,8 +20,8 @@ NEEDED_KEYS = ("agents", "inflight")  # of what is distributed
 MOST_AGENTS, MOST_TURNS, MOST_SEED = 1000, 1_000_000, 2**31
 
 
-def _defaults(of: Any, keys: Mapping[str, str]) -> dict[str, Any]:
-    return {key: of._field_defaults.get(field) for key, field in keys.items()}
+def _defaults(rules: Any, keys: Mapping[str, str]) -> dict[str, Any]:
+    return {key: rules._field_defaults.get(field) for key, field in keys.items()}
 
 
 BLOCK = Table(
@@ -142,9 +142,9 @@ def make_scenario(name: str, values: Mapping[str, Any], words: ErrorWording) -> 
     return Scenario(name, DISTRIBUTED, steering, between, time, values)
 
 
-def _record(of: Any, values: Mapping[str, Any], names: Mapping[str, str], group: str = "") -> Any:
-    """What the keys of a group say, by the names of its record."""
-    return of(**{name: values[group + key] for key, name in names.items() if group + key in values})
+def _record(kind: Any, values: Mapping[str, Any], names: Mapping[str, str], group: str = "") -> Any:
+    """The values of a group's keys as its record."""
+    return kind(**{name: values[group + key] for key, name in names.items() if group + key in values})
 
 
 def _check_keys(values: Mapping[str, Any], words: ErrorWording) -> None:
