@@ -68,7 +68,7 @@ J = TypeVar("J", bound=Journal[Any])
 
 
 class JournalForm(NamedTuple, Generic[J]):
-    """How the journals of one kind of policy are read.
+    """The form of the journals of one kind of policy.
 
     begin: a journal from the fields of a first line
     steps: for each word that a further line may have as its `what`, how its question is asked again"""
@@ -130,7 +130,7 @@ def _begin(form: JournalForm[J], fields: Fields, write: Write) -> J:
 def journal_differences(
     form: JournalForm[J], lines: Sequence[str], first: str | None = None
 ) -> list[JournalDifference]:
-    """Where the journal is not what its policy writes now: empty, or the first such line."""
+    """The first line that is not what the policy writes now, if there is one."""
     try:
         resume(form, lines, lambda line: None, first)
     except JournalDiffers as error:

@@ -83,7 +83,7 @@ def _check_config(_target: Target, path: str, journal: ReplayedJournal) -> Journ
 
 
 def _check_trace(_target: Target, path: str, journal: ReplayedJournal) -> JournalDifference | None:
-    """Where the trace is not the one of the journal."""
+    """Find the first line of the trace that is not the one of the journal."""
     pairs = enumerate(zip_longest(_read_lines(path), journal.trace), 1)
     return next((JournalDifference(n, then or "", now or "") for n, (then, now) in pairs if then != now), None)
 
@@ -158,7 +158,7 @@ def _load_summary(target: Target) -> Record:
 
 
 def _last_iteration(target: Target) -> Record:
-    """Where the last iteration went."""
+    """The end and the way of the last iteration."""
     path = path_of_port(target, TRACE)
     lines = _read_lines(path)
     try:

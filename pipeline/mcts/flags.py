@@ -11,7 +11,7 @@ from pipeline.errors import SpecError
 from pipeline.goals.proving import DEFAULT_LEDGER, LeanKeys
 from pipeline.mcts.read import DEFAULT_ATTEMPTS, DEFAULT_BUDGET, DEFAULT_PROCESSES, SPEC, bank_ids
 from pipeline.mcts.search.records import Expansion, SearchRules
-from pipeline.mcts.spec.model import Guides, MctsSpec
+from pipeline.mcts.spec.model import GuideNames, MctsSpec
 from pipeline.mcts.spec.scenario import OPTIONS, ErrorWording, make_scenario
 from pipeline.spec_fields import Field
 from pipeline.store.state import signature
@@ -33,10 +33,10 @@ FLAG_SCENARIO = "flags"
 
 
 def spec_for_bank(bank: str) -> MctsSpec:
-    signed = signature(bank)
+    sources = {bank: signature(bank)}
     rules = SearchRules(DEFAULT_BUDGET, expansion=Expansion(attempts=DEFAULT_ATTEMPTS))
-    lean = LeanKeys(processes=DEFAULT_PROCESSES)
-    return MctsSpec("", 1, bank, bank_ids(bank), lean, (0,), rules, Guides(), (), DEFAULT_LEDGER, None, {bank: signed})
+    lean, by = LeanKeys(processes=DEFAULT_PROCESSES), GuideNames()
+    return MctsSpec("", 1, bank, bank_ids(bank), lean, (0,), rules, by, (), DEFAULT_LEDGER, None, sources)
 
 
 def with_overrides(spec: MctsSpec, values: Mapping[str, Any]) -> MctsSpec:

@@ -13,7 +13,7 @@ from pipeline.goals.proving import LeanKeys
 from pipeline.mcts.search import guides, records
 from pipeline.mcts.search.records import EXPLORE, Budget, Expansion, SearchRules, SelectionRules
 from pipeline.mcts.spec import scenario
-from pipeline.mcts.spec.model import Guides, MctsSpec
+from pipeline.mcts.spec.model import GuideNames, MctsSpec
 from pipeline.spec import Item
 from pipeline.spec_fields import Field, Reader, Schema, Table, Values
 from pipeline.store.state import signature
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def _seeds(item: Item, what: str) -> tuple[int, ...]:
-    """So many from 0 on, or those that are listed."""
+    """The numbers from 0 on, or those that are listed."""
     if not item.is_list:
         return tuple(range(item.count(what, 1, MOST_SEEDS)))
     found = tuple(each.count(what, 0, MOST_SEED) for each in item.items(what))
@@ -51,7 +51,7 @@ def _guide(choose: Callable[[str], object], names: Mapping[str, object]) -> Read
 
 
 def _check_word(item: Item, ask: Callable[[str], T], word: str) -> T:
-    """What is wrong with the word is wrong there."""
+    """Point to the item if the word is refused."""
     try:
         return ask(word)
     except SpecError as error:
@@ -114,7 +114,7 @@ SPEC = Table(
     LEDGER._replace(help="where what came of each search is kept; runs may share it"),
     fields.STORE,
     *scenario.SCENARIO,
-    defaults={**SelectionRules._field_defaults, **DEFAULT_BUDGET._asdict(), **Guides._field_defaults},
+    defaults={**SelectionRules._field_defaults, **DEFAULT_BUDGET._asdict(), **GuideNames._field_defaults},
     rules=_ONE_OR_SEVERAL,
 )  # fmt: skip
 
@@ -129,7 +129,7 @@ def read(item: Item, name: str) -> MctsSpec:
     expansion = Expansion(top["expansion_policy"], top["attempts"])
     explore = top["explore"] if "explore" in top else EXPLORE[top["selection"]]
     rules = SearchRules(top.record(Budget), top.record(SelectionRules, explore=explore), expansion)
-    by: Guides = top.record(Guides)
+    by: GuideNames = top.record(GuideNames)
     if by.as_of and by.priors != guides.LEDGER_PRIORS:
         top.wrong("as_of", f"as_of: it says when the ledger was read, for priors: {guides.LEDGER_PRIORS}; leave it out")
     own = {"name": name, "line": item.line, "goals": goals, "seeds": seeds, "sources": sources}

@@ -1,7 +1,6 @@
 """The stage that searches for the proof of one goal: resumed where it was stopped, its proof kept in the ledger.
 
-A journal of another search or other code is of no use and is begun anew. The attempt is in the ledger before the
-search counts as over; the files are written last."""
+A journal of another search or other code is begun anew. The attempt is in the ledger before the files are written."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Compare scenarios: figures, difference to the first, robustness to blocked goals.
+"""Compare scenarios, from the records of searches alone: figures, difference to the first, robustness to blocks.
 
-Made from the records of searches alone, so that it is the same however often and in which order it is made.
 Against the first: goal by goal and seed by seed. A robustness line holds scenarios that differ in nothing but the
 fraction of goals that is blocked."""
 

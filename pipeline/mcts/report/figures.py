@@ -1,9 +1,7 @@
 """Figures of one scenario, from the records of its searches, with intervals over seeds.
 
 Rows of a bank that are malformed, refused by Lean or there twice do not count. A proof that did not hold is none.
-
-Intervals are Student's t over one value for each seed. They say what other seeds would give on the same goals, and
-nothing of other goals. With one seed there is none."""
+Intervals are Student's t over one value for each seed. They say what other seeds would give on the same goals."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Search for one theorem: drive the policy over several Lean sessions, then check the proof.
 
-In virtual time no clock decides anything: the same answers of Lean give the same search, byte for byte, in however
-many sessions they were found. In real time they are told as they come, and the journal keeps the order.
+In virtual time the same answers of Lean give the same search, byte for byte, in however many sessions they were found.
+In real time they are told as they come, and the journal keeps the order.
 
-Threads make the answers, and nothing is decided in them. All methods of Sessions are for one thread: it says which
-session does what, and takes what is done; a thread has its session to itself for as long as an answer takes."""
+Threads make the answers, and nothing is decided in them. All methods of Sessions are for one thread; another has its
+session to itself for as long as an answer takes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class StopWhen(NamedTuple):
 
 
 class Sessions:
-    """At most `most`: one, and more as soon as there is more to do than those that are open are free for."""
+    """Sessions of a Lean: one, and more, up to `most`, as soon as there is more to do than those are free for."""
 
     def __init__(self, open_one: Callable[[Stop], Evaluator], time: str, most: int, stop: Stop | None) -> None:
         """`open_one` may take long, and is called in threads too."""
@@ -71,7 +71,7 @@ class Sessions:
         return self._answers.pop(due)
 
     def _hand_out(self, tree: SearchTree, waiting: Sequence[Expand]) -> None:
-        """In the order of asking, each to whom it costs least; what is left waits for sessions."""
+        """Hand out in the order of asking, each to whom it costs least; what is left waits for sessions."""
         begun = {*self._answers, *(expand.iteration for expand, _ in self._working.values())}
         todo = [expand for expand in waiting if expand.iteration not in begun]
         free = len(self._idle)
@@ -89,7 +89,7 @@ class Sessions:
             self._idle.insert(0, self._all[-1])
 
     def interrupt_all(self) -> None:
-        """What is under way is not wanted any more: it is interrupted, and has ended."""
+        """Interrupt what is under way, and wait for its end."""
         self._over.set()
         self._threads.shutdown(cancel_futures=True)
         self._enter({each for each in self._opening if not each.cancelled() and not each.exception()})
@@ -171,7 +171,7 @@ def prove_theorem(
 
 
 def begin_search(task: TheoremTask, session: Evaluator, files: SearchFiles) -> SearchJournal:
-    """From its first line, or from where the journal ends; JournalDiffers if that is one of another search."""
+    """Begin with the first line, or where the journal ends; JournalDiffers if that is one of another search."""
     start = SearchStart(task.rules, session.root(), task.time)
     if files.lines:
         return resume(search_form(files.note), files.lines, files.write, start.first_line())
@@ -179,7 +179,7 @@ def begin_search(task: TheoremTask, session: Evaluator, files: SearchFiles) -> S
 
 
 def drive_search(journal: SearchJournal, answer: AnswerNext) -> None:
-    """Until nothing more is asked.  It alone asks and tells, so that the journal has one order."""
+    """Ask and tell until nothing more is asked: here alone, so that the journal has one order."""
     while True:
         while journal.ask():
             pass
@@ -196,7 +196,7 @@ def found_script(tree: SearchTree, session: Evaluator) -> tuple[str, ...]:
 
 
 def check_script(theorem: Theorem, lean: Lean, script: Sequence[str], stop: Stop | None = None) -> str:
-    """What is wrong with a proof as a whole, in an environment that nothing was done in; nothing if it holds."""
+    """Find the fault of a proof as a whole, in an environment that nothing was done in; "" if it holds."""
     fault = proof_fault(lean, theorem, script, stop)
     if fault and stop is not None and stop.is_set():
         raise Interrupted

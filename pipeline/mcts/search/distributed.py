@@ -1,12 +1,8 @@
 """Search by many agents over one tree, in virtual or real time.
 
-Each controller takes turns, reserves where it works, and may be blocked, delayed or rerouted.
-
-A turn ends in an `Expand` that is in flight until its answer lands, or in nothing: blocked, delayed, no way on. When
-the root is decided, what is in flight is aborted.
-
-Two clocks say whose turn it is. Virtual time: each turn takes the units that its outcome says, so that no thread's
-timing shows. Real time: answers are told as they come, and the journal keeps that order."""
+Each agent takes turns, reserves where it works, and may be blocked, delayed or rerouted. A turn ends in an `Expand`
+that is in flight until its answer lands, or in nothing: blocked, delayed, no way on. When the root is decided, what is
+in flight is aborted. A clock says whose turn it is."""
 
 from __future__ import annotations
 
@@ -31,7 +27,7 @@ from pipeline.mcts.search.tree import Selection
 
 
 class TeamRules(NamedTuple):
-    """What a distributed search goes by."""
+    """Rules of a distributed search."""
 
     rules: SearchRules
     steering: ReservationRules
@@ -49,7 +45,7 @@ class DistributedSearch(TreePolicy):
         self.early: dict[int, ExpandOutcome] = {}  # answers that are there, and land later
 
     def turn(self, number: int) -> Expand | None:
-        """What the agent starts; None if its iteration was spent on nothing.
+        """Start what the agent is to try; None if its iteration was spent on nothing.
 
         A blocked goal is gone around as often as allowed; where there is no way on it looks elsewhere, unless the goal
         needs one on the way to it, or all ways were tried."""

@@ -1,12 +1,10 @@
 """Priors over tactics and rewards of open goals.
 
-All priors take their tactics from the same portfolio and differ in what they think of them. One by a model that writes
-tactics would be another function of the same type: it has to give the same for the same goal, since a search that goes
-on in another process asks it once more how long a tactic may run.
+All priors take their tactics from the same portfolio. Priors by a model have to give the same for the same goal: a
+search that goes on in another process asks them once more how long a tactic may run.
 
-A reward is how near an open goal looks to being proved, between 0 and 1. That a tactic applied is worth nothing. The
-goals that it left count: their kind, their length, and how many they are. A model of values would be
-another function of the same type."""
+A reward is how near an open goal looks to being proved, between 0 and 1. That a tactic applied is worth nothing: the
+goals that it left count, by kind, length and number."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Journal of a tree search, and its records as JSON; in answers, what has its default is left out.
 
-The journal is the truth and the trace is folded from it. They are two files: an iteration has a line in the trace when
-it is over, and two in the journal, when it starts and when it is answered; of a search that was killed, some have only
-the first. Nor does who reads a trace need every goal that an answer spoke of."""
+The journal is the truth and the trace is folded from it. An iteration has a line in the trace when it is over, and two
+in the journal, when it starts and when it is answered; of a search that was killed, some have only the first."""
 
 from __future__ import annotations
 
@@ -81,7 +80,7 @@ class SearchPolicy(Policy[Expand, ExpandOutcome], Protocol):
 
 
 class SearchStart(NamedTuple):
-    """All that a search starts from."""
+    """The start of a search: its rules, its goal, and the clock of a team."""
 
     rules: SearchRules | TeamRules
     root: Subgoal

@@ -1,8 +1,4 @@
-"""Trace of a search: a record for each iteration, and their sum.
-
-A record has the agent, the path, the tactics and their results.
-
-`trace.schema.json` beside this module says which fields there are."""
+"""Trace of a search: a record for each iteration, as `trace.schema.json` beside this module says, and their sum."""
 
 from __future__ import annotations
 

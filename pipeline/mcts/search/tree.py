@@ -1,7 +1,6 @@
 """The search tree: an AND/OR graph that grows, selection down it, and backup up it; shared by both policies.
 
-Goals get moves, moves become actions, actions lead to goals. A goal is the same node only if it has the same key and
-the same names; nothing else makes two goals one."""
+A goal is the same node only if it has the same key and the same names; nothing else makes two goals one."""
 
 from __future__ import annotations
 

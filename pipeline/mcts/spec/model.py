@@ -45,8 +45,8 @@ class Scenario(NamedTuple):
         return TeamRules(rules, self.steering, Interventions(block, delay, reroute))
 
 
-class Guides(NamedTuple):
-    """By which priors and rewards; `as_of`: a word for when the ledger was read for the priors."""
+class GuideNames(NamedTuple):
+    """Names of priors and rewards; `as_of`: a word for when the ledger was read for the priors."""
 
     priors: str = "moves"
     rewards: str = "printed"
@@ -63,7 +63,7 @@ class MctsSpec(NamedTuple):
     lean: LeanKeys
     seeds: tuple[int, ...]
     rules: SearchRules
-    guides: Guides
+    guides: GuideNames
     scenarios: tuple[Scenario, ...]
     ledger: str
     store: str | None

@@ -120,12 +120,12 @@ OPTIONS = dict(_flat_keys())
 
 
 def spec_word(key: str) -> str:
-    """As a message about a spec has it."""
+    """The key as a message about a spec has it."""
     return key.replace(".", ": ")
 
 
 class ErrorWording(NamedTuple):
-    """How to complain: `wrong` about a key, or about the whole where there is none; `named`: what a key is called."""
+    """Words for mistakes: `wrong` complains about a key, or about the whole where there is none."""
 
     wrong: Callable[[str, str], NoReturn]
     key_name: Callable[[str], str]
