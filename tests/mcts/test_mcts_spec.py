@@ -16,7 +16,7 @@ from pipeline.goals.proving import LeanKeys
 from pipeline.mcts.flags import FLAGS
 from pipeline.mcts.plan import plan, scenario_settings, shared_settings
 from pipeline.mcts.read import read
-from pipeline.mcts.report.wording import settings_line, spec_settings
+from pipeline.mcts.report.page import settings_line, spec_settings
 from pipeline.mcts.search.agents import UNOBSERVED, Block, Delay, Interventions, ReservationRules
 from pipeline.mcts.search.distributed import TeamRules
 from pipeline.mcts.search.records import ALL_SUCCESSES, EXPLORE, UCT, Budget, Expansion, SearchRules, SelectionRules
