@@ -17,7 +17,7 @@ from pipeline.goals.bank import Bank, read_bank
 from pipeline.ledger.sqlite.ledger import LedgerReader
 from pipeline.machine.job import Job, JobFiles, Stage, StageFailed, input_path, output_path
 from pipeline.mcts.plan import ROW_INDEX, goal_of_target
-from pipeline.mcts.report.compare import ComparedRun, comparison_record
+from pipeline.mcts.report.compare import comparison_record
 from pipeline.mcts.report.figures import REFUSED, SearchFigures, row_refusals, searches_csv
 from pipeline.mcts.report.page import comparison_page
 from pipeline.mcts.search.guides import family_shares
@@ -25,6 +25,8 @@ from pipeline.mcts.search_stage import SEARCH_CODE, search_goal
 
 # Of a row, what decides a search; the rest may be edited.
 DECIDING_FIELDS = ("text", "context")
+# Of the params, what a comparison repeats.
+FACTS = ("bank", "budget", "shared")
 
 
 def split_bank(job: JobFiles) -> None:
@@ -63,9 +65,8 @@ def write_comparison(job: JobFiles) -> None:
         SearchFigures(scenario, seed, goal, **{**load(path), **refused.get(goal, {})})
         for (scenario, seed, goal), path in zip(params["cells"], job.reads["summaries"], strict=True)
     ]
-    lean = load(input_path(job, "toolchain.json"))
-    run = ComparedRun(params["budget"], params["shared"], lean, params["bank"], rows["refused"])
-    comparison = comparison_record(params["scenarios"], searches, run)
+    facts = {"lean": load(input_path(job, "toolchain.json")), **{name: params[name] for name in FACTS}}
+    comparison = comparison_record(params["scenarios"], searches, facts, rows["refused"])
     # scenarios in the order of the spec, which sorted keys would lose
     write(output_path(job, "comparison.json"), json.dumps(comparison, indent=1, ensure_ascii=False) + "\n")
     write(output_path(job, "comparison.csv"), searches_csv(searches))

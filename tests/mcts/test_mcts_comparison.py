@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kit.mcts_comparisons import GOALS, RUN, SCENARIOS, TEAM, Record, compared, figures, made_up, refused, search
+from kit.mcts_comparisons import GOALS, SCENARIOS, TEAM, Record, compared, figures, made_up, refused, search
 
 from pipeline.mcts.report.compare import comparison_headline, robustness_lines
 from pipeline.mcts.report.figures import (
@@ -98,7 +98,7 @@ def test_rows_that_are_no_goals_are_named_and_change_nothing_else(searches: list
 
 def test_rows_that_are_malformed_are_named_too_by_their_line_if_they_have_no_id() -> None:
     malformed = [{"line": 3, "id": "bad", "why": "no goal"}, {"line": 7, "id": "", "why": "no id"}]
-    assert compared([refused()], TWO, RUN._replace(malformed=malformed))["refused"] == [
+    assert compared([refused()], TWO, malformed)["refused"] == [
         {"goal": "bad", "error": "no goal"},
         {"goal": "line 7", "error": "no id"},
         {"goal": "odd", "error": "it is false, by `decide`"},

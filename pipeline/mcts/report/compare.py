@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from math import exp, log
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipeline.core.text import join_names, plural
 from pipeline.mcts.report.figures import (
@@ -32,38 +32,30 @@ Settings = Mapping[str, Any]
 Record = dict[str, Any]
 
 
-class ComparedRun(NamedTuple):
-    """Facts of the run that its searches do not tell.
+def comparison_record(
+    scenarios: Mapping[str, Settings],
+    searches: Sequence[SearchFigures],
+    facts: Mapping[str, Any],
+    malformed: Sequence[Mapping[str, Any]] = (),
+) -> Record:
+    """The record comparison.json.  There is a search for each goal, scenario and seed.
 
-    `shared`: settings of all, as the spec calls them; `malformed`: rows of the bank that are none, by line."""
-
-    budget: Mapping[str, int | None]
-    shared: Mapping[str, Any]
-    lean: Mapping[str, str]
-    bank: str
-    malformed: Sequence[Mapping[str, Any]] = ()
-
-
-def comparison_record(scenarios: Mapping[str, Settings], searches: Sequence[SearchFigures], run: ComparedRun) -> Record:
-    """The record comparison.json.  There is a search for each goal, scenario and seed."""
+    `facts`: of the run, which its searches do not tell; `malformed`: rows of the bank that are none, by line."""
     counted = sorted((each for each in searches if each.status != REFUSED), key=lambda each: (each.goal, each.seed))
     found: dict[str, list[SearchFigures]] = {name: [] for name in scenarios}
     by_goal: dict[str, dict[str, list[int]]] = {each.goal: {name: [] for name in scenarios} for each in counted}
     for each in counted:
         found[each.scenario].append(each)
         by_goal[each.goal][each.scenario] += [each.seed] if each.proof else []
-    malformed = [{"goal": each["id"] or f"line {each['line']}", "error": each["why"]} for each in run.malformed]
-    refused = sorted({(each.goal, each.error) for each in searches if each.status == REFUSED})
+    refused = [(each["id"] or f"line {each['line']}", each["why"]) for each in malformed]
+    refused += sorted({(each.goal, each.error) for each in searches if each.status == REFUSED})
     figures = {name: {"settings": settings, **scenario_figures(found[name])} for name, settings in scenarios.items()}
     first = next(iter(scenarios))
     return {
         "goals": [*by_goal],
         "seeds": sorted({each.seed for each in counted}),
-        "refused": [*malformed, *({"goal": goal, "error": error} for goal, error in refused)],
-        "lean": run.lean,
-        "bank": run.bank,
-        "budget": run.budget,
-        "shared": run.shared,
+        "refused": [{"goal": goal, "error": error} for goal, error in refused],
+        **facts,
         "confidence": CONFIDENCE,
         "first": first,
         "scenarios": figures,
@@ -94,36 +86,26 @@ def comparison_headline(comparison: Mapping[str, Any]) -> str:
     return f"{line}; proofs that did not hold: {wrong}" if wrong else line
 
 
-class SearchPair(NamedTuple):
-    """Proofs of one goal with one seed under two scenarios."""
-
-    goal: str
-    seed: int
-    here: Mapping[str, int] | None
-    there: Mapping[str, int] | None
-
-
 def compare_pair(here: Sequence[SearchFigures], there: Sequence[SearchFigures]) -> Record:
     """Compare two scenarios: a difference above 0 and a ratio of calls below 1 speak for `here`."""
     others = {(each.goal, each.seed): each.proof for each in there}
-    pairs = [
-        SearchPair(each.goal, each.seed, each.proof, others[each.goal, each.seed])
-        for each in here
-        if (each.goal, each.seed) in others
-    ]
-    both = [(each.seed, each.here["calls"] / each.there["calls"]) for each in pairs if each.here and each.there]
-    ratios = {seed: exp(mean([log(each) for each in some])) for seed, some in by_seed(both).items()}
-    alone = [({"goal": each.goal, "seed": each.seed}, each) for each in pairs if bool(each.here) != bool(each.there)]
+    pairs = [(each, others[each.goal, each.seed]) for each in here if (each.goal, each.seed) in others]
+    only_here, only_there, ratios = list[Record](), list[Record](), list[tuple[int, float]]()
+    for each, other in pairs:
+        if each.proof and other:
+            ratios.append((each.seed, log(each.proof["calls"] / other["calls"])))
+        elif each.proof or other:
+            (only_here if each.proof else only_there).append({"goal": each.goal, "seed": each.seed})
+    differences = ((each.seed, (bool(each.proof) - bool(other), 1)) for each, other in pairs)
     return {
         "pairs": len(pairs),
-        "both": len(both),
-        "neither": len(pairs) - len(both) - len(alone),
-        "only_here": [key for key, each in alone if each.here],
-        "only_there": [key for key, each in alone if each.there],
-        "difference": ratio_by_seed(
-            ((each.seed, (bool(each.here) - bool(each.there), 1)) for each in pairs), DIFFERENCE_BOUNDS
-        ),
-        "calls_ratio": ratio_over_seeds(ratios),  # the geometric mean over goals
+        "both": len(ratios),
+        "neither": len(pairs) - len(ratios) - len(only_here) - len(only_there),
+        "only_here": only_here,
+        "only_there": only_there,
+        "difference": ratio_by_seed(differences, DIFFERENCE_BOUNDS),
+        # the geometric mean over goals
+        "calls_ratio": ratio_over_seeds({seed: exp(mean(some)) for seed, some in by_seed(ratios).items()}),
     }
 
 
