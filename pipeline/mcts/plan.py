@@ -6,6 +6,7 @@ row of the bank is a file of its own, so that an edit of the bank is one of the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import product, starmap
 from typing import Any, NamedTuple
 
 from pipeline.core.graph import Limits, Target
@@ -64,9 +65,7 @@ def journal_path(target: Target) -> str:
 
 
 def search_cells(spec: MctsSpec) -> Iterator[SearchCell]:
-    for scenario in spec.scenarios:
-        for seed in spec.seeds:
-            yield from (SearchCell(scenario, seed, goal) for goal in spec.goals)
+    return starmap(SearchCell, product(spec.scenarios, spec.seeds, spec.goals))
 
 
 def _search_target(spec: MctsSpec, cell: SearchCell) -> Target:

@@ -74,9 +74,8 @@ class TreePolicy:
         self.tree.backup(path, node)
         reason = EXPANDED if any(action is not None for action in landed) else NO_EXPANSION
         reason = TERMINAL if settled else NO_GOAL if outcome.no_goal else reason
-        tried = [attempt.tactic for attempt in outcome.attempts]
-        turn = Turn(expand.iteration, expand.agent, reason, expand.path, node, tried, outcome.attempts, landed, True)
-        return turn._replace(reroute=reroute)
+        turn = Turn(expand.iteration, expand.agent, reason, expand.path, node, outcome.attempts, landed)
+        return turn._replace(backed_up=True, reroute=reroute)
 
     def _no_way(self, selection: Selection) -> str:
         """A goal that needs one that is on the way to it: the iteration is spent, so that the next goes elsewhere."""

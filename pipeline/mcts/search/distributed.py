@@ -108,7 +108,7 @@ class DistributedSearch(TreePolicy):
             early = self.early.pop(expand.iteration, None)
             self.calls += len(early.attempts) if early else expand.limit  # they were started
             tactics = [attempt.tactic for attempt in early.attempts] if early else expand.tactics
-            self._note(Turn(expand.iteration, expand.agent, ABORT, expand.path, node, tactics))
+            self._note(Turn(expand.iteration, expand.agent, ABORT, expand.path, node, tactics=tactics))
 
 
 def _count_flying(selection: Selection, by: int) -> None:

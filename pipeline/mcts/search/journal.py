@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple, Protocol, get_args, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
-from pipeline.core.journal import Fields, Journal, JournalForm, Policy, Write, journal_line
+from pipeline.core.journal import Fields, Journal, JournalForm, Write, journal_line
 from pipeline.mcts.search.centralized import CentralizedSearch
 from pipeline.mcts.search.distributed import RealTimeClock, TeamRules, VirtualClock
 from pipeline.mcts.search.records import Expand, ExpandOutcome, SearchRules, Subgoal, WeightedMove
 from pipeline.mcts.search.trace import Note
-from pipeline.mcts.search.tree import SearchTree
 
 
 def record_as_json(record: Any, whole: bool = True) -> dict[str, Any]:
@@ -70,13 +69,7 @@ VERSION = 1
 CLOCKS: dict[str, type[VirtualClock] | type[RealTimeClock]] = {VIRTUAL_TIME: VirtualClock, REAL_TIME: RealTimeClock}
 
 
-class SearchPolicy(Policy[Expand, ExpandOutcome], Protocol):
-    """One of the runners.  `calls`: what is spent of the budget."""
-
-    @property
-    def tree(self) -> SearchTree: ...
-    @property
-    def calls(self) -> int: ...
+SearchPolicy = CentralizedSearch | VirtualClock | RealTimeClock
 
 
 class SearchStart(NamedTuple):

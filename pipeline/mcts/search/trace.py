@@ -18,20 +18,20 @@ Note = Callable[[Mapping[str, Any]], object]
 
 
 class Turn(NamedTuple):
-    """An iteration that is over.  `landed`: for each attempt its action, or None."""
+    """An iteration that is over.  `landed`: for each attempt its action, or None; `tactics` where none was answered."""
 
     iteration: int
     agent: int
     reason: str
     path: tuple[int, ...]
     node: GoalNode
-    tactics: Sequence[str] = ()
     attempts: Sequence[TacticAttempt] = ()
     landed: Sequence[Action | None] = ()
     backed_up: bool = False
     block: Mapping[str, Any] | None = None
     delay: Mapping[str, Any] | None = None
     reroute: Mapping[str, Any] | None = None
+    tactics: Sequence[str] = ()
 
 
 def trace_record(tree: SearchTree, turn: Turn, inflight: int = 0, aborted: int = 0) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def trace_record(tree: SearchTree, turn: Turn, inflight: int = 0, aborted: int =
         "agent_id": turn.agent,
         "selected_path": list(turn.path),
         "node": _node_record(turn.node),
-        "tactics": list(turn.tactics),
+        "tactics": [attempt.tactic for attempt in turn.attempts] or list(turn.tactics),
         "attempts": [_attempt_record(*pair) for pair in zip(turn.attempts, turn.landed, strict=True)],
         "expanded": sum(action is not None for action in turn.landed),
         "terminal_reached": any(action is not None and action.status == SOLVED for action in turn.landed),

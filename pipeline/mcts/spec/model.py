@@ -23,7 +23,7 @@ DELAY_FIELDS = {key: key for key in Delay._fields}
 
 
 class Scenario(NamedTuple):
-    """One way to run every search.  A centralized one has no steering; `given` has its keys as the spec has them.
+    """One way to run every search.  A centralized one has no steering; `explicit_keys`: those that the spec has.
 
     Where no seed is given for what is in the way of agents, it is that of the search."""
 
@@ -70,13 +70,10 @@ class MctsSpec(NamedTuple):
     sources: Mapping[str, int]
 
     @property
-    def runs_alone(self) -> bool:
-        """Does a search have several processes of Lean, so that it is alone?"""
-        return any(scenario.time == REAL_TIME for scenario in self.scenarios)
-
-    @property
     def rooms(self) -> dict[str, int]:
-        return {"lean": 1 if self.runs_alone else self.lean.processes}
+        """A search in real time has all processes of the Lean, so that it is alone."""
+        runs_alone = any(scenario.time == REAL_TIME for scenario in self.scenarios)
+        return {"lean": 1 if runs_alone else self.lean.processes}
 
     @property
     def at_once(self) -> int:
