@@ -33,30 +33,24 @@ def replay(run: str, targets: Sequence[Target]) -> Record:
     there = [target for target in searches if os.path.exists(path_of_port(target, "journal.jsonl"))]
     if not there:
         raise not_built(run)
-    decisions, differences = 0, list[Record]()
-    for target in there:
-        journal = _replay_journal(target)
-        decisions += len(journal.lines)
-        differences += _first_difference(target, journal)
+    replayed = [_replay_search(target) for target in there]
+    differences = [each for _, found in replayed for each in found]
     return {
         "run": run,
         "searches": len(there),
         "missing": len(searches) - len(there),
-        "decisions": decisions,
+        "decisions": sum(lines for lines, _ in replayed),
         "same": not differences,
         "edited": sum(map(_edited_since, there)),
         "differences": differences,
     }
 
 
-def _replay_journal(target: Target) -> ReplayedJournal:
+def _replay_search(target: Target) -> tuple[int, list[Record]]:
+    """The number of its decisions, and its first difference, if there is one."""
     lines, trace = _read_lines(path_of_port(target, "journal.jsonl")), list[str]()
     form = search_form(lambda record: trace.append(trace_line(record)))
-    return ReplayedJournal(lines, journal_differences(form, lines), trace)
-
-
-def _first_difference(target: Target, journal: ReplayedJournal) -> list[Record]:
-    """The first of a search."""
+    journal = ReplayedJournal(lines, journal_differences(form, lines), trace)
     for port, check in CHECKS.items():
         path = path_of_port(target, port)
         try:
@@ -64,8 +58,8 @@ def _first_difference(target: Target, journal: ReplayedJournal) -> list[Record]:
         except (OSError, SpecError) as error:
             found = JournalDifference(1, "", getattr(error, "strerror", None) or str(error))
         if found:
-            return [{"path": path, **found._asdict()}]
-    return []
+            return len(lines), [{"path": path, **found._asdict()}]
+    return len(lines), []
 
 
 def _check_decisions(target: Target, _path: str, journal: ReplayedJournal) -> JournalDifference | None:

@@ -41,7 +41,11 @@ class MctsFollower:
             self._looked.add(goal_of_target(target))
 
     def finish(self, stopped: bool) -> str:
-        return "".join([*self._bank_lines(), *self._results()])
+        lines = [*self._bank_lines()]
+        if self._compared:
+            headline = comparison_headline(load(path_of_port(self._compared, "comparison.json")))
+            lines.append(f"{headline}. See {path_of_port(self._compared, 'comparison.html')}.")
+        return "".join(lines)
 
     def _bank_lines(self) -> Iterator[str]:
         """Refused rows, all of a bank that was read anew, else those looked at now; doubts about goals looked at."""
@@ -56,11 +60,6 @@ class MctsFollower:
         counted = [goal_of({**goals[name], "id": name, "line": line}) for line, name in looked]
         (bank,) = dict(self._rows.reads)["bank"]
         yield from bank_lines(bank, refused, counted, next(iter(self._goals.values())))
-
-    def _results(self) -> Iterator[str]:
-        if self._compared:
-            found = load(path_of_port(self._compared, "comparison.json"))
-            yield f"{comparison_headline(found)}. See {path_of_port(self._compared, 'comparison.html')}."
 
 
 follower = MctsFollower

@@ -162,10 +162,8 @@ def bank_ids(bank: str) -> tuple[str, ...]:
         with open(bank, "rb") as file:
             rows = read_bank(file.read())
     except OSError as error:
-        made = (
-            f"`coppice {bank.split('/')[1]}` may make it" if bank.startswith("runs/") else "it has a goal in each row"
-        )
-        raise SpecError(f"bank: {bank} cannot be read: {error.strerror}; {made}") from error
+        tip = f"`coppice {bank.split('/')[1]}` may make it" if bank.startswith("runs/") else "it has a goal in each row"
+        raise SpecError(f"bank: {bank} cannot be read: {error.strerror}; {tip}") from error
     if not rows.goals:
         first = f", the first: {refusal_line(bank, rows.refused[0])}" if rows.refused else ""
         raise SpecError(f"bank: {bank}: no row is a goal{first}")

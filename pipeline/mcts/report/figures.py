@@ -206,7 +206,8 @@ def _median(values: Iterable[int]) -> float | None:
 
 def _iteration_share(searches: Iterable[SearchFigures], *uses: str) -> Estimate:
     """Uses of iterations, as a share of all."""
-    parts = ((each.seed, (sum(map(each.spent_on, uses)), each.iterations)) for each in searches if each.iterations)
+    begun = (each for each in searches if each.iterations)
+    parts = ((each.seed, (sum(map(each.spent_on, uses)), each.iterations)) for each in begun)
     return ratio_by_seed(parts, SHARE_BOUNDS)
 
 

@@ -110,10 +110,6 @@ class Sessions:
                 stack.callback(each.session.close)
 
 
-# The answer to one of those that are waited for.
-AnswerNext = Callable[[SearchTree, Sequence[Expand]], ExpandOutcome]
-
-
 class TheoremTask(NamedTuple):
     theorem: Theorem
     rules: SearchRules | TeamRules
@@ -178,7 +174,7 @@ def begin_search(task: TheoremTask, session: Evaluator, files: SearchFiles) -> S
     return SearchJournal(start, files.write, files.note)
 
 
-def drive_search(journal: SearchJournal, answer: AnswerNext) -> None:
+def drive_search(journal: SearchJournal, answer: Callable[[SearchTree, Sequence[Expand]], ExpandOutcome]) -> None:
     """Ask and tell until nothing more is asked: here alone, so that the journal has one order."""
     while True:
         while journal.ask():
