@@ -12,7 +12,7 @@ from pipeline.goals.proving import DEFAULT_LEDGER, LeanKeys
 from pipeline.mcts.read import DEFAULT_ATTEMPTS, DEFAULT_BUDGET, DEFAULT_PROCESSES, SPEC, bank_ids
 from pipeline.mcts.search.records import Expansion, SearchRules
 from pipeline.mcts.spec.model import GuideNames, MctsSpec
-from pipeline.mcts.spec.scenario import OPTIONS, ErrorWording, make_scenario
+from pipeline.mcts.spec.scenario import OPTIONS, make_scenario
 from pipeline.spec_fields import Field
 from pipeline.store.state import signature
 
@@ -46,7 +46,7 @@ def with_overrides(spec: MctsSpec, values: Mapping[str, Any]) -> MctsSpec:
     given = {key: values[flag.key] for key, flag in SCENARIO_FLAGS.items() if flag.key in values}
     if spec.scenarios and not given:
         return spec
-    return spec._replace(scenarios=(make_scenario(FLAG_SCENARIO, given, ErrorWording(_refuse, _flag_word)),))
+    return spec._replace(scenarios=(make_scenario(FLAG_SCENARIO, given, _refuse, _flag_word),))
 
 
 def _refuse(_key: str, what: str) -> NoReturn:

@@ -86,8 +86,8 @@ class Obstacles:
         if thawed:
             self._frozen[node.number] = None
         until = None if frozen.until == inf else frozen.until
-        record = {"node": node.number, "until": until, "hits": frozen.hits}
-        return record | {"immovable": frozen.immovable, "thawed": thawed}
+        hit = {"node": node.number, "until": until, "hits": frozen.hits}
+        return {**hit, "immovable": frozen.immovable, "thawed": thawed}
 
     def _draw_block(self, node: GoalNode, iteration: int) -> BlockedGoal | None:
         rule = self.rules.block

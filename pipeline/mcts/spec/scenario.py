@@ -6,7 +6,7 @@ effect: a key without what it needs is refused. A spec has one scenario at its t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from pipeline import spec_fields as fields
 from pipeline.errors import cut_text
@@ -124,15 +124,13 @@ def spec_word(key: str) -> str:
     return key.replace(".", ": ")
 
 
-class ErrorWording(NamedTuple):
-    """Words for mistakes: `wrong` complains about a key, or about the whole where there is none."""
-
-    wrong: Callable[[str, str], NoReturn]
-    key_name: Callable[[str], str]
+# Complains about a key, or about the whole where there is none.
+Wrong = Callable[[str, str], NoReturn]
 
 
-def make_scenario(name: str, values: Mapping[str, Any], words: ErrorWording) -> Scenario:
-    _check_keys(values, words)
+def make_scenario(name: str, values: Mapping[str, Any], wrong: Wrong, key_name: Callable[[str], str]) -> Scenario:
+    """`key_name`: what a key is called in what is said to be wrong."""
+    _check_keys(values, wrong, key_name)
     if values["mode"] != DISTRIBUTED:
         return Scenario(name, values["mode"], explicit_keys=values)
     time = VIRTUAL_TIME if values.get("deterministic_inference", True) else REAL_TIME
@@ -147,24 +145,23 @@ def _record(kind: Any, values: Mapping[str, Any], names: Mapping[str, str], grou
     return kind(**{name: values[group + key] for key, name in names.items() if group + key in values})
 
 
-def _check_keys(values: Mapping[str, Any], words: ErrorWording) -> None:
+def _check_keys(values: Mapping[str, Any], wrong: Wrong, name: Callable[[str], str]) -> None:
     """No mode stands in for the other, and nothing that is said is left without effect."""
-    name = words.key_name
     if "mode" not in values:
-        words.wrong("", f"{name('mode')} is missing: centralized or distributed")
+        wrong("", f"{name('mode')} is missing: centralized or distributed")
     if values["mode"] != DISTRIBUTED:
         for key in (key for key in values if key != "mode"):
-            words.wrong(key, f"{name(key)} is for {name('mode')} distributed, and this is centralized; leave it out")
+            wrong(key, f"{name(key)} is for {name('mode')} distributed, and this is centralized; leave it out")
         return
     for key in (key for key in NEEDED_KEYS if key not in values):
-        words.wrong("mode", f"{name('mode')} distributed needs {name(key)}")
+        wrong("mode", f"{name('mode')} distributed needs {name(key)}")
     for key in values:
         for other in (other for other in OPTIONS[key].needs if other not in values):
-            words.wrong(key, f"{name(key)} means nothing without {name(other)}; add it, or leave this out")
+            wrong(key, f"{name(key)} means nothing without {name(other)}; add it, or leave this out")
     if values.get("reservation") == UNOBSERVED and "virtual_loss" in values:
-        words.wrong("virtual_loss", f"{name('virtual_loss')}: with {name('reservation')} unobserved none is counted")
+        wrong("virtual_loss", f"{name('virtual_loss')}: with {name('reservation')} unobserved none is counted")
     if not values.get("reroute.blocked", True):
-        words.wrong("reroute.blocked", f"{name('reroute.blocked')}: leave it and {name('reroute.max')} out for none")
+        wrong("reroute.blocked", f"{name('reroute.blocked')}: leave it and {name('reroute.max')} out for none")
 
 
 MOST_SCENARIOS = 1000
@@ -211,4 +208,4 @@ def _scenario(name: str, keys: Values) -> Scenario:
     def wrong(key: str, what: str) -> NoReturn:
         items.get(key, keys.item).wrong(keys.before + what)
 
-    return make_scenario(name, values, ErrorWording(wrong, spec_word))
+    return make_scenario(name, values, wrong, spec_word)
