@@ -76,7 +76,7 @@ class Sessions:
         todo = [expand for expand in waiting if expand.iteration not in begun]
         free = len(self._idle)
         for expand in todo[:free]:
-            session = min(self._idle, key=lambda each: each.again(tree.nodes[expand.node]))
+            session = min(self._idle, key=lambda each: each.reruns_needed(tree.nodes[expand.node]))
             self._idle.remove(session)
             self._working[self._threads.submit(session.answer, tree, expand)] = expand, session
         for _ in range(min(len(todo) - free, self._most - len(self._all)) - len(self._opening)):
@@ -122,7 +122,7 @@ class SearchFiles(NamedTuple):
 
     lines: Sequence[str] = ()
     write: Callable[[str], object] = lambda line: None
-    note: Note = lambda told: None
+    note: Note = lambda record: None
 
 
 class TheoremResult(NamedTuple):

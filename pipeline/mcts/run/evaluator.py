@@ -198,7 +198,7 @@ class Evaluator:
             self._prepared[each.number] = self._prepare(each)
         return self._prepared[node.number]
 
-    def again(self, node: GoalNode) -> int:
+    def reruns_needed(self, node: GoalNode) -> int:
         """Number of tactics to run once more before anything can be tried on the goal."""
         origins = [each.origin for each in self._unprepared_path(node) if each.origin]
         return sum((origin.owner.number, origin.tactic) not in self._states for origin in origins)

@@ -24,7 +24,7 @@ class TreePolicy:
 
     `reserved`: calls of the budget that are promised to what is in flight."""
 
-    def __init__(self, rules: SearchRules, root: Subgoal, note: Note = lambda told: None) -> None:
+    def __init__(self, rules: SearchRules, root: Subgoal, note: Note = lambda record: None) -> None:
         self.rules, self.note = rules, note
         self.tree = SearchTree(rules.maths, root)
         self.flights: dict[int, ExpandInFlight] = {}  # by iteration

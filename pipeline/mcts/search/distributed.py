@@ -37,7 +37,7 @@ class TeamRules(NamedTuple):
 class DistributedSearch(TreePolicy):
     """`turn` is one iteration of an agent; what it started `land`s later, in any order.  Clocks say when."""
 
-    def __init__(self, team: TeamRules, root: Subgoal, note: Note = lambda told: None) -> None:
+    def __init__(self, team: TeamRules, root: Subgoal, note: Note = lambda record: None) -> None:
         super().__init__(team.rules, root, note)
         self.steering, self.reroute = team.steering, team.interventions.reroute
         self.obstacles = Obstacles(team.interventions)
@@ -131,7 +131,7 @@ class VirtualClock(DistributedSearch):
     Time goes on when all answers are there, so their order among themselves decides nothing.  At the same time what
     lands comes first, then agents by number."""
 
-    def __init__(self, team: TeamRules, root: Subgoal, note: Note = lambda told: None) -> None:
+    def __init__(self, team: TeamRules, root: Subgoal, note: Note = lambda record: None) -> None:
         super().__init__(team, root, note)
         self.events: list[tuple[float, int, int, int]] = [(0.0, TURN, agent.number, 0) for agent in self.agents]
         self.started: dict[int, float] = {}  # iterations without an answer yet
@@ -183,7 +183,7 @@ class RealTimeClock(DistributedSearch):
 
     An agent that has nothing to do rests until something lands; when nothing is under way, its turns go by."""
 
-    def __init__(self, team: TeamRules, root: Subgoal, note: Note = lambda told: None) -> None:
+    def __init__(self, team: TeamRules, root: Subgoal, note: Note = lambda record: None) -> None:
         super().__init__(team, root, note)
         self.free = deque(agent.number for agent in self.agents)
         self.resting: list[int] = []

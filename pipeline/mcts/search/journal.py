@@ -90,7 +90,7 @@ class SearchStart(NamedTuple):
 
 
 class SearchJournal(Journal[SearchPolicy]):
-    def __init__(self, start: SearchStart, write: Write, note: Note = lambda told: None) -> None:
+    def __init__(self, start: SearchStart, write: Write, note: Note = lambda record: None) -> None:
         super().__init__(start.policy(note), write, start.first_line())
 
     def ask(self) -> Expand | None:
@@ -109,7 +109,7 @@ REPLAY_STEPS: dict[str, Callable[[SearchJournal, Fields], object]] = {
 }
 
 
-def search_form(note: Note = lambda told: None) -> JournalForm[SearchJournal]:
+def search_form(note: Note = lambda record: None) -> JournalForm[SearchJournal]:
     """`note` hears of all iterations, those of old lines too."""
 
     def begin(fields: Fields, write: Write) -> SearchJournal:
