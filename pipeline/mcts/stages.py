@@ -25,8 +25,6 @@ from pipeline.mcts.search_stage import SEARCH_CODE, search_goal
 
 # Of a row, what decides a search; the rest may be edited.
 DECIDING_FIELDS = ("text", "context")
-# Of the params, what a comparison repeats.
-FACTS = ("bank", "budget", "shared")
 
 
 def split_bank(job: JobFiles) -> None:
@@ -65,7 +63,8 @@ def write_comparison(job: JobFiles) -> None:
         SearchFigures(scenario, seed, goal, **{**load(path), **refused.get(goal, {})})
         for (scenario, seed, goal), path in zip(params["cells"], job.reads["summaries"], strict=True)
     ]
-    facts = {"lean": load(input_path(job, "toolchain.json")), **{name: params[name] for name in FACTS}}
+    facts = {name: params[name] for name in ("bank", "budget", "shared")}
+    facts = {"lean": load(input_path(job, "toolchain.json")), **facts}
     comparison = comparison_record(params["scenarios"], searches, facts, rows["refused"])
     # scenarios in the order of the spec, which sorted keys would lose
     write(output_path(job, "comparison.json"), json.dumps(comparison, indent=1, ensure_ascii=False) + "\n")

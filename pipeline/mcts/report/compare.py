@@ -144,13 +144,10 @@ def _with_defaults(settings: Settings) -> Record:
 
 def _line_titles(lines: Sequence[Sequence[str]]) -> list[str]:
     """Titles: the common start of a line's names, or the first name where that is empty or not unique."""
-    begun = [_common_start(names) for names in lines]
+    begun = []
+    for names in lines:
+        same = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+        start = _NUMBER_BEGUN.sub("", "".join(letters[0] for letters in same))
+        begun.append(start if len(names) > 1 else names[0])
     taken = {*filter(lambda title: begun.count(title) > 1, begun), *(names[0] for names in lines), ""}
     return [names[0] if title in taken else title for title, names in zip(begun, lines, strict=True)]
-
-
-def _common_start(names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return names[0]
-    same = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
-    return _NUMBER_BEGUN.sub("", "".join(letters[0] for letters in same))

@@ -211,16 +211,10 @@ def _robustness_section(comparison: Comparison) -> Iterator[str]:
     yield _captioned(share, "Marks of several lines at the same fraction stand side by side.")
     calls = _robustness_chart(comparison, "calls", amount_scale("calls for a goal", most), format_amount)
     yield _captioned(calls, "All that was spent for a goal, solved or not.")
-    rows = (
-        [
-            escape(line),
-            f"{100 * one['fraction']:g} %",
-            escape(one["scenario"]),
-            _cell(comparison, one["share"], format_share),
-            _cell(comparison, one["calls"], format_amount),
-        ]
-        for line, one in points
-    )
+    rows = []
+    for line, one in points:
+        figures = [_cell(comparison, one["share"], format_share), _cell(comparison, one["calls"], format_amount)]
+        rows.append([escape(line), f"{100 * one['fraction']:g} %", escape(one["scenario"]), *figures])
     head = ("line", "blocked", "scenario", "share solved (interval)", "calls for a goal (interval)")
     yield html_table(head, rows, (1,))
 

@@ -11,15 +11,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from pipeline.mcts.search.agents import (
-    Agent,
-    Interventions,
-    Obstacles,
-    ReservationRules,
-    refresh_view,
-    select_for_agent,
-    update_view,
-)
+from pipeline.mcts.search import agents
+from pipeline.mcts.search.agents import Agent, Interventions, Obstacles, ReservationRules
 from pipeline.mcts.search.centralized import ExpandInFlight, TreePolicy
 from pipeline.mcts.search.records import Expand, ExpandOutcome, SearchRules, Subgoal
 from pipeline.mcts.search.trace import ABORT, BLOCKED, DELAYED, NO_EXPANSION, Note, Turn
@@ -54,9 +47,9 @@ class DistributedSearch(TreePolicy):
         reason, is_way_over = "", False
         self.iterations += 1
         self.version += 1
-        refresh_view(self.tree, agent, self.steering.refresh)
+        agents.refresh_view(self.tree, agent, self.steering.refresh)
         while True:
-            selection = select_for_agent(self.tree, self.steering, agent, banned)
+            selection = agents.select_for_agent(self.tree, self.steering, agent, banned)
             node = selection.node
             if selection.opens:
                 if met := self.obstacles.block_record(node, self.iterations):
@@ -72,7 +65,7 @@ class DistributedSearch(TreePolicy):
                     return self._reserve(agent, selection, _reroute_record(around, node.number))
             elif is_way_over := not banned and node.exhausted:
                 reason = self._no_way(selection)
-                update_view(agent, selection.path, node)
+                agents.update_view(agent, selection.path, node)
                 break
             elif node is self.tree.root:
                 reason = BLOCKED if block else NO_EXPANSION
@@ -90,7 +83,7 @@ class DistributedSearch(TreePolicy):
     def land(self, outcome: ExpandOutcome) -> None:
         if flight := self.flights.get(outcome.iteration):  # else it was aborted
             turn = self._land(flight, outcome)
-            update_view(self.agents[turn.agent], flight.selection.path, turn.node)
+            agents.update_view(self.agents[turn.agent], flight.selection.path, turn.node)
             self._end_turn(turn)
 
     def _release(self, flight: ExpandInFlight) -> None:

@@ -44,7 +44,7 @@ class Proposal(NamedTuple):
 
 
 Priors = Callable[[PrintedGoal], Sequence[Proposal]]
-# How likely a tactic is to be of use, by the shares of families too.
+# By the shares of families too.
 Weigh = Callable[[TacticMove, Mapping[str, float]], float]
 
 

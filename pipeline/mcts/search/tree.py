@@ -146,13 +146,10 @@ class SearchTree:
             node.lost += 1
             return None
         self.expansions += 1
-        return self._attach(node, node.tactics[index], node.priors[index], attempt.goals)
-
-    def _attach(self, node: GoalNode, tactic: str, prior: float, goals: Sequence[Subgoal]) -> Action:
-        action = Action(len(self.actions), node, tactic, prior, visits=1)
+        action = Action(len(self.actions), node, node.tactics[index], node.priors[index], visits=1)
         self.actions.append(action)
-        action.weight = prior / 2 if self.maths.selection == PUCT else 1.0  # as in `backup`
-        action.why = self._add_children(action, goals)
+        action.weight = action.prior / 2 if self.maths.selection == PUCT else 1.0  # as in `backup`
+        action.why = self._add_children(action, attempt.goals)
         if action.why:
             action.status = DEAD
             node.lost += 1
