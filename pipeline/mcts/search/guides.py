@@ -44,7 +44,7 @@ class Proposal(NamedTuple):
 
 
 Priors = Callable[[PrintedGoal], Sequence[Proposal]]
-# By the shares of families too.
+# The weight of a tactic: how likely it is to be of use, by the shares of families too.
 Weigh = Callable[[TacticMove, Mapping[str, float]], float]
 
 
