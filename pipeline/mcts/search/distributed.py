@@ -13,10 +13,20 @@ from typing import Any, NamedTuple
 
 from pipeline.mcts.search import agents
 from pipeline.mcts.search.agents import Agent, Interventions, Obstacles, ReservationRules
-from pipeline.mcts.search.centralized import ExpandInFlight, TreePolicy
-from pipeline.mcts.search.records import Expand, ExpandOutcome, SearchRules, Subgoal
-from pipeline.mcts.search.trace import ABORT, BLOCKED, DELAYED, NO_EXPANSION, Note, Turn
-from pipeline.mcts.search.tree import Selection
+from pipeline.mcts.search.nodes import OPEN
+from pipeline.mcts.search.records import FIRST_SUCCESS, Expand, ExpandOutcome, SearchRules, Subgoal
+from pipeline.mcts.search.trace import (
+    ABORT,
+    BLOCKED,
+    DEAD_NODE,
+    DELAYED,
+    NO_EXPANSION,
+    Note,
+    Turn,
+    landed_turn,
+    trace_record,
+)
+from pipeline.mcts.search.tree import SearchTree, Selection
 
 
 class TeamRules(NamedTuple):
@@ -27,15 +37,45 @@ class TeamRules(NamedTuple):
     interventions: Interventions = Interventions()
 
 
-class DistributedSearch(TreePolicy):
+class ExpandInFlight(NamedTuple):
+    expand: Expand
+    selection: Selection
+    reroute: Mapping[str, Any] | None
+
+
+class DistributedSearch:
     """`turn` is one iteration of an agent; what it started `land`s later, in any order.  Clocks say when."""
 
     def __init__(self, team: TeamRules, root: Subgoal, note: Note = lambda record: None) -> None:
-        super().__init__(team.rules, root, note)
-        self.steering, self.reroute = team.steering, team.interventions.reroute
-        self.obstacles = Obstacles(team.interventions)
-        self.agents = [Agent(number) for number in range(team.steering.agents)]
+        self.rules, self.steering, interventions = team
+        self.note, self.reroute = note, interventions.reroute
+        self.tree = SearchTree(self.rules.maths, root)
+        self.obstacles = Obstacles(interventions)
+        self.agents = [Agent(number) for number in range(self.steering.agents)]
+        self.flights: dict[int, ExpandInFlight] = {}  # by iteration
         self.early: dict[int, ExpandOutcome] = {}  # answers that are there, and land later
+        self.iterations = self.calls = self.reserved = self.version = self.aborted = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self.tree.root.status != OPEN
+
+    @property
+    def may_start(self) -> bool:
+        return self.iterations < self.rules.budget.iterations and not self.is_over and self._limit() > 0
+
+    @property
+    def is_finished(self) -> bool:
+        return not self.may_start and not self.flights
+
+    @property
+    def unanswered(self) -> list[Expand]:
+        return [flight.expand for flight in self.flights.values()]
+
+    def _limit(self) -> int:
+        """Calls that one more iteration may take."""
+        calls, most = self.rules.budget.calls, self.rules.expansion.attempts
+        return most if calls is None else min(most, calls - self.calls - self.reserved)
 
     def turn(self, number: int) -> Expand | None:
         """Start what the agent is to try; None if its iteration was spent on nothing.
@@ -64,7 +104,8 @@ class DistributedSearch(TreePolicy):
                 else:
                     return self._reserve(agent, selection, _reroute_record(around, node.number))
             elif is_way_over := not banned and node.exhausted:
-                reason = self._no_way(selection)
+                reason = DEAD_NODE if self.tree.is_dead_end(node) else NO_EXPANSION
+                self.tree.backup(selection.path, node)
                 agents.update_view(agent, selection.path, node)
                 break
             elif node is self.tree.root:
@@ -76,19 +117,33 @@ class DistributedSearch(TreePolicy):
         return None
 
     def _reserve(self, agent: Agent, selection: Selection, reroute: Mapping[str, Any] | None) -> Expand:
+        node, limit = selection.node, self._limit()
+        tactics, first = self.tree.take(node, limit), self.rules.expansion.policy == FIRST_SUCCESS
+        expand = Expand(self.iterations, agent.number, node.number, selection.nodes(), tactics, limit, first)
+        self.flights[expand.iteration] = ExpandInFlight(expand, selection, reroute)
+        self.reserved += limit
         agent.last = frozenset(action.number for action in selection.path)
         _count_flying(selection, 1)
-        return self._start(selection, agent.number, reroute)
+        return expand
 
     def land(self, outcome: ExpandOutcome) -> None:
-        if flight := self.flights.get(outcome.iteration):  # else it was aborted
-            turn = self._land(flight, outcome)
-            agents.update_view(self.agents[turn.agent], flight.selection.path, turn.node)
-            self._end_turn(turn)
+        flight = self.flights.get(outcome.iteration)
+        if flight is None:
+            return  # it was aborted
+        self._release(flight)
+        self.version += 1
+        self.calls += len(outcome.attempts)
+        turn = landed_turn(self.tree, flight.expand, flight.selection, outcome)
+        agents.update_view(self.agents[turn.agent], flight.selection.path, turn.node)
+        self._end_turn(turn._replace(reroute=flight.reroute))
 
     def _release(self, flight: ExpandInFlight) -> None:
-        super()._release(flight)
+        del self.flights[flight.expand.iteration]
+        self.reserved -= flight.expand.limit
         _count_flying(flight.selection, -1)
+
+    def _note(self, turn: Turn) -> None:
+        self.note(trace_record(self.tree, turn, len(self.flights), self.aborted))
 
     def _end_turn(self, turn: Turn) -> None:
         """When the root is decided, what is in flight is aborted."""

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipeline.mcts.search.nodes import OPEN, SOLVED, STATUS_WORDS, Action, GoalNode
-from pipeline.mcts.search.records import TacticAttempt
-from pipeline.mcts.search.tree import SearchTree
+from pipeline.mcts.search.records import Expand, ExpandOutcome, TacticAttempt
+from pipeline.mcts.search.tree import SearchTree, Selection
 
 EXPANDED, NO_EXPANSION, NO_GOAL, ABORT = "expanded", "no_expansion", "no_goal", "abort"
 BLOCKED, DELAYED, TERMINAL, DEAD_NODE = "blocked", "delayed", "terminal_node", "dead_node"
@@ -32,6 +32,17 @@ class Turn(NamedTuple):
     delay: Mapping[str, Any] | None = None
     reroute: Mapping[str, Any] | None = None
     tactics: Sequence[str] = ()
+
+
+def landed_turn(tree: SearchTree, expand: Expand, selection: Selection, outcome: ExpandOutcome) -> Turn:
+    """Enter the outcome into the tree, and back it up; the turn that this ends."""
+    path, node, _ = selection
+    settled = node.status != OPEN
+    landed = tree.land(node, expand.tactics, outcome)
+    tree.backup(path, node)
+    reason = EXPANDED if any(action is not None for action in landed) else NO_EXPANSION
+    reason = TERMINAL if settled else NO_GOAL if outcome.no_goal else reason
+    return Turn(expand.iteration, expand.agent, reason, expand.path, node, outcome.attempts, landed, backed_up=True)
 
 
 def trace_record(tree: SearchTree, turn: Turn, inflight: int = 0, aborted: int = 0) -> dict[str, Any]:
