@@ -29,9 +29,6 @@ FLAGS = (*SCENARIO_FLAGS.values(), _flag(SPEC[POLICY_KEY]))
 VARIABLES = ()
 
 
-FLAG_SCENARIO = "flags"
-
-
 def spec_for_bank(bank: str) -> MctsSpec:
     sources = {bank: signature(bank)}
     rules = SearchRules(DEFAULT_BUDGET, expansion=Expansion(attempts=DEFAULT_ATTEMPTS))
@@ -46,7 +43,7 @@ def with_overrides(spec: MctsSpec, values: Mapping[str, Any]) -> MctsSpec:
     given = {key: values[flag.key] for key, flag in SCENARIO_FLAGS.items() if flag.key in values}
     if spec.scenarios and not given:
         return spec
-    return spec._replace(scenarios=(make_scenario(FLAG_SCENARIO, given, _refuse, _flag_word),))
+    return spec._replace(scenarios=(make_scenario("flags", given, _refuse, _flag_word),))
 
 
 def _refuse(_key: str, what: str) -> NoReturn:

@@ -234,12 +234,8 @@ def _grounded_goals(region: list[GoalNode]) -> set[int]:
     return grounded
 
 
-# Lines before the tactic of a goal, such as names for hypotheses that have none.
-Prelude = Callable[[GoalNode], Iterable[str]]
-
-
-def proof_script(root: GoalNode, prelude: Prelude = lambda node: ()) -> list[str]:
-    """A line for each tactic, a block for each of several goals."""
+def proof_script(root: GoalNode, prelude: Callable[[GoalNode], Iterable[str]] = lambda node: ()) -> list[str]:
+    """A line for each tactic, a block for each of several goals; `prelude`: lines before the tactic of a goal."""
 
     def step(node: GoalNode) -> tuple[Iterable[str], Sequence[GoalNode]]:
         if node.proof is None:
