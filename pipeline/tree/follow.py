@@ -201,9 +201,7 @@ class TreeFollower:
             self._write_manifest()
 
     def _log_event(self, what: str, eval_id: str, at: float | None = None, **more: Any) -> None:
-        event = self.log.append({"event": what, "eval_id": eval_id, **more}, at)
-        life = self.known.get(eval_id, records.NEW_LIFE)
-        self.known[eval_id] = life | records.life_after(life, event)
+        records.note_event(self.known, self.log.append({"event": what, "eval_id": eval_id, **more}, at))
 
     def _write_manifest(self) -> Record:
         manifest = fold_manifest(self.run, self.config, self.known)

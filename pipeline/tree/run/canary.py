@@ -13,8 +13,9 @@ from itertools import pairwise, zip_longest
 from math import isfinite
 from typing import NamedTuple
 
+from pipeline.core.text import printable_line
 from pipeline.errors import cut_text
-from pipeline.tree.rules.sheet import CsvProblem, csv_rows, visible_text
+from pipeline.tree.rules.sheet import CsvProblem, csv_rows
 from pipeline.tree.run.command import CheckoutRun
 from pipeline.tree.spec.model import Canary
 
@@ -162,7 +163,7 @@ def _row_change(whole: DecisionTable, old: Cells | None, new: Cells | None, tole
 
 def _cell_text(text: str) -> str:
     """A cell for a message: on one line, bounded, with nothing that a terminal would obey."""
-    return cut_text(visible_text(" ".join(text.split())))
+    return cut_text(printable_line(" ".join(text.split()), 200))
 
 
 def _equal_cells(old: str, new: str, tolerance: float) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from pipeline.machine.job import Job, StageFailed
@@ -22,7 +23,6 @@ from pipeline.models.calls import Call, Calls, answered_call, call_key, failed_c
 from pipeline.models.contract import FREE, Answer, BackendUnavailable, CallContext, CallFailed, Question
 from pipeline.store.files import read_bytes
 from pipeline.store.noop import folder
-from pipeline.tree.rules import prompts
 from pipeline.tree.rules.assignment import parse_idea
 from pipeline.tree.rules.positions import own_name, slot_of
 from pipeline.tree.rules.prompts import history_section, prompt_mistakes, render_prompt
@@ -207,7 +207,9 @@ def _idea_by_hand(job: Job, _context: Record) -> IdeaAnswer:
 
 
 def _dry_run_idea(job: Job, context: Record) -> IdeaAnswer:
-    return IdeaAnswer(prompts.dry_idea(job.target.params["number"], str(context)), "dry run")
+    name = sha256(f"{job.target.params['number']}\0{context}".encode()).hexdigest()[:8]
+    text = f"IDEA: Dry run {name}.\n\nRATIONALE: None; nothing is tried.\n\nREQUIRED_CHANGES:\n- Add a file.\n"
+    return IdeaAnswer(text, "dry run")
 
 
 IDEA_SOURCES: Mapping[str, Callable[[Job, Record], IdeaAnswer]] = {MANUAL: _idea_by_hand, DRY: _dry_run_idea}

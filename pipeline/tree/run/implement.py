@@ -27,13 +27,12 @@ from pipeline.machine.job import Job, StageFailed
 from pipeline.models.calls import answered_call, failed_call, recorded_answer
 from pipeline.models.contract import Answer, BackendUnavailable, CallFailed
 from pipeline.store.files import read_bytes
-from pipeline.tree.rules import prompts
 from pipeline.tree.rules.assignment import idea_identity, parse_idea
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.rules.positions import slot_of
 from pipeline.tree.rules.prompts import diff_in_answer, history_section, review_verdict
 from pipeline.tree.run.ideas import RoleAsker
-from pipeline.tree.run.records import CandidateRecord, Record, SlotTask, load, load_as, save, write
+from pipeline.tree.run.records import NO_CANDIDATE, CandidateRecord, Record, SlotTask, load, load_as, save, write
 from pipeline.tree.run.run_repo import RunRepo
 from pipeline.tree.spec.model import DRY, MANUAL, NONE, PATCHES
 
@@ -81,8 +80,8 @@ def implement_stage(job: Job) -> None:
     asking = RoleAsker.for_job(job, job.target.params["roles"], code.get("tree", ""))
     made = Implementation(task.why) if task.empty else _Work(job, task.idea, code, asking).implementation()
     status = COMPLETED if not made.why else SKIPPED if task.empty else FAILED
-    record = CandidateRecord(status, made.why, made.approved, len(made.reviews), *(made.candidate or ()))
-    save(job.writes["candidate"][0], record)
+    record = CandidateRecord(status, made.why, made.approved, len(made.reviews))
+    save(job.writes["candidate"][0], record._asdict() | (made.candidate or NO_CANDIDATE)._asdict())
     write(job.writes["patch"][0], made.patch)
     write(job.writes["tree"][0], f"{made.candidate.tree}\n" if made.candidate and not made.why else "")
     write(job.writes["calls"][0], asking.journal_bytes())
@@ -117,8 +116,7 @@ class _Work:
         return self._refuse_empty(Implementation("", made, change))
 
     def _subject(self) -> str:
-        parsed = parse_idea(self.idea).idea
-        text = parsed.idea if parsed else self.idea
+        text = parse_idea(self.idea).sections.get("IDEA", self.idea)
         first = next((line.strip() for line in text.splitlines() if line.strip()), "An idea")
         return first if len(first) <= LONGEST_SUBJECT else f"{first[: LONGEST_SUBJECT - 1]}…"
 
@@ -251,7 +249,11 @@ def _change_from_file(work: _Work) -> bytes:
 
 
 def _dry_run_change(work: _Work) -> bytes:
-    return prompts.dry_patch(idea_identity(work.idea))
+    """A change that adds a file which no repository has."""
+    identity = idea_identity(work.idea)
+    name, line = f"dry-run-{identity[:16]}.md", f"Made by a dry run: {identity}"
+    head = f"diff --git a/{name} b/{name}\nnew file mode 100644\n--- /dev/null\n+++ b/{name}\n"
+    return f"{head}@@ -0,0 +1 @@\n+{line}\n".encode()
 
 
 CHANGE_SOURCES: Mapping[str, Callable[[_Work], bytes]] = {

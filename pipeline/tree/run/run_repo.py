@@ -54,8 +54,10 @@ class RunRepo:
 
     def chain(self, code: Mapping[str, Any]) -> str:
         """The commit of a node, with all commits before it made again if they are missing."""
-        for link in _missing_links(self.repo, code["chain"]):
-            self.restore(from_json(Candidate, link), base64.b64decode(link["patch"]))
+        links = code["chain"]
+        if links and not has_commit(self.repo, links[-1]["commit"]):
+            for link in links:
+                self.restore(from_json(Candidate, link), base64.b64decode(link["patch"]))
         return str(code["commit"])
 
     def restore(self, candidate: Candidate, patch: bytes) -> None:
@@ -96,13 +98,6 @@ class RunRepo:
         finally:
             if not keep:
                 self.candidates.remove(name)
-
-
-def _missing_links(repo: str, chain: list[Record]) -> list[Record]:
-    """The links from the first missing commit on; usually none, as the last one shows."""
-    if not chain or has_commit(repo, chain[-1]["commit"]):
-        return []
-    return next((chain[i:] for i, link in enumerate(chain) if not has_commit(repo, link["commit"])), [])
 
 
 def chain_link(candidate: Candidate, patch: bytes) -> Record:
