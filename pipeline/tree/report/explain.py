@@ -80,11 +80,11 @@ def _primary_numbers(e: Evaluation, rules: ScoringRules) -> CheckNumbers | None:
     return CheckNumbers(what, delta, 0.0, -delta, _change_text(rules, rules.primary, -delta))
 
 
-def _guard_checks(found: Comparison, rules: ScoringRules) -> Iterator[CheckExplanation]:
+def _guard_checks(comparison: Comparison, rules: ScoringRules) -> Iterator[CheckExplanation]:
     """Checks of the guards.  They veto exploring; a mixed grade passes the gate all the same."""
-    for detail in (each for each in found.metrics if each.guard):
+    for detail in (each for each in comparison.metrics if each.guard):
         least = -rules.constants.guard_drop
-        passed = f"{RISK_REGRESSED}:{detail.name}" not in found.reasons
+        passed = f"{RISK_REGRESSED}:{detail.name}" not in comparison.reasons
         what = f"{detail.name} changed by {detail.relative:+.4g} of its baseline; {least:+.4g} is allowed"
         lacking = least - detail.relative
         # in units of the metric; from a baseline of zero every loss is infinitely large
@@ -106,12 +106,14 @@ def _recommended_numbers(e: Evaluation, rules: ScoringRules) -> CheckNumbers | N
     return CheckNumbers(what, found.score, threshold, least, "; or ".join(words for _, words in ways))
 
 
-def _sufficient_changes(found: Comparison, rules: ScoringRules) -> Iterator[tuple[float | None, str]]:
+def _sufficient_changes(comparison: Comparison, rules: ScoringRules) -> Iterator[tuple[float | None, str]]:
     """Each change that alone would have been enough, of the score or of something else, with its words."""
-    assert found.score is not None
-    c, total = rules.constants, found.score
-    blocks = [guard.removeprefix(f"{RISK_REGRESSED}:") for guard in found.reasons if guard.startswith(RISK_REGRESSED)]
-    signal = total >= c.explore or found.better >= max(c.least_better, found.worse + c.lead)
+    assert comparison.score is not None
+    c, total = rules.constants, comparison.score
+    blocks = [
+        guard.removeprefix(f"{RISK_REGRESSED}:") for guard in comparison.reasons if guard.startswith(RISK_REGRESSED)
+    ]
+    signal = total >= c.explore or comparison.better >= max(c.least_better, comparison.worse + c.lead)
     marks = [c.mixed] if c.mixed < c.promising else []
     marks += [c.explore] if not blocks else []
     if above := [mark for mark in marks if mark > total]:
@@ -119,8 +121,8 @@ def _sufficient_changes(found: Comparison, rules: ScoringRules) -> Iterator[tupl
     if blocks and (signal or not above):
         also = "" if signal else f", and a score of {c.explore:g}"
         yield None, f"no loss of {', '.join(blocks)} beyond what is allowed{also}"
-    more = max(c.least_better, found.worse + c.lead) - found.better
-    if not blocks and 0 < more <= len(found.metrics) - found.better - found.worse:
+    more = max(c.least_better, comparison.worse + c.lead) - comparison.better
+    if not blocks and 0 < more <= len(comparison.metrics) - comparison.better - comparison.worse:
         yield None, f"{more} of the metrics that are the same better"
 
 
@@ -164,9 +166,9 @@ UNTESTED_NEEDS = {
 }
 
 
-def _paired_checks(found: Comparison, rules: ScoringRules) -> Iterator[CheckExplanation]:
+def _paired_checks(comparison: Comparison, rules: ScoringRules) -> Iterator[CheckExplanation]:
     """Checks of a verdict by blocks; an idea must pass all of them."""
-    it, paired = found.evidence, rules.paired
+    it, paired = comparison.evidence, rules.paired
     assert it is not None
     assert paired is not None
     yield _explained("blocks", it["blocks"] >= FEWEST_BLOCKS, _blocks_numbers(it))
@@ -291,9 +293,9 @@ def _rank_order(e: Evaluation) -> tuple[tuple[float, float], tuple[int, ...]]:
 
 
 def _rank(e: Evaluation, others: Sequence[Evaluation], beam_width: int) -> CheckExplanation:
-    (own, delta), place = rank_key(e), sum(_rank_order(o) > _rank_order(e) for o in others) + 1
-    what = f"{own:+.6g} against the root: number {place}, the beam has {beam_width}"
-    if place <= beam_width:
+    (own, delta), rank = rank_key(e), sum(_rank_order(o) > _rank_order(e) for o in others) + 1
+    what = f"{own:+.6g} against the root: number {rank}, the beam has {beam_width}"
+    if rank <= beam_width:
         return CheckExplanation(RANK, True, what, finite_or_none(own))
     last = others[beam_width - 1]
     least, least_delta = rank_key(last)

@@ -114,8 +114,8 @@ def _replay_one(decision: RecordedDecision, made: Mapping[str, str], folder: str
     code = decision.receipt.recipe["stage"]
     if code != decider.code:
         return ReplayedDecision(name, STALE, f"it was decided by {code}, this Coppice has {decider.code}")
-    if obstacle := _changed_input(decision.receipt, made):
-        return ReplayedDecision(name, *obstacle)
+    if ending := _changed_input(decision.receipt, made):
+        return ReplayedDecision(name, *ending)
     try:
         differences = tuple(_rebuild(decision, decider, folder))
     except GitProblem as problem:
@@ -154,8 +154,8 @@ def _compare_file(path: str, sha: str, rebuilt: bytes) -> Iterator[RebuiltDiffer
     """Compare a rebuilt file with the recorded one, and with its receipt."""
     if not os.path.isfile(path):
         yield RebuiltDifference(path, "", "missing", f"{len(rebuilt)} bytes")
-    elif place := first_difference(read_bytes(path), rebuilt):
-        yield RebuiltDifference(path, *place)
+    elif difference := first_difference(read_bytes(path), rebuilt):
+        yield RebuiltDifference(path, *difference)
     elif (again := sha256(rebuilt).hexdigest()) != sha:
         yield RebuiltDifference(path, "its receipt's sha256", sha, again)
 

@@ -88,18 +88,18 @@ def idea_identity(text: str) -> str:
 
 def parse_idea(text: str) -> ParsedIdea:
     """Parse an idea text.  Lines before the first section are dropped: models like to introduce an idea."""
-    found: dict[str, list[str]] = {}
+    by_section: dict[str, list[str]] = {}
     defects: list[str] = []
     name = ""
     for number, line in enumerate(text.splitlines(), 1):
         if heading := _HEADING.fullmatch(line):
             name = heading[1].replace(" ", "_")
-            if name in found:
+            if name in by_section:
                 defects.append(f"line {number}: {name} is given twice; a text is one idea")
-            found.setdefault(name, []).append(heading[2])
+            by_section.setdefault(name, []).append(heading[2])
         elif name:
-            found[name].append(line)
-    sections = {name: "\n".join(lines).strip() for name, lines in found.items()}
+            by_section[name].append(line)
+    sections = {name: "\n".join(lines).strip() for name, lines in by_section.items()}
     for name in SECTIONS:
         if not sections.get(name):
             how = "is empty" if name in sections else "is missing"

@@ -43,17 +43,19 @@ def render_prompt(template: str, values: Mapping[str, str]) -> str:
 
 def prompt_mistakes(role: str, template: str) -> tuple[str, ...]:
     """Mistakes in a template for this role, and how to correct them."""
-    out: list[str] = []
-    found: set[str] = set()
+    allowed = PROMPT_NAMES[role]
+    mistakes: list[str] = []
+    used: set[str] = set()
     for match in _NAME.finditer(template):
         name = match[2] or match[3]
         where = f"line {template.count(chr(10), 0, match.start()) + 1}"
         if not name and not match[1]:
-            out.append(f"{where}: a $ that is meant as such is written twice: $$")
-        elif name and name not in PROMPT_NAMES[role]:
-            out.append(f"{where}: ${name} is unknown in a prompt for {role}{did_you_mean(name, PROMPT_NAMES[role])}")
-        found.add(name)
-    return (*out, *(f"${name} is missing: {role} has to know it" for name in NEEDED_NAMES[role] if name not in found))
+            mistakes.append(f"{where}: a $ that is meant as such is written twice: $$")
+        elif name and name not in allowed:
+            mistakes.append(f"{where}: ${name} is unknown in a prompt for {role}{did_you_mean(name, allowed)}")
+        used.add(name)
+    missing = (name for name in NEEDED_NAMES[role] if name not in used)
+    return (*mistakes, *(f"${name} is missing: {role} has to know it" for name in missing))
 
 
 def review_verdict(text: str) -> bool | None:

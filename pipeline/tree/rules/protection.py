@@ -124,17 +124,17 @@ def _autoload_reason(path: str, before: GitEntry | None) -> str:
 
 def _needed_modules(imports: Mapping[str, Sequence[str]], looked_in: Sequence[str]) -> dict[str, dict[str, str]]:
     """Modules that must not be shadowed, by the folder where Python finds them, each with the file that needs it."""
-    found: dict[str, dict[str, str]] = {}
+    needing: dict[str, dict[str, str]] = {}
     for path, named in imports.items():
         for folder in (*folders_above(path), *looked_in):
-            needed = found.setdefault(folder, {})
+            needed = needing.setdefault(folder, {})
             # `python -m` runs a package rather than a file of its name
             for module in _prefixes(_module_in(path, folder)):
                 needed.setdefault(module, f"{printable_path(path)} is part of")
             for module in named:
                 for whole in _prefixes(module):
                     needed.setdefault(whole, f"{printable_path(path)} imports")
-    return found
+    return needing
 
 
 def _module_in(path: str, folder: str, is_link: bool = False) -> str:

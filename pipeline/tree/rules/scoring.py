@@ -218,10 +218,10 @@ def block_means(rows: Sequence[SheetRow], blocks: Sequence[str], metric: str) ->
 
 def config_rows(rows: Sequence[SheetRow], blocks: Sequence[str], metric: str) -> list[list[float]]:
     """A metric as a table: a row a config, a column a block."""
-    found: dict[int, dict[str, float]] = {}
+    by_config: dict[int, dict[str, float]] = {}
     for row in rows:
-        found.setdefault(row.config_id, {})[row.block] = row.metrics[metric]
-    return [[cells[block] for block in blocks] for cells in found.values()]
+        by_config.setdefault(row.config_id, {})[row.block] = row.metrics[metric]
+    return [[cells[block] for block in blocks] for cells in by_config.values()]
 
 
 def seed_defects(own: CheckedRows, parent: CheckedRows) -> Iterator[Defect]:
@@ -244,15 +244,15 @@ def metric_differences(rules: ScoringRules, series: Series, name: str, baseline:
     return differences(series[name]["own"], series[name][baseline], SIGN[metric.better])
 
 
-def apply_guards(found: Verdict, guards: Sequence[Mapping[str, Any]]) -> Verdict:
+def apply_guards(decided: Verdict, guards: Sequence[Mapping[str, Any]]) -> Verdict:
     """Refuse a gain at the price of a guard, or while that price is not known."""
-    if found.verdict != PROMOTED:
-        return found
+    if decided.verdict != PROMOTED:
+        return decided
     failed = [f"{RISK_REGRESSED}:{guard['name']}" for guard in guards if guard["verdict"] == FAILED]
     undecided = [f"{RISK_UNDECIDED}:{guard['name']}" for guard in guards if guard["verdict"] == UNDECIDED]
     if failed or undecided:
         return Verdict(REJECTED if failed else INDECISIVE, (*failed, *undecided))
-    return found
+    return decided
 
 
 def paired_comparison(
@@ -302,10 +302,10 @@ def column_by_config(text: str, name: str, configs: Container[int]) -> dict[int,
 
 
 def means_by_config(values: Iterable[tuple[int, float]]) -> dict[int, float]:
-    found: dict[int, list[float]] = {}
+    by_config: dict[int, list[float]] = {}
     for config, value in values:
-        found.setdefault(config, []).append(value)
-    return {config: fsum(each) / len(each) for config, each in found.items()}
+        by_config.setdefault(config, []).append(value)
+    return {config: fsum(each) / len(each) for config, each in by_config.items()}
 
 
 def _compare_numbers(after: float, before: float) -> int:

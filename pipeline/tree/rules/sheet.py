@@ -238,15 +238,15 @@ def check_rows(sheet: Sheet, wanted: ExpectedRows) -> CheckedRows:
     """The good rows of the expected configs and blocks, and the defects of the others."""
     if sheet.defects and not sheet.rows:
         return CheckedRows((), sheet.defects)  # that every row is missing would say nothing more
-    place = {block: n for n, block in enumerate(wanted.blocks)}
+    order = {block: n for n, block in enumerate(wanted.blocks)}
     kept = [row for row in sheet.rows if wanted.cut is None or row.config_id < wanted.cut]
     found = [defect for defect in sheet.defects if wanted.cut is None or (defect.config or 0) < wanted.cut]
     broken = {defect.config for defect in found if not defect.block}
     found += dict.fromkeys(_wrong_rows(Counter((row.config_id, row.block) for row in kept), wanted, broken))
     bad = {(defect.config, defect.block) for defect in found}
     rows = [row for row in kept if not bad & {(row.config_id, row.block), (row.config_id, "")}]
-    found.sort(key=lambda defect: (defect.config is not None, defect.config or 0, place.get(defect.block, -1)))
-    return CheckedRows(tuple(sorted(rows, key=lambda row: (row.config_id, place[row.block]))), tuple(found))
+    found.sort(key=lambda defect: (defect.config is not None, defect.config or 0, order.get(defect.block, -1)))
+    return CheckedRows(tuple(sorted(rows, key=lambda row: (row.config_id, order[row.block]))), tuple(found))
 
 
 def _wrong_rows(

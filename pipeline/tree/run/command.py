@@ -88,7 +88,7 @@ def run_command(job: Job, request: CommandRequest) -> CheckoutRun:
     """Run a command, again as often as the spec allows; an outage or a changed record fails the target."""
     repo = RunRepo(job.target.run)
     commit = repo.commit(request.where)
-    tree = tree_hash(repo.repo, commit)
+    tree = tree_hash(repo.path, commit)
     if read_text(job.reads["tree"][0]).strip() != tree:  # a changed record must not choose the code
         raise StageFailed(f"the records of {job.target.name} name different files: one was changed; build again", 1)
     if why := job_void_reason(job, tree):

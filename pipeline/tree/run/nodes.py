@@ -63,7 +63,7 @@ def write_next_nodes(job: JobFiles, depth: Depth, promotion: Promotion, stop: st
             repo = open_repo(job.target.run)
             repo.chain(code)  # all of it may have been recalled from another run, and its commits not be here
             context = {"closed": closed, "tree": candidate.tree, **_history(depth, promotion, slot)}
-            context["changes"] = _changes(repo.repo, before["root"], candidate)
+            context["changes"] = _changes(repo.path, before["root"], candidate)
             origin = Origin("", closed, str(slot), parent, [*depth.nodes[slot.node].ancestors, parent])
         for name, record in (("code", code), ("context", context), ("origin", origin)):
             save(job.writes[name][n], record)
@@ -147,6 +147,6 @@ def node_stage(job: Job) -> None:
 
 def _place_node(repo: RunRepo, place: NodePlace, code: Mapping[str, Any]) -> Record:
     """Put a node into git: a ref that keeps its commit, and a worktree to look at."""
-    pin(repo.repo, repo.at.run, str(place), code["commit"])
+    pin(repo.path, repo.at.run, str(place), code["commit"])
     repo.nodes.add(str(place), code["commit"])
     return {"commit": code["commit"], "tree": code["tree"], "worktree": f"{NODES}/{place}"}

@@ -12,7 +12,7 @@ import posixpath
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pipeline.core.graph import GLOB, covers_path
 from pipeline.git.folders import delete_tree
@@ -43,7 +43,7 @@ _PROJECT_FILES = Files()
 
 def protect_stage(job: Job) -> None:
     params, root = job.target.params, load(job.reads["root"][0])
-    repo = RunRepo(job.target.run).repo
+    repo = RunRepo(job.target.run).path
     files = ProtectedFiles(root["tree"], params["repo"], looked_in=params["looked_in"])
     found = {path: entry for path, entry in tree_entries(repo, root["tree"]).items() if files.covers(path)}
     for pattern in params["repo"]:
@@ -59,14 +59,14 @@ def protect_stage(job: Job) -> None:
     save(job.writes[PROTECTED_PORT][0], files)
 
 
-def _check_links(repo: str, found: dict[str, TreeEntry]) -> None:
+def _check_links(repo: str, entries: dict[str, TreeEntry]) -> None:
     """Check that the file behind a protected link is protected too, if it is in the repo."""
-    links = {path: entry.blob for path, entry in found.items() if entry.mode == LINK}
+    links = {path: entry.blob for path, entry in entries.items() if entry.mode == LINK}
     leads_to = read_blobs(repo, links.values()) if links else {}
     for path, blob in links.items():
         target = posixpath.normpath(posixpath.join(posixpath.dirname(path), os.fsdecode(leads_to[blob])))
         inside = not target.startswith(("/", ".."))
-        if inside and not any(covers_path(target, other) for other in found):
+        if inside and not any(covers_path(target, other) for other in entries):
             what = f"protect: {printable_path(path)} is a symbolic link to {printable_path(target)}"
             raise StageFailed(f"{what}, which is not protected; name that too", 2)
 
@@ -89,9 +89,8 @@ def protected_of(job: Job) -> ProtectedFiles | None:
     """The files protected from the commands of this target; None for a spec without `protect:`."""
     if PROTECTED_PORT not in job.reads:
         return None
-    record: dict[str, Any] = load(job.reads[PROTECTED_PORT][0])
-    files = {path: TreeEntry(*entry) for path, entry in record["files"].items()}
-    return ProtectedFiles(**{**record, "files": files})
+    record = load(job.reads[PROTECTED_PORT][0])
+    return ProtectedFiles(**record | {"files": {path: TreeEntry(*entry) for path, entry in record["files"].items()}})
 
 
 def job_void_reason(job: Job, tree: str) -> str:
@@ -101,9 +100,9 @@ def job_void_reason(job: Job, tree: str) -> str:
     protected = protected_of(job)
     if protected is None or not tree:
         return ""
-    bench = RunRepo(job.target.run)
-    bench.commit(position(job.target.name))  # one recalled from the store may not be there yet
-    return void_reason(protected, tree_changes(bench.repo, protected.tree, tree))
+    repo = RunRepo(job.target.run)
+    repo.commit(position(job.target.name))  # one recalled from the store may not be there yet
+    return void_reason(protected, tree_changes(repo.path, protected.tree, tree))
 
 
 _RUNNABLE = "100755"
@@ -281,16 +280,13 @@ def _raise(error: OSError) -> None:
 
 
 def _elsewhere_reason(watch: ProtectionWatch) -> str:
-    for path in _changed_in_project(watch.protected):
-        return _blame_reason(watch, path, f"{{project}}/{path} is protected and")
-    for path, was in watch.reads.items():
-        if signature(path) != was:
-            return _blame_reason(watch, path, f"{printable_path(path)}, which it was given to read,")
-    return ""
-
-
-def _blame_reason(watch: ProtectionWatch, path: str, what: str) -> str:
     """The reason to blame a command; when it could not have changed the file, somebody else has: the target fails."""
+    changed = [(path, f"{{project}}/{path} is protected and") for path in _changed_in_project(watch.protected)]
+    read = [path for path, was in watch.reads.items() if signature(path) != was]
+    changed += [(path, f"{printable_path(path)}, which it was given to read,") for path in read]
+    if not changed:
+        return ""
+    path, what = changed[0]
     if watch.shield and _is_below(path, "."):
         raise StageFailed(f"{what} was changed by something else while a command of {watch.run} ran; build again", 1)
     return f"{what} was changed while the command ran"

@@ -252,8 +252,3 @@ def note_event(lives: dict[str, Life], event: Mapping[str, Any]) -> None:
     else:
         changes |= {"finished_at": at}
     lives[event["eval_id"]] = life | changes
-
-
-def is_life_open(life: Mapping[str, Any] | None) -> bool:
-    """True for an evaluation that was started and has no end: the build that ran it is gone."""
-    return life is not None and life["task_state"] == TASK_STATES[EVENT_STARTED]

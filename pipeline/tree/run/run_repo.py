@@ -25,7 +25,7 @@ class NodeCommits(Protocol):
     """The part of a run's repository that decisions need: the code of a node."""
 
     @property
-    def repo(self) -> str: ...
+    def path(self) -> str: ...
     def chain(self, code: Mapping[str, Any]) -> str: ...
 
 
@@ -33,13 +33,13 @@ class ReadOnlyRepo:
     """The run's repository as it is: nothing is made again, nothing is written."""
 
     def __init__(self, run: str) -> None:
-        self.run, self.repo = run, run_repository(run)
+        self.run, self.path = run, run_repository(run)
 
     def chain(self, code: Mapping[str, Any]) -> str:
         commit = str(code["commit"])
-        if not os.path.isdir(f"{self.repo}/objects"):
+        if not os.path.isdir(f"{self.path}/objects"):
             raise GitProblem(f"runs/{self.run}/repo.git is missing")
-        if not has_commit(self.repo, commit):
+        if not has_commit(self.path, commit):
             raise GitProblem(f"runs/{self.run}/repo.git has no commit {commit}")
         return commit
 
@@ -50,19 +50,19 @@ class RunRepo:
     def __init__(self, run: str) -> None:
         self.at = RunLayout(run)
         root = load(self.at.of_run("root.json"))
-        self.repo = reopen_repository(root["repo"], run, root["commit"])
+        self.path = reopen_repository(root["repo"], run, root["commit"])
 
     def chain(self, code: Mapping[str, Any]) -> str:
         """The commit of a node, with all commits before it made again if they are missing."""
         links = code["chain"]
-        if links and not has_commit(self.repo, links[-1]["commit"]):
+        if links and not has_commit(self.path, links[-1]["commit"]):
             for link in links:
                 self.restore(from_json(Candidate, link), base64.b64decode(link["patch"]))
         return str(code["commit"])
 
     def restore(self, candidate: Candidate, patch: bytes) -> None:
-        if not has_commit(self.repo, candidate.commit):
-            restore_commit(self.repo, candidate.parent, patch, candidate)
+        if not has_commit(self.path, candidate.commit):
+            restore_commit(self.path, candidate.parent, patch, candidate)
 
     def commit(self, where: EvalSlot | NodePlace) -> str:
         """The commit at a position, by records that are no inputs of the stage: they only say where it is."""
@@ -71,28 +71,28 @@ class RunRepo:
         if isinstance(where, NodePlace):
             return self.chain(load(self.at.of_node(where, "code.json")))
         candidate = load_as(Candidate, self.at.of_eval(where, "candidate.json"))
-        if not has_commit(self.repo, candidate.commit):
+        if not has_commit(self.path, candidate.commit):
             self.chain(load(self.at.of_node(where.place, "code.json")))
             self.restore(candidate, read_bytes(self.at.of_eval(where, "change.patch")))
         return candidate.commit
 
     @property
     def nodes(self) -> Worktrees:
-        return Worktrees(self.repo, self.at.of_run(NODES))
+        return Worktrees(self.path, self.at.of_run(NODES))
 
     @property
     def by_hand(self) -> Worktrees:
         """Worktrees in which people work."""
-        return Worktrees(self.repo, self.at.of_run(BY_HAND))
+        return Worktrees(self.path, self.at.of_run(BY_HAND))
 
     @property
     def candidates(self) -> Worktrees:
-        return Worktrees(self.repo, self.at.of_run(CANDIDATES))
+        return Worktrees(self.path, self.at.of_run(CANDIDATES))
 
     @contextmanager
     def checkout(self, name: str, commit: str, keep: bool = False) -> Iterator[Worktree]:
         """A clean checkout, removed afterwards; the remains of a kill are cleaned by the next checkout."""
-        restore_setup(self.repo)
+        restore_setup(self.path)
         try:
             yield self.candidates.add(name, commit)
         finally:

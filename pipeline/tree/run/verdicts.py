@@ -42,10 +42,9 @@ from pipeline.tree.rules.sheet import (
     expected_rows,
     read_sheet,
 )
-from pipeline.tree.run.measure import sweep_record, total_cost
+from pipeline.tree.run.measure import join_logs_and_costs, sweep_record
 from pipeline.tree.run.records import (
     CandidateRecord,
-    CommandCost,
     Record,
     StepRecord,
     SweepRecord,
@@ -297,8 +296,7 @@ def join_stage(job: JobFiles) -> None:
     write(job.writes["csv"][0], results)
     record = sweep_record(parts[0].tree, bad.why or why, results, bad.exit)
     save(job.writes["sweep"][0], record._replace(stopped_after=job.target.params["first"] if stopped else 0))
-    write(job.writes["log"][0], b"".join(map(read_bytes, job.reads["log"])))
-    save(job.writes["cost"][0], total_cost([load_as(CommandCost, path) for path in job.reads["cost"]]))
+    join_logs_and_costs(job)
 
 
 def _join_csv(parts: Sequence[bytes]) -> tuple[bytes, str]:
