@@ -21,7 +21,7 @@ from pipeline.git.command import GitProblem
 from pipeline.store.files import file_sha256, read_bytes
 from pipeline.store.receipts import Receipts
 from pipeline.tree.run.decisions import DECIDERS, Decider
-from pipeline.tree.run.run_repo import ReadOnlyRepo
+from pipeline.tree.run.run_repo import open_as_is
 
 # Outcomes of a replay.
 SAME, DIFFERENT, STALE, LOST = "same", "different", "stale", "lost"
@@ -145,7 +145,7 @@ def _rebuild(decision: RecordedDecision, decider: Decider, folder: str) -> Itera
     writes = {port: [f"{folder}/{path}" for path in group] for port, group in target.writes}
     for path in target.outputs:
         os.makedirs(os.path.dirname(f"{folder}/{path}"), exist_ok=True)
-    decider.do(ReplayJob(target, dict(target.reads), writes), ReadOnlyRepo)
+    decider.do(ReplayJob(target, dict(target.reads), writes), open_as_is)
     for path, sha in decision.receipt.outputs.items():
         yield from _compare_file(path, sha, read_bytes(f"{folder}/{path}"))
 

@@ -208,24 +208,21 @@ def expected_rows(
     With neither a limit nor a grid the ids of the root's baseline are the rule: it is measured before any candidate, so
     that no candidate has a say in it.  The same holds for blocks where the spec names none (`blocks` is None); they are
     empty where measurements are not repeated."""
-    wanted = _expected_configs(limit, grid, baseline)
+    if baseline is None and limit is None and grid is None:
+        raise ValueError("without sweep_config_limit and without a grid, the root's baseline is needed")
+    if baseline is None and blocks is None:
+        raise ValueError("without `blocks: ids`, the root's baseline is needed")
+    rows = baseline.rows if baseline else ()
     if blocks is None:
-        if baseline is None:
-            raise ValueError("without `blocks: ids`, the root's baseline is needed")
-        blocks = blocks_in_order({row.block for row in baseline.rows if row.block})
-    return wanted._replace(blocks=tuple(blocks) or ("",))
-
-
-def _expected_configs(limit: int | None, grid: int | None, baseline: Sheet | None) -> ExpectedRows:
+        blocks = blocks_in_order({row.block for row in rows if row.block})
+    names = tuple(blocks) or ("",)
     if limit is not None:
         count = limit if grid is None else min(limit, grid)
-        return ExpectedRows(tuple(range(count)), f"sweep_config_limit: config_id < {count}", count)
+        return ExpectedRows(tuple(range(count)), f"sweep_config_limit: config_id < {count}", count, names)
     if grid is not None:
-        return ExpectedRows(tuple(range(grid)), f"the grid: config_id < {grid}")
-    if baseline is None:
-        raise ValueError("without sweep_config_limit and without a grid, the root's baseline is needed")
-    ids = sorted({row.config_id for row in baseline.rows})
-    return ExpectedRows(tuple(ids), f"the root's baseline: its {len(ids)} configs")
+        return ExpectedRows(tuple(range(grid)), f"the grid: config_id < {grid}", blocks=names)
+    ids = sorted({row.config_id for row in rows})
+    return ExpectedRows(tuple(ids), f"the root's baseline: its {len(ids)} configs", blocks=names)
 
 
 def blocks_in_order(blocks: Iterable[str]) -> list[str]:

@@ -188,24 +188,17 @@ class CanaryResult(NamedTuple):
     cuts: tuple[Cut, ...] = ()
 
 
-class _Failed(Exception):
-    """A run that gave no decisions."""
-
-    def __init__(self, why: str, status: int) -> None:
-        super().__init__(why)
-        self.status = status
-
-
 def run_canary(canary: Canary, data: DataTable, seed: str, run: RunUntil) -> CanaryResult:
     """Run a command on all data and on cuts of it, and compare the decisions."""
+    whole = _decisions(data, data.last, run)
+    if isinstance(whole, CanaryResult):
+        return whole
     cuts: list[Cut] = []
-    try:
-        whole = _decisions(data, data.last, run)
-        for time in cut_times(whole, data, canary.start, canary.cuts, seed):
-            part = _decisions(data, time, run)
-            cuts.append(Cut(time, first_change(whole.until(time, data), part, canary.tolerance)))
-    except _Failed as failed:
-        return CanaryResult(str(failed), failed.status)
+    for time in cut_times(whole, data, canary.start, canary.cuts, seed):
+        part = _decisions(data, time, run)
+        if isinstance(part, CanaryResult):
+            return part
+        cuts.append(Cut(time, first_change(whole.until(time, data), part, canary.tolerance)))
     why = "" if cuts else "nothing is decided at a time after which the data could be cut"
     if changed := [cut for cut in cuts if cut.change]:
         first, many = changed[0], f"so with {len(changed)} of {len(cuts)} cuts"
@@ -213,14 +206,15 @@ def run_canary(canary: Canary, data: DataTable, seed: str, run: RunUntil) -> Can
     return CanaryResult(why, 0, len(whole.rows), tuple(cuts))
 
 
-def _decisions(data: DataTable, until: str, run: RunUntil) -> DecisionTable:
+def _decisions(data: DataTable, until: str, run: RunUntil) -> DecisionTable | CanaryResult:
+    """The decisions on the data up to a time; the result of the canary when there are none."""
     where = "with all of the data" if until == data.last else f"with the data up to {until}"
     done = run(until)
     if not done.ok:
-        raise _Failed(done.why if done.void else f"{where}: {done.why}", done.exit)
+        return CanaryResult(done.why if done.void else f"{where}: {done.why}", done.exit)
     if len(done.results) > LARGEST_DECISIONS:
-        raise _Failed(f"{where}: more than {LARGEST_DECISIONS >> 20} MB of decisions", 0)
+        return CanaryResult(f"{where}: more than {LARGEST_DECISIONS >> 20} MB of decisions", 0)
     try:
         return parse_decisions(done.results.decode("utf-8-sig", errors="replace"), data, until)
     except UnusableTable as error:
-        raise _Failed(f"{where}: its decisions cannot be used: {error}", 0) from error
+        return CanaryResult(f"{where}: its decisions cannot be used: {error}", 0)

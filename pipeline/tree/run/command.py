@@ -19,7 +19,7 @@ from pipeline.core.templates import fill_argv, fill_shell_line
 from pipeline.git.folders import delete_tree, make_removable
 from pipeline.git.objects import tree_hash
 from pipeline.git.worktrees import Worktree
-from pipeline.machine.confine import Confinement, landlock_version
+from pipeline.machine.confine import landlock_version
 from pipeline.machine.failures import NOT_FOUND, FailureFacts, describe_exit, describe_start_failure, outage_reason
 from pipeline.machine.job import Job, StageFailed
 from pipeline.machine.process import Exit
@@ -117,15 +117,11 @@ def keep_printed(job: Job, log: str) -> None:
 
 
 def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> CheckoutRun:
-    folder, params = worktree.path, job.target.params
+    folder, params, timeout = worktree.path, job.target.params, job.target.limits.timeout
     output = os.path.abspath(request.output)
     delete_tree(output)
     os.makedirs(output)
-    results = f"{output}/results.csv"
-    names = _brace_names(job, request.values) | {"tree": [folder], "output": [output], "results": [results]}
-    if request.configs:
-        names["configs"] = [f"{output}/configs.json"]
-        write(f"{output}/configs.json", request.configs)
+    results, names = f"{output}/results.csv", _brace_names(job, request, folder, output)
     fixed = {name: " ".join(fill_argv([text], names)) for name, text in params["env"].items()}
     fixed |= {"AGENTIC_OUTPUT_DIR": output, "AGENTIC_RESULTS_CSV": results}
     shell = "argv" not in params
@@ -134,40 +130,33 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
     watched, sealed = start_watch(job, worktree.repo, folder), sealed_paths(job)
     wire = arm_tripwire(sealed, hidden=bool(landlock_version()))
     with command_shield(watched, folder, output, env) as shield:
-        exit_, why = _run_words(job, words, env, secrets, folder, request.log, hide_paths(shield, sealed))
+        confined = hide_paths(shield, sealed)
+        try:
+            ended = job.processes.run(words, env, request.log, timeout, secrets, cwd=folder, confined=confined)
+            why = describe_exit(ended, timeout)[0]
+        except OSError as error:
+            why, status = describe_start_failure(error, words[0])
+            if not _is_inside(words[0], folder):
+                raise StageFailed(why, status) from error
+            ended = Exit(status)
     foul = tripwire_reason(wire, hidden=bool(landlock_version())) or (tamper_reason(watched) if watched else "")
-    missing = exit_.code == NOT_FOUND and shell and _program_is_missing(words[-1], folder, env)
-    outage = "" if foul else outage_reason(FailureFacts(exit_, missing=missing))
+    missing = ended.code == NOT_FOUND and shell and _program_is_missing(words[-1], folder, env)
+    outage = "" if foul else outage_reason(FailureFacts(ended, missing=missing))
     content, lacking = read_results(results) if request.wants and not foul else (b"", "")
     _tidy_output(output, results)
     shield_used = watched.shield if watched else None
-    return CheckoutRun(foul or why or lacking, exit_.code, content, 0.0, 0, shield_used, outage)
+    return CheckoutRun(foul or why or lacking, ended.code, content, 0.0, 0, shield_used, outage)
 
 
-def _brace_names(job: Job, values: Mapping[str, str]) -> dict[str, Sequence[str]]:
+def _brace_names(job: Job, request: CommandRequest, folder: str, output: str) -> dict[str, Sequence[str]]:
+    """What the names in braces stand for; writes the configs, if the command wants them."""
     ports = {name.removeprefix("in."): group for name, group in job.reads.items() if name.startswith("in.")}
-    absolute = {name: [os.path.abspath(path) for path in group] for name, group in ports.items()}
-    return {**absolute, "project": [os.getcwd()], **{name: [value] for name, value in values.items()}}
-
-
-def _run_words(
-    job: Job,
-    words: list[str],
-    env: Mapping[str, str],
-    secrets: Mapping[str, str],
-    folder: str,
-    log: str,
-    confined: Confinement | None,
-) -> tuple[Exit, str]:
-    timeout = job.target.limits.timeout
-    try:
-        ended = job.processes.run(words, env, log, timeout, secrets, cwd=folder, confined=confined)
-    except OSError as error:
-        why, status = describe_start_failure(error, words[0])
-        if not _is_inside(words[0], folder):
-            raise StageFailed(why, status) from error
-        return Exit(status), why
-    return ended, describe_exit(ended, timeout)[0]
+    names = {name: [os.path.abspath(path) for path in group] for name, group in ports.items()}
+    names |= {"project": [os.getcwd()], **{name: [value] for name, value in request.values.items()}}
+    if request.configs:
+        names["configs"] = [f"{output}/configs.json"]
+        write(f"{output}/configs.json", request.configs)
+    return {**names, "tree": [folder], "output": [output], "results": [f"{output}/results.csv"]}
 
 
 def _is_inside(program: str, folder: str) -> bool:

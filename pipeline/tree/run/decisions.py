@@ -17,7 +17,7 @@ from pipeline.tree.rules.budget import BudgetLedger, BudgetLimits, Ceiling, Spen
 from pipeline.tree.rules.positions import NodePlace, depth_of, parse_place, parse_slot, slots_of
 from pipeline.tree.run.ideas import cost_of_calls
 from pipeline.tree.run.measure import gather_stage
-from pipeline.tree.run.nodes import STOPPED_PREFIX, Depth, OpenRepo, write_next_nodes
+from pipeline.tree.run.nodes import STOPPED_PREFIX, Depth, write_next_nodes
 from pipeline.tree.run.records import (
     CommandCost,
     Origin,
@@ -29,7 +29,7 @@ from pipeline.tree.run.records import (
     read_text,
     save,
 )
-from pipeline.tree.run.run_repo import RunRepo
+from pipeline.tree.run.run_repo import OpenNode, open_restored
 from pipeline.tree.run.verdicts import cascade_stage, join_stage, pair_stage, score_stage, settle_stage, weigh_stage
 
 
@@ -75,7 +75,7 @@ def spending_of(record: Mapping[str, Any]) -> dict[str, Spending]:
     return {name: Spending(*amounts) for name, amounts in record.items()}
 
 
-def promote_stage(job: JobFiles, open_repo: OpenRepo = RunRepo) -> None:
+def promote_stage(job: JobFiles, open_node: OpenNode) -> None:
     """End a depth: promote, decide whether to stop, write the next nodes."""
     params = job.target.params
     depth = _depth(job)
@@ -100,7 +100,7 @@ def promote_stage(job: JobFiles, open_repo: OpenRepo = RunRepo) -> None:
     }
     record = {"depth": depth.depth, "stop_reason": stop or None, "decisions": decisions, "beam": beam}
     save(job.writes["promoted"][0], {**record, "spent": depth.ledger.spent, "tried": depth.assigned["tried"]})
-    write_next_nodes(job, depth, promotion, stop, open_repo)
+    write_next_nodes(job, depth, promotion, stop, open_node)
 
 
 def _depth(job: JobFiles) -> Depth:
@@ -151,13 +151,13 @@ def _stop(params: Mapping[str, Any], depth: Depth, promotion: Promotion) -> str:
 
 
 class Decider(NamedTuple):
-    """A stage that decides: its code, and `do`, which gets the function that opens a run's repository."""
+    """A stage that decides: its code, and `do`, which gets the function that opens a node."""
 
     code: str
-    do: Callable[[JobFiles, OpenRepo], None]
+    do: Callable[[JobFiles, OpenNode], None]
 
     def stage(self) -> Stage:
-        return Stage(self.code, lambda job: self.do(job, RunRepo))
+        return Stage(self.code, lambda job: self.do(job, open_restored))
 
 
 # Deciders by the name of their stage; within a depth they run in this order.

@@ -218,70 +218,68 @@ def _csv(rows: Sequence[Mapping[str, str]]) -> bytes:
 
 def check_stage(job: Job) -> None:
     """Run the checks; `tree` goes on to the sweep if they pass."""
-    tree, checking = _tree(job), _Checking(job)
+    tree = _tree(job)
     why = job_void_reason(job, tree)
-    results = [*checking.results(tree)] if tree and not why else []
-    if last := next((each for each in results if each["why"]), None):
-        why = last["why"] if last["why"].startswith(VOID) else f"{last['name']}: {last['why']}"
-    if why and not isinstance(checking.where, EvalSlot):
+    runs: list[CheckoutRun] = []
+    results = [*_check_results(job, tree, runs)] if tree and not why else []
+    if failed := next((each for each in results if each["why"]), None):
+        why = failed["why"] if failed["why"].startswith(VOID) else f"{failed['name']}: {failed['why']}"
+    if why and not isinstance(position(job.target.name), EvalSlot):
         keep_printed(job, job.writes["log"][0])
         raise baseline_failure(job.target.run, "checks", f"failed: {why}")
     exit_ = results[-1]["exit"] if results else 0
     save(job.writes["checks"][0], StepRecord(_status(tree, why), why, exit_, results))
     write(job.writes["tree"][0], "" if why else tree)
-    _save_cost(job, total_cost([each.cost for each in checking.runs or [NOTHING_RAN]]))
+    _save_cost(job, total_cost([each.cost for each in runs or [NOTHING_RAN]]))
 
 
-class _Checking:
-    """Runs the checks of one candidate, or of the root."""
+def _check_results(whole: Job, tree: str, runs: list[CheckoutRun]) -> Iterator[Record]:
+    """The results of the checks up to the first that fails; adds what they run to `runs`."""
+    for number, check in enumerate(whole.target.params["checks"]):
+        job, name = _check_job(whole, number), check["name"]
+        if check["canary"]:
+            why, more = _canary_result(job, name, Canary(**check["canary"]), tree, runs)
+        else:
+            done = _run_check(job, name, name, False, runs)
+            why, more = done.why, {"exit": done.exit}
+        yield {"name": name, "status": _status(tree, why), "why": why, **more}
+        if why:
+            return
 
-    def __init__(self, job: Job) -> None:
-        self.job, self.where, self.at = job, position(job.target.name), RunLayout(job.target.run)
-        self.runs: list[CheckoutRun] = []
 
-    def results(self, tree: str) -> Iterator[Record]:
-        for number, check in enumerate(self.job.target.params["checks"]):
-            job, name = _check_job(self.job, number), check["name"]
-            if check["canary"]:
-                why, more = self._canary(job, name, Canary(**check["canary"]), tree)
-            else:
-                done = self._run(job, name, name, wants=False)
-                why, more = done.why, {"exit": done.exit}
-            yield {"name": name, "status": _status(tree, why), "why": why, **more}
-            if why:
-                return
+def _canary_result(job: Job, name: str, canary: Canary, tree: str, runs: list[CheckoutRun]) -> tuple[str, Record]:
+    content, data = _canary_data(job, name, canary)
+    folder, port = _check_output(job, f"{name}.data"), f"in.{canary.port}"
+    cut = f"{folder}/{os.path.basename(job.reads[port][0])}"
 
-    def _canary(self, job: Job, name: str, canary: Canary, tree: str) -> tuple[str, Record]:
-        content, data = _canary_data(job, name, canary)
-        folder, port = self._out(f"{name}.data"), f"in.{canary.port}"
-        cut = f"{folder}/{os.path.basename(job.reads[port][0])}"
+    def run(until: str) -> CheckoutRun:
+        if until == data.last:
+            return _run_check(job, name, f"{name}, all data", True, runs)
+        os.makedirs(folder, exist_ok=True)
+        write(cut, data.until(until).encode(errors="surrogateescape"))
+        on_cut = job._replace(reads={**job.reads, port: [cut]})
+        return _run_check(on_cut, name, f"{name}, data up to {until}", True, runs)
 
-        def run(until: str) -> CheckoutRun:
-            if until == data.last:
-                return self._run(job, name, f"{name}, all data", wants=True)
-            os.makedirs(folder, exist_ok=True)
-            write(cut, data.until(until).encode(errors="surrogateescape"))
-            on_cut = job._replace(reads={**job.reads, port: [cut]})
-            return self._run(on_cut, name, f"{name}, data up to {until}", wants=True)
+    try:
+        done = run_canary(canary, data, f"{sha256(content).hexdigest()} {tree}", run)
+    finally:
+        delete_tree(folder)
+    cuts = [each._asdict() for each in done.cuts]
+    return done.why, {"exit": done.exit, "decisions": done.decisions, "cuts": cuts}
 
-        try:
-            done = run_canary(canary, data, f"{sha256(content).hexdigest()} {tree}", run)
-        finally:
-            delete_tree(folder)
-        cuts = [each._asdict() for each in done.cuts]
-        return done.why, {"exit": done.exit, "decisions": done.decisions, "cuts": cuts}
 
-    def _run(self, job: Job, name: str, words: str, wants: bool) -> CheckoutRun:
-        log, output = job.writes["log"][0], self._out(name)
-        note_in_log(log, words)
-        done = run_command(job, CommandRequest(self.where, f"{self.where}.checks", output, {}, log, wants))
-        if not done.ok:
-            delete_tree(output)
-        self.runs.append(done)
-        return done
+def _run_check(job: Job, name: str, words: str, wants: bool, runs: list[CheckoutRun]) -> CheckoutRun:
+    log, output, where = job.writes["log"][0], _check_output(job, name), position(job.target.name)
+    note_in_log(log, words)
+    done = run_command(job, CommandRequest(where, f"{where}.checks", output, {}, log, wants))
+    if not done.ok:
+        delete_tree(output)
+    runs.append(done)
+    return done
 
-    def _out(self, name: str) -> str:
-        return self.at.of_position(self.where, f"out.checks.{name}")
+
+def _check_output(job: Job, name: str) -> str:
+    return RunLayout(job.target.run).of_position(position(job.target.name), f"out.checks.{name}")
 
 
 def _check_job(job: Job, number: int) -> Job:

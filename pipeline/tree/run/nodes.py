@@ -11,7 +11,7 @@ nothing.  Records hold positions and no paths: they may be recalled by another r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pipeline.git.commits import Candidate
@@ -26,12 +26,11 @@ from pipeline.tree.rules.positions import NODES, ROOT, EvalSlot, NodePlace, RunL
 from pipeline.tree.rules.sheet import check_rows, defects_text
 from pipeline.tree.run.measure import baseline_failure
 from pipeline.tree.run.records import Origin, Record, load, load_as, save, write
-from pipeline.tree.run.run_repo import NodeCommits, RunRepo, chain_link
-from pipeline.tree.run.verdicts import expected_by_csv, sheet_of
+from pipeline.tree.run.run_repo import OpenNode, RunRepo, chain_link
+from pipeline.tree.run.verdicts import expected_by_sheet, sheet_of
 from pipeline.trust.evidence import STOPPED_EARLY
 
 STOPPED_PREFIX = "the search stopped: "
-OpenRepo = Callable[[str], NodeCommits]  # opens the repository of a run
 
 
 class Depth(NamedTuple):
@@ -46,7 +45,7 @@ class Depth(NamedTuple):
     ledger: BudgetLedger
 
 
-def write_next_nodes(job: JobFiles, depth: Depth, promotion: Promotion, stop: str, open_repo: OpenRepo) -> None:
+def write_next_nodes(job: JobFiles, depth: Depth, promotion: Promotion, stop: str, open_node: OpenNode) -> None:
     """Write the records of the next depth's places; `stop`: the reason for which nothing is tried on them."""
     closed = f"{STOPPED_PREFIX}{stop}" if stop else ""
     numbers = {evaluation.slot: n for n, evaluation in enumerate(depth.evaluations)}
@@ -60,10 +59,8 @@ def write_next_nodes(job: JobFiles, depth: Depth, promotion: Promotion, stop: st
             before, parent = load(job.reads["node_code"][slot.node]), str(slot.place)
             chain = [*before["chain"], chain_link(candidate, read_bytes(reads["change"]))]
             code = {"root": before["root"], "chain": chain, "commit": candidate.commit, "tree": candidate.tree}
-            repo = open_repo(job.target.run)
-            repo.chain(code)  # all of it may have been recalled from another run, and its commits not be here
             context = {"closed": closed, "tree": candidate.tree, **_history(depth, promotion, slot)}
-            context["changes"] = _changes(repo.path, before["root"], candidate)
+            context["changes"] = _changes(open_node(job.target.run, code), before["root"], candidate)
             origin = Origin("", closed, str(slot), parent, [*depth.nodes[slot.node].ancestors, parent])
         for name, record in (("code", code), ("context", context), ("origin", origin)):
             save(job.writes[name][n], record)
@@ -118,8 +115,9 @@ def root_stage(job: Job) -> None:
 
 def start_stage(job: Job) -> None:
     """Make the root a node, once its baseline is complete."""
-    params, root, csv = job.target.params, load(job.reads["root"][0]), read_bytes(job.reads["csv"][0])
-    if defects := check_rows(sheet_of(params, csv), expected_by_csv(params, csv)).defects:
+    params, root = job.target.params, load(job.reads["root"][0])
+    sheet = sheet_of(params, read_bytes(job.reads["csv"][0]))
+    if defects := check_rows(sheet, expected_by_sheet(params, sheet)).defects:
         log = RunLayout(job.target.run).of_node(ROOT, "sweep.log")
         raise baseline_failure(job.target.run, "sweep", f"is not complete: {defects_text(defects)} (log: {log})")
     lacking = shortages(BudgetLedger(BudgetLimits(**params["budget"])), Ceiling(**params["ceiling"]))

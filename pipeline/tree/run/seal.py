@@ -84,16 +84,10 @@ QUESTION_FIELDS = ("tree", "root_tree", "blocks", "configs", "reads")
 
 
 class SealLog(NamedTuple):
-    """Lines of the file, and `lacking`: the number of those that it has lost."""
+    """Lines of the file with those that it has lost, and these alone."""
 
-    path: str
     lines: list[Record]
-    lacking: int
-
-    @property
-    def lines_lost(self) -> int:
-        """The number of lines that were missing at some time."""
-        return self.lacking + sum(int(line["lines"]) for line in self.lines if line["event"] == SEAL_RESTORED)
+    lost: list[Record]
 
     @property
     def openings(self) -> list[Record]:
@@ -101,13 +95,12 @@ class SealLog(NamedTuple):
 
 
 def seal_log(run: str) -> SealLog:
-    path, repo = RunLayout(run).of_run(OPENINGS), run_repository(run)
-    there = [*EventLog(path).read()]
+    there, repo = [*EventLog(RunLayout(run).of_run(OPENINGS)).read()], run_repository(run)
     copy = read_copy(repo, run, HOLDOUT_REF) if os.path.exists(f"{repo}/HEAD") else b""
-    missing = [line for line in map(json.loads, copy.splitlines()) if line not in there]
+    lost = [line for line in map(json.loads, copy.splitlines()) if line not in there]
     if not there and not copy and Receipts(run).receipt(f"{run}:holdout"):
-        missing = [{"event": SEAL_LOST, "at": None, "why": "it was measured, and no line says when or for what"}]
-    return SealLog(path, sorted([*there, *missing], key=lambda line: line["at"] or 0), len(missing))
+        lost = [{"event": SEAL_LOST, "at": None, "why": "it was measured, and no line says when or for what"}]
+    return SealLog(sorted([*there, *lost], key=lambda line: line["at"] or 0), lost)
 
 
 def open_seal(run: str, question: Mapping[str, Any], reopen: bool) -> None:
@@ -117,13 +110,11 @@ def open_seal(run: str, question: Mapping[str, Any], reopen: bool) -> None:
     if not same and not reopen:
         _check_fresh(run, question, log)
     at = round(time.time(), 3)
-    lines: list[Record] = [{"event": SEAL_RESTORED, "at": at, "lines": log.lacking}] if log.lacking else []
+    lines: list[Record] = [{"event": SEAL_RESTORED, "at": at, "lines": len(log.lost)}] if log.lost else []
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(at))
     lines += [] if same else [{"event": SEAL_OPENED, "at": at, "when": when, **question, "reopened": reopen}]
     if lines:
-        there = [*EventLog(log.path).read()]
-        lost = [line for line in log.lines if line not in there]
-        append_lines(log.path, _json_lines([*lost, *lines]), durable=True)
+        append_lines(RunLayout(run).of_run(OPENINGS), _json_lines([*log.lost, *lines]), durable=True)
     keep_copy(run_repository(run), run, HOLDOUT_REF, _json_lines([*log.lines, *lines]))
 
 
@@ -165,4 +156,6 @@ def _json_lines(lines: Iterable[Record]) -> bytes:
 def seal_record(run: str) -> Record:
     """The openings, and the result of the last one."""
     log, result = seal_log(run), load_if_intact(RunLayout(run).of_run(VERDICT))
-    return {"run": run, "openings": log.openings, "lacking": log.lines_lost, "result": result}
+    # those that are missing now, and those that were at some time
+    lacking = len(log.lost) + sum(line["lines"] for line in log.lines if line["event"] == SEAL_RESTORED)
+    return {"run": run, "openings": log.openings, "lacking": lacking, "result": result}

@@ -152,10 +152,6 @@ def _columns(params: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
     return names, params["blocks"]["column"] if params["blocks"] else ""
 
 
-def expected_by_csv(params: Mapping[str, Any], root: bytes) -> ExpectedRows:
-    return expected_by_sheet(params, sheet_of(params, root))
-
-
 def expected_by_sheet(params: Mapping[str, Any], root: Sheet) -> ExpectedRows:
     blocks = params["blocks"]["ids"] if params["blocks"] else ()
     found = expected_rows(params["sweep_config_limit"], params["grid"], root, blocks)
