@@ -95,24 +95,23 @@ def _guard_checks(comparison: Comparison, rules: ScoringRules) -> Iterator[Check
 def _recommended_numbers(e: Evaluation, rules: ScoringRules) -> CheckNumbers | None:
     if e.score is None:
         return None
-    found, c = e.score.parent, rules.constants
-    if found.evidence is not None:
-        return CheckNumbers(f"{found.evidence['verdict']}: {', '.join(found.reasons)}", needs="what failed above")
-    assert found.score is not None  # only a verdict by blocks is without one
-    what = f"{found.grade}, score {found.score:+.6g}: from {c.mixed:g} on it is {MIXED}, from {c.explore:g} on explored"
-    ways = [*_sufficient_changes(found, rules)]
+    parent, c = e.score.parent, rules.constants
+    if parent.evidence is not None:
+        return CheckNumbers(f"{parent.evidence['verdict']}: {', '.join(parent.reasons)}", needs="what failed above")
+    assert parent.score is not None  # only a verdict by blocks is without one
+    score = f"{parent.grade}, score {parent.score:+.6g}"
+    what = f"{score}: from {c.mixed:g} on it is {MIXED}, from {c.explore:g} on explored"
+    ways = [*_sufficient_changes(parent, rules)]
     least = min((change for change, _ in ways if change is not None), default=None)
-    threshold = found.score + least if least is not None else c.explore if found.should_explore else c.mixed
-    return CheckNumbers(what, found.score, threshold, least, "; or ".join(words for _, words in ways))
+    threshold = parent.score + least if least is not None else c.explore if parent.should_explore else c.mixed
+    return CheckNumbers(what, parent.score, threshold, least, "; or ".join(words for _, words in ways))
 
 
 def _sufficient_changes(comparison: Comparison, rules: ScoringRules) -> Iterator[tuple[float | None, str]]:
     """Each change that alone would have been enough, of the score or of something else, with its words."""
     assert comparison.score is not None
     c, total = rules.constants, comparison.score
-    blocks = [
-        guard.removeprefix(f"{RISK_REGRESSED}:") for guard in comparison.reasons if guard.startswith(RISK_REGRESSED)
-    ]
+    blocks = [each.removeprefix(f"{RISK_REGRESSED}:") for each in comparison.reasons if each.startswith(RISK_REGRESSED)]
     signal = total >= c.explore or comparison.better >= max(c.least_better, comparison.worse + c.lead)
     marks = [c.mixed] if c.mixed < c.promising else []
     marks += [c.explore] if not blocks else []

@@ -46,7 +46,7 @@ class RoleAsker(NamedTuple):
 
     @classmethod
     def for_job(cls, job: Job, roles: Mapping[str, Mapping[str, Any]], ground: str) -> RoleAsker:
-        """Drops the journal of an earlier time that came to its end: then new answers are wanted."""
+        """The asker of a job; the journal of a time that came to its end is dropped: then new answers are wanted."""
         published = dict(job.target.writes)["calls"][0]
         journal = f"{folder(job.target.run)}/calls/{own_name(job.target.name)}"
         calls = Calls(journal)
@@ -82,8 +82,9 @@ class RoleAsker(NamedTuple):
         key = call_key(role, prompt, self.ground)
         return [call for call in self.calls.read_all() if call.key == key and call.is_settled]
 
-    def ask(self, role: str, prompt: str, where: str) -> Answer:
+    def ask(self, role: str, values: Mapping[str, str], where: str) -> Answer:
         """Ask a role that only answers; a coder's work is more than its words."""
+        prompt = self.prompt(role, values)
         if earlier := self.earlier_call(role, prompt):
             return recorded_answer(earlier)
         question = self.question(role, prompt, where)
@@ -172,11 +173,11 @@ def _ask_for_idea(job: Job, context: Record) -> IdeaAnswer:
     asking = RoleAsker.for_job(job, {"ideas": job.target.params["role"]}, context["tree"])
     before = [text for path in job.reads["before"] if (text := read_text(path)).strip()]
     constraints = job.target.params["constraints"] or NO_CONSTRAINTS
-    prompt = asking.prompt("ideas", {"context": history_section(context, before), "constraints": constraints})
+    values = {"context": history_section(context, before), "constraints": constraints}
     repo, backend = RunRepo(job.target.run), job.target.params["role"]["backend"]
     try:
         with repo.checkout(f"{slot}.idea", repo.commit(slot.place)) as worktree:
-            return IdeaAnswer(asking.ask("ideas", prompt, worktree.path).text.strip() + "\n", backend)
+            return IdeaAnswer(asking.ask("ideas", values, worktree.path).text.strip() + "\n", backend)
     except CallFailed as failure:
         return IdeaAnswer("", backend, str(failure))
     finally:

@@ -61,10 +61,6 @@ NO_CHANGE_WHY = {
 }
 
 
-class GivenUp(Exception):
-    """The candidate's failure: recorded, and raised no further."""
-
-
 class Implementation(NamedTuple):
     """The work on an idea; `why` is empty when there is a candidate that may be measured."""
 
@@ -104,7 +100,7 @@ class _Work:
         coder = CHANGE_SOURCES.get(self.roles["coder"]["backend"])
         try:
             work = self._review_recorded(coder(self)) if coder else self._code_and_review()
-        except (CallFailed, CandidateProblem, GivenUp) as failure:
+        except (CallFailed, CandidateProblem) as failure:
             work = self.at._replace(why=str(failure), approved=False)
         if work.candidate:
             pin(self.repo.path, self.job.target.run, str(self.slot), work.candidate.commit)
@@ -119,7 +115,7 @@ class _Work:
         """Commit a recorded change, which needs no worktree, and review it in one round: nobody can answer."""
         candidate = commit_patch(self.repo.path, self.parent, change, self._subject())
         if candidate.empty:
-            raise GivenUp(NOTHING_CHANGED)
+            raise CandidateProblem(NOTHING_CHANGED)
         work = Implementation("", candidate, change)
         if self.roles["reviewer"]["backend"] == NONE:
             return work._replace(approved=True)
@@ -138,7 +134,7 @@ class _Work:
                 if self.at.approved:
                     break
         if self.at.candidate is None:
-            raise GivenUp(objection)
+            raise CandidateProblem(objection)
         return self._apply_verdict(self.at)
 
     def _round(self, worktree: Worktree, plan: str, review: str) -> str:
@@ -159,23 +155,22 @@ class _Work:
 
     def _apply_verdict(self, work: Implementation) -> Implementation:
         """Refuse code that nobody approved, unless the spec lets it proceed."""
-        if not work.approved and self.job.target.params["proceed_on_max_review_rounds"]:
+        if work.approved or self.job.target.params["proceed_on_max_review_rounds"]:
             return work._replace(approved=True)
-        return work if work.approved else work._replace(why=NOT_APPROVED)
+        return work._replace(why=NOT_APPROVED)
 
     def _plan(self, folder: str) -> str:
         if self.roles["planner"]["backend"] == NONE:
             return "None."
         context = history_section(load(self.job.reads["context"][0]), ())
-        prompt = self.asking.prompt("planner", {"idea": self.idea, "context": context})
-        return self.asking.ask("planner", prompt, folder).text
+        return self.asking.ask("planner", {"idea": self.idea, "context": context}, folder).text
 
     def _review(self, work: Implementation, plan: str, report: str, folder: str) -> tuple[bool, str]:
         if self.roles["reviewer"]["backend"] == NONE:
             return True, ""
         diff = work.patch.decode(errors="replace")
         values = {"idea": self.idea, "plan": plan or "None.", "diff": diff, "report": report or "Nothing."}
-        text = self.asking.ask("reviewer", self.asking.prompt("reviewer", values), folder).text
+        text = self.asking.ask("reviewer", values, folder).text
         return review_verdict(text) is True, text
 
     def _code_once(self, worktree: Worktree, prompt: str) -> tuple[Answer, bytes]:
@@ -237,7 +232,7 @@ class _Work:
 def _change_from_file(work: _Work) -> bytes:
     change = read_bytes(work.job.reads["patch"][0])
     if not change.strip():
-        raise GivenUp(NO_CHANGE_WHY[work.roles["coder"]["backend"]])
+        raise CandidateProblem(NO_CHANGE_WHY[work.roles["coder"]["backend"]])
     return change
 
 

@@ -38,6 +38,7 @@ from pipeline.tree.rules.sheet import (
     Sheet,
     bounded_defects,
     check_rows,
+    csv_lines,
     csv_rows,
     expected_rows,
     read_sheet,
@@ -315,6 +316,6 @@ def _split_header(text: str) -> tuple[list[str], str]:
     """The names of the columns, and the lines after them."""
     lines = text.split("\n")
     # all of it must be readable by itself: an open quote would swallow the other part
-    table = [row for row in csv_rows((f"{line}\n" for line in lines), strict=True) if row[1]]
+    table = [row for row in csv_rows(csv_lines(text), strict=True) if row[1]]
     at, header = table[0] if table else (len(lines), [])
     return [name.strip() for name in header], "\n".join(lines[at:])
