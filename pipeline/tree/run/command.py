@@ -149,7 +149,7 @@ def _run_once(job: Job, request: CommandRequest, worktree: Worktree) -> Checkout
 
 
 def _brace_names(job: Job, request: CommandRequest, folder: str, output: str) -> dict[str, Sequence[str]]:
-    """What the names in braces stand for; writes the configs, if the command wants them."""
+    """The values of the names in braces; writes the configs, if the command wants them."""
     ports = {name.removeprefix("in."): group for name, group in job.reads.items() if name.startswith("in.")}
     names = {name: [os.path.abspath(path) for path in group] for name, group in ports.items()}
     names |= {"project": [os.getcwd()], **{name: [value] for name, value in request.values.items()}}
