@@ -32,9 +32,7 @@ def rows(**columns: Sequence[float]) -> CheckedRows:
     """A complete sweep: a config for each of the values."""
     configs = zip(*columns.values(), strict=True)
     return CheckedRows(
-        tuple(
-            SheetRow(i, "", "", "ok", "", dict(zip(columns, values, strict=True))) for i, values in enumerate(configs)
-        ),
+        tuple(SheetRow(i, "", dict(zip(columns, values, strict=True))) for i, values in enumerate(configs)),
         (),
     )
 

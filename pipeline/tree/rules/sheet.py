@@ -42,10 +42,7 @@ class SheetRow(NamedTuple):
     """The results of one config, or of a block of it.  `metrics`: those that count and are finite numbers."""
 
     config_id: int
-    params: str
     seed: str
-    status: str
-    error: str
     metrics: Mapping[str, float]
     block: str = ""
 
@@ -101,7 +98,7 @@ def read_sheet(text: str, metrics: Sequence[str], block: str = "") -> Sheet:
             defects.append(Defect(None, "config_id", what))
             continue
         row, bad = _row(int(name), cell, metrics, cell.get(block, "") if block else "")
-        if block and row.status == OK and not row.block:
+        if block and cell.get("status") == OK and not row.block:
             bad = [Defect(row.config_id, block, f"line {line} does not say of which block it is")]
         if len(cells) != len(header):
             bad = [Defect(row.config_id, "", f"line {line} has {len(cells)} cells, the header has {len(header)}")]
@@ -120,15 +117,16 @@ def _wrong_header(header: Sequence[str], needed: Iterable[str]) -> Iterator[Defe
 
 def _row(config: int, cell: Mapping[str, str], metrics: Sequence[str], block: str) -> tuple[SheetRow, list[Defect]]:
     """A row and its defects; the metrics of a failed config are ignored."""
-    status = cell.get("status", "")
-    numbers = {name: _finite(cell.get(name, "")) for name in metrics} if status == OK else {}
-    good = {name: number for name, number in numbers.items() if number is not None}
-    row = SheetRow(config, cell.get("params", ""), cell.get("seed", ""), status, cell.get("error", ""), good, block)
+    status, seed = cell.get("status", ""), cell.get("seed", "")
     if status != OK:
-        error = f" ({_clipped(row.error)})" if row.error else ""
-        return row, [Defect(config, "status", f"'{_clipped(status)}' instead of {OK}{error}", block)]
-    wrong = {name: _clipped(cell.get(name, "")) for name in metrics if name not in good}
-    return row, [Defect(config, name, f"'{text}' is not a finite number", block) for name, text in wrong.items()]
+        error = f" ({_clipped(cell['error'])})" if cell.get("error") else ""
+        what = f"'{_clipped(status)}' instead of {OK}{error}"
+        return SheetRow(config, seed, {}, block), [Defect(config, "status", what, block)]
+    numbers = {name: _finite(cell.get(name, "")) for name in metrics}
+    good = {name: number for name, number in numbers.items() if number is not None}
+    wrong = [(name, _clipped(cell.get(name, ""))) for name in metrics if name not in good]
+    defects = [Defect(config, name, f"'{text}' is not a finite number", block) for name, text in wrong]
+    return SheetRow(config, seed, good, block), defects
 
 
 def _finite(text: str) -> float | None:
