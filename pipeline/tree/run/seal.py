@@ -123,23 +123,18 @@ def _question(line: Mapping[str, Any]) -> list[Any]:
 
 
 def _check_fresh(run: str, question: Mapping[str, Any], log: SealLog) -> None:
+    """Refuse what was opened before, and what the search has seen, by its events."""
     anew = f"`coppice holdout {run} --reopen` opens it all the same, and that is written down"
     if log.openings:
         last = log.openings[-1]
         what = f"for {last['final']}, commit {last['commit'][:10]}" if last["event"] == SEAL_OPENED else last["why"]
         raise SpecError(f"{run}: what is held out was opened before ({what}): a second look is not fresh; {anew}")
-    if searched := searched_before(run, question):
-        raise SpecError(f"{run}: {searched} searched before it was held out, and is not fresh; {anew}")
-
-
-def searched_before(run: str, question: Mapping[str, Any]) -> str:
-    """The parts of the holdout that the search has seen, by its events, in words."""
     for event in EventLog(RunLayout(run).of_run(EVENTS)).read():
         for word in ("blocks", "configs") if event["event"] == SEARCH_EVENT else ():
             held, seen = question[word], event[word]
             if names := [str(each) for each in held if seen is None or each in seen]:
-                return f"of the {word} {join_names(names)} {'was' if len(names) == 1 else 'were'}"
-    return ""
+                searched = f"of the {word} {join_names(names)} {'was' if len(names) == 1 else 'were'} searched before"
+                raise SpecError(f"{run}: {searched} it was held out, and is not fresh; {anew}")
 
 
 def searched_parts(config: Mapping[str, Any]) -> Record:
