@@ -53,7 +53,7 @@ class ReplayCommand(NewCommand):
 
 
 def plan_with_decisions(command: str, word: str) -> tuple[project.RunPlan, kinds.AccountsModule]:
-    """The plan of the run that `word` speaks of, and what accounts for it.  Writes nothing, not even a plan's cache."""
+    """Plan of the run that `word` speaks of, and what accounts for it.  Writes nothing, not even a plan's cache."""
     run = run_of_word(word)
     plan = project.load([run], keep=False)[run]
     return plan, ability_of(plan, kinds.ACCOUNTS, f"decides nothing that `{command}` could tell of")

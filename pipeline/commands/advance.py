@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
+from contextlib import closing, redirect_stdout, suppress
 from math import inf
 from typing import Any
 
@@ -16,19 +16,14 @@ from doit.exceptions import InvalidCommand
 
 from pipeline import kinds
 from pipeline.build.project import RunPlan
-from pipeline.commands.command import ONE_RUN, NewCommand, build_plainly, opt_jobs, reporting
+from pipeline.commands.command import ONE_RUN, NewCommand, build_plainly, opt_jobs, option, reporting
 from pipeline.commands.selection import ability_of, plans_of_run
 from pipeline.machine.lock import HEARTBEAT_PERIOD, LEAST_PATIENCE, Takeover, lock_runs
 from pipeline.store.noop import up_to_date
 
-opt_stale = {
-    "name": "lock_stale_seconds", "long": "lock-stale-seconds", "type": str, "default": None, "metavar": "S",
-    "help": "take the run over from a process that has not been heard of for S seconds",
-}  # fmt: skip
-opt_force = {
-    "name": "force", "long": "force", "type": bool, "default": False,
-    "help": "take the run over from the process that builds it, which is ended",
-}  # fmt: skip
+stale_help = "take the run over from a process that has not been heard of for S seconds"
+opt_stale = option("lock_stale_seconds", stale_help, None, "S")
+opt_force = option("force", "take the run over from the process that builds it, which is ended")
 
 
 class AdvanceCommand(NewCommand):
@@ -48,11 +43,9 @@ class AdvanceCommand(NewCommand):
 
 def takeover_by(command: str, run: str, params: Mapping[str, Any]) -> Takeover | None:
     """Read from the options if and when a lock that is held may be taken over."""
-    text = params["lock_stale_seconds"]
-    try:
+    text, patience = params["lock_stale_seconds"], 0.0
+    with suppress(ValueError):
         patience = LEAST_PATIENCE if text is None else float(text)
-    except ValueError:
-        patience = 0.0
     if not LEAST_PATIENCE <= patience < inf:
         wanted = f"a number of seconds, {LEAST_PATIENCE:g} or more, not '{text}'"
         why = f"who builds is heard of every {HEARTBEAT_PERIOD:g} s"
@@ -84,11 +77,11 @@ class Search:
         """Build one round, and what is left when it was the last."""
         self.done = self._fresh_rounds(0)
         if not self._is_over():
-            if code := self._build(self.rounds[self.done], locks):
+            if code := build_plainly(self._plans, locks, self.rounds[self.done], self._jobs):
                 return code
             self.done = self._fresh_rounds(self.done)
         if self._is_over():
-            return self._build([self._plan.run], locks)
+            return build_plainly(self._plans, locks, [self._plan.run], self._jobs)
         self._kind.summarize(self._plan.run, self._plan.targets, self.done)
         return 0
 
@@ -109,15 +102,9 @@ class Search:
         from pipeline.build.session import BuildSession
         from pipeline.core.outcome import FRESH
 
-        session = BuildSession(self._plans)
-        try:
+        with closing(BuildSession(self._plans)) as session:
             for n in range(first, len(self.rounds)):
-                seen = target_statuses(session, (session.graph.index[name] for name in self.rounds[n]))
-                if any(each.status != FRESH for each in seen.values()):
+                statuses = target_statuses(session, (session.graph.index[name] for name in self.rounds[n]))
+                if any(each.status != FRESH for each in statuses.values()):
                     return n
             return len(self.rounds)
-        finally:
-            session.close()
-
-    def _build(self, words: Sequence[str], locks: Sequence[int]) -> int:
-        return build_plainly(self._plans, locks, words, self._jobs)

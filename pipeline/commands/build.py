@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from doit.exceptions import InvalidCommand, TaskFailed, UnmetDependency
@@ -24,7 +24,7 @@ from pipeline.core.text import join_names
 from pipeline.kinds import Follower
 from pipeline.machine.lock import lock_runs
 from pipeline.views.events import Build, Reporter
-from pipeline.views.reporters import REPORTERS, ReporterGroup, junit_reporter
+from pipeline.views.reporters import REPORTERS, ReporterGroup
 
 
 class FollowerReporter(Reporter):
@@ -35,14 +35,11 @@ class FollowerReporter(Reporter):
         self._follower: Follower | None = None
 
     def initialize(self, tasks: Any, selected: Any) -> None:
-        todo = self._own_targets(self.build.targets[i] for i in sorted(self.build.todo))
-        makes = kinds.ability_module(self._kind, kinds.FOLLOW)
-        follower = makes.follower(self._run, self._own_targets(self.build.targets), todo)
+        own = {i: target for i, target in enumerate(self.build.targets) if target.run == self._run}
+        todo = [target for i, target in own.items() if i in self.build.todo]
+        follower = kinds.ability_module(self._kind, kinds.FOLLOW).follower(self._run, [*own.values()], todo)
         follower.begin()
         self._follower = follower
-
-    def _own_targets(self, targets: Iterable[Target]) -> Sequence[Target]:
-        return [target for target in targets if target.run == self._run]
 
     def stopping(self, why: str) -> None:
         self._stopped = True
@@ -58,12 +55,6 @@ class FollowerReporter(Reporter):
     def complete_run(self) -> None:
         if self._follower and (said := self._follower.finish(self._stopped)):
             sys.stderr.write(f"{self._run}: {said}\n")
-
-
-def followers(plans: Mapping[str, RunPlan]) -> Iterator[FollowerReporter]:
-    return (
-        FollowerReporter(plan.kind, run) for run, plan in plans.items() if kinds.has_ability(plan.kind, kinds.FOLLOW)
-    )
 
 
 class ForeignReporter(Reporter):
@@ -128,12 +119,16 @@ def _build_targets(
     session.prepare()
     _warn_unset(session, todo)
     at_once = job_count(params["num_process"], session.plans)
-    with _report_stream(params["outfile"]) as stream:
+    graph, receipts, out = session.graph, session.maker.receipts, params["outfile"]
+    with open(out, "w", encoding="utf-8") if isinstance(out, str) else nullcontext(sys.stdout) as stream:
         reporter = _reporter(session, stream, params, reporters)
-        reporter.begin(_announcement(session, wanted, todo, at_once))
+        needed, places = graph.upstream(wanted), room_places(session.plans.values())
+        reporter.begin(
+            Build(graph.targets, graph.above, needed, todo, at_once, places, lambda t: receipts[t.run].receipt(t.name))
+        )
         runner = RoomRunner(session, todo, at_once, reporter, params["continue"])
         try:
-            code = int(runner.run_all(TaskSelection({}, [session.graph.targets[i].name for i in sorted(wanted)])))
+            code = int(runner.run_all(TaskSelection({}, [graph.targets[i].name for i in sorted(wanted)])))
         except BaseException:
             with suppress(OSError):  # what has gone wrong is told, not that it cannot be remembered what has not
                 session.save(runner.statuses)
@@ -157,24 +152,16 @@ def _reporter(
     session: BuildSession, stream: Any, params: Mapping[str, Any], reporters: Mapping[str, Any]
 ) -> ReporterGroup:
     """Make the reporter that was asked for, with the followers of runs and JUnit's beside it."""
+    followed = [plan for plan in session.plans.values() if kinds.has_ability(plan.kind, kinds.FOLLOW)]
+    group: list[Reporter] = [FollowerReporter(plan.kind, plan.run) for plan in followed]
     name = params["reporter"]
-    made = ({**reporters, **REPORTERS}[name] if isinstance(name, str) else name)(stream, params)
-    if not isinstance(made, Reporter):
-        made = ForeignReporter(made, session)
-    return ReporterGroup(
-        [*followers(session.plans), made, *([junit_reporter(params["junit"])] if params["junit"] else [])]
-    )
+    reporter = ({**reporters, **REPORTERS}[name] if isinstance(name, str) else name)(stream, params)
+    group.append(reporter if isinstance(reporter, Reporter) else ForeignReporter(reporter, session))
+    if params["junit"]:
+        from pipeline.views.junit import JUnitReporter
 
-
-def _report_stream(named: Any) -> AbstractContextManager[Any]:
-    """Open the file of `-o`, or standard output."""
-    return open(named, "w", encoding="utf-8") if isinstance(named, str) else nullcontext(sys.stdout)
-
-
-def _announcement(session: BuildSession, wanted: set[int], todo: set[int], at_once: int) -> Build:
-    graph, receipts = session.graph, session.maker.receipts
-    needed, places = graph.upstream(wanted), room_places(session.plans.values())
-    return Build(graph.targets, graph.above, needed, todo, at_once, places, lambda t: receipts[t.run].receipt(t.name))
+        group.append(JUnitReporter(params["junit"]))
+    return ReporterGroup(group)
 
 
 def job_count(asked: int, plans: Mapping[str, RunPlan]) -> int:

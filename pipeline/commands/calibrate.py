@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import sys
 from contextlib import redirect_stdout
-from typing import Any, ClassVar
+from typing import Any
 
 from doit.exceptions import InvalidCommand
 
 from pipeline import kinds
-from pipeline.build.project import RunPlan
-from pipeline.commands.command import ONE_RUN, NewCommand, build_plainly, opt_jobs, opt_json, print_result
+from pipeline.commands.command import ONE_RUN, NewCommand, build_plainly, opt_jobs, opt_json, option, print_result
 from pipeline.commands.selection import ability_of, plans_of_run
-from pipeline.core.graph import Target
 from pipeline.machine.lock import lock_runs
 
 SEEDS = 5
-LEAST_DEPTHS, MOST_DEPTHS, MOST_SEEDS = 100, 100_000, 1000
-
-
-def _number_option(name: str, default: int, metavar: str, text: str) -> dict[str, Any]:
-    return {"name": name, "long": name, "type": int, "default": default, "metavar": metavar, "help": text}
+# Of each option the default, the least and the most.
+RANGES = {"depths": (0, 100, 100_000), "seeds": (SEEDS, 0, 1000), "seed": (0, 0, 2**31)}
 
 
 class CalibrateCommand(NewCommand):
@@ -35,38 +30,25 @@ class CalibrateCommand(NewCommand):
     )
     cmd_options = (
         opt_jobs,
-        _number_option(
-            "depths", 0, "N", "so many made-up depths for each line [default: 2000, fewer where ideas are many]"
-        ),
-        _number_option("seeds", SEEDS, "N", f"measure the root with so many other seeds; 0: none [default: {SEEDS}]"),
-        _number_option("seed", 0, "N", "another number makes up others"),
+        option("depths", "so many made-up depths for each line [default: 2000, fewer where ideas are many]", 0, "N"),
+        option("seeds", f"measure the root with so many other seeds; 0: none [default: {SEEDS}]", SEEDS, "N"),
+        option("seed", "another number makes up others", 0, "N"),
         opt_json,
     )
-
-    defaults: ClassVar = {option["name"]: option["default"] for option in cmd_options}
-
     takes = ONE_RUN
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        ranges = (("depths", LEAST_DEPTHS, MOST_DEPTHS), ("seeds", 0, MOST_SEEDS), ("seed", 0, 2**31))
-        for option, least, most in ranges:
-            if params[option] != self.defaults[option] and not least <= params[option] <= most:
-                raise InvalidCommand(f"calibrate: --{option} {params[option]}: give a number from {least} to {most}")
-        return calibrate(args[0], params)
-
-
-def calibrate(run: str, params: Any) -> int:
-    plans = plans_of_run("calibrate", run)
-    plan = plans[run]
-    kind = ability_of(plan, kinds.CALIBRATE, "promotes nothing that could be promoted by chance")
-    again = kind.seed_targets(run, plan.targets, params["seeds"])
-    if code := _measure(plans, kind.needed_targets(run, again), again, params["num_process"]):
-        return code
-    found = kind.calibrate(run, plan.targets, again, params["depths"], params["seed"])
-    print_result(found, kind.calibration_lines(found), params["json"])
-    return 0
-
-
-def _measure(plans: dict[str, RunPlan], words: list[str], again: list[Target], jobs: int) -> int:
-    with lock_runs([*plans]) as locks, redirect_stdout(sys.stderr):
-        return build_plainly(plans, locks, words, jobs, again)
+        for name, (default, least, most) in RANGES.items():
+            if params[name] != default and not least <= params[name] <= most:
+                raise InvalidCommand(f"calibrate: --{name} {params[name]}: give a number from {least} to {most}")
+        plans = plans_of_run("calibrate", args[0])
+        plan = plans[args[0]]
+        kind = ability_of(plan, kinds.CALIBRATE, "promotes nothing that could be promoted by chance")
+        again = kind.seed_targets(plan.run, plan.targets, params["seeds"])
+        with lock_runs([*plans]) as locks, redirect_stdout(sys.stderr):
+            needed = kind.needed_targets(plan.run, again)
+            if code := build_plainly(plans, locks, needed, params["num_process"], again):
+                return code
+        record = kind.calibrate(plan.run, plan.targets, again, params["depths"], params["seed"])
+        print_result(record, kind.calibration_lines(record), params["json"])
+        return 0

@@ -42,20 +42,14 @@ class TaskCommand(SpecCommand):
     def on_tasks(self, session: BuildSession, params: Mapping[str, Any], args: list[str]) -> int:
         self.task_list = doit_tasks(session)
         self.dep_manager = ReceiptDatabase(session)
-        self.sel_tasks = task_names(session, args)
-        self.sel_default_tasks = not args
+        tasks: dict[str, None] = {}  # each once: a run as it is, otherwise the targets that a word stands for
+        for word in args:
+            own = [] if word in session.plans else sorted(session.select([word]))
+            tasks |= dict.fromkeys([session.graph.targets[i].name for i in own] or [word])
+        self.sel_tasks, self.sel_default_tasks = [*tasks], not args
         names = self._execute.__code__.co_varnames[1 : self._execute.__code__.co_argcount]
         values = {**params, "pos_args": self.sel_tasks}
         return int(self._execute(**{name: values[name] for name in names}) or 0)
-
-
-def task_names(session: BuildSession, words: list[str]) -> list[str]:
-    """Names of tasks, each once: a run as it is, otherwise the targets that a word stands for."""
-    out: dict[str, None] = {}
-    for word in words:
-        own = [] if word in session.plans else sorted(session.select([word]))
-        out |= dict.fromkeys([session.graph.targets[i].name for i in own] or [word])
-    return [*out]
 
 
 class ListCommand(TaskCommand, StockList):  # type: ignore[misc]

@@ -11,24 +11,18 @@ The same question is answered from the record; another one is refused without --
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
+from contextlib import closing, redirect_stdout
 from typing import Any
 
 from pipeline import kinds
 from pipeline.build import project
 from pipeline.commands.advance import Search
-from pipeline.commands.command import ONE_RUN, NewCommand, build_plainly, opt_jobs, opt_json, print_result
+from pipeline.commands.command import ONE_RUN, NewCommand, build_plainly, opt_jobs, opt_json, option, print_result
 from pipeline.commands.selection import ability_of
 from pipeline.core.graph import Graph
 from pipeline.errors import SpecError
 from pipeline.machine.lock import lock_runs
 from pipeline.store.receipts import FORGOTTEN, Receipts, receipt_entry
-
-opt_reopen = {
-    "name": "reopen", "long": "reopen", "type": bool, "default": False,
-    "help": "open it once more, for another candidate or other parts; that is written down",
-}  # fmt: skip
 
 
 class HoldoutCommand(NewCommand):
@@ -39,63 +33,44 @@ class HoldoutCommand(NewCommand):
         "For the final node of a search that has stopped. Each opening is on the disk before anything is measured; the"
         " same question is answered from the record, another one is refused. Progress goes to standard error."
     )
-    cmd_options = (opt_jobs, opt_json, opt_reopen)
+    cmd_options = (
+        opt_jobs,
+        opt_json,
+        option("reopen", "open it once more, for another candidate or other parts; that is written down"),
+    )
     takes = ONE_RUN
     after_interrupt = "what was finished is kept, the seal is open"
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        opening = _Opening(_plan_of_run(args[0]), params["num_process"], params["reopen"])
+        run, specs = args[0], project.spec_paths()
+        if run not in specs:
+            raise SpecError(f"holdout: '{run}' is no run; name one of: {', '.join(specs)}")
+        plan = project.load([run])[run]
+        kind = ability_of(plan, kinds.HOLDOUT, "holds nothing out")
         with redirect_stdout(sys.stderr):
-            code = opening.run()
+            code = open_holdout(plan, kind, params["num_process"], params["reopen"])
         if code == 0:
-            record = opening.kind.seal_record(args[0])
-            print_result(record, [*opening.kind.holdout_lines(record)], params["json"])
+            record = kind.seal_record(run)
+            print_result(record, [*kind.holdout_lines(record)], params["json"])
         return code
 
 
-def _plan_of_run(run: str) -> project.RunPlan:
-    known = project.spec_paths()
-    if run not in known:
-        raise SpecError(f"holdout: '{run}' is no run; name one of: {', '.join(known)}")
-    return project.load([run])[run]
-
-
-class _Opening:
-    """Opening of what the run of `plan` has held out."""
-
-    def __init__(self, plan: project.RunPlan, jobs: int, reopen: bool) -> None:
-        self.plan, self.jobs, self.reopen = plan, jobs, reopen
-        self.kind = ability_of(plan, kinds.HOLDOUT, "holds nothing out")
-        self.spec = project.read_spec(plan.run, plan.spec)
-
-    def run(self) -> int:
-        run = self.plan.run
-        plans = project.load([run, *self.kind.sources(self.spec)])
-        with lock_runs([*plans]) as locks:
-            self._check_stopped(plans)
-            asked = self.kind.question(run, self.spec, self.plan.targets)
-            self.kind.open_seal(run, asked, self.reopen)
-            if code := build_plainly({**plans, run: self._plan_to_open(asked)}, locks, [f"{run}:holdout"], self.jobs):
-                return code
-            _forget_targets(run, self.kind.REPORT_TARGETS)
-            return build_plainly(plans, locks, [run], self.jobs)
-
-    def _check_stopped(self, plans: Mapping[str, project.RunPlan]) -> None:
-        """Check that the search has ended by the spec as it is: nothing of it is built here."""
-        if not Search(self.plan, plans, 0).stopped():
-            run = self.plan.run
+def open_holdout(plan: project.RunPlan, kind: kinds.HoldoutModule, jobs: int, reopen: bool) -> int:
+    """Open what the run of `plan` has held out; nothing of its search is built here."""
+    run, spec = plan.run, project.read_spec(plan.run, plan.spec)
+    plans = project.load([run, *kind.sources(spec)])
+    with lock_runs([*plans]) as locks:
+        if not Search(plan, plans, 0).stopped():
             what = "the search has not stopped yet by the spec as it is, and what is held out is for its end"
             raise SpecError(f"{run}: {what}; `coppice {run}` builds it")
-
-    def _plan_to_open(self, asked: Mapping[str, Any]) -> project.RunPlan:
-        """Plan with the targets that open the holdout; without signatures, since nothing was built by it before."""
-        targets = Graph([*self.plan.targets, *self.kind.targets(self.spec, asked)]).targets
-        return self.plan._replace(targets=targets, signatures=(0,) * len(self.plan.signatures))
-
-
-def _forget_targets(run: str, names: Sequence[str]) -> None:
-    """Forget targets, so that they are made anew and include what was found."""
-    receipts = Receipts(run)
-    receipts.append([receipt_entry(f"{run}:{name}", FORGOTTEN, {}) for name in names])
-    receipts.sync()
-    receipts.close()
+        question = kind.question(run, spec, plan.targets)
+        kind.open_seal(run, question, reopen)
+        # Without signatures, since nothing was built by it before.
+        targets = Graph([*plan.targets, *kind.targets(spec, question)]).targets
+        opened = plan._replace(targets=targets, signatures=(0,) * len(plan.signatures))
+        if code := build_plainly({**plans, run: opened}, locks, [f"{run}:holdout"], jobs):
+            return code
+        with closing(Receipts(run)) as receipts:  # so that they are made anew and include what was found
+            receipts.append([receipt_entry(f"{run}:{name}", FORGOTTEN, {}) for name in kind.REPORT_TARGETS])
+            receipts.sync()
+        return build_plainly(plans, locks, [run], jobs)

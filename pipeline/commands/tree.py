@@ -17,7 +17,7 @@ from doit.exceptions import InvalidCommand
 from pipeline import kinds
 from pipeline.build import project
 from pipeline.commands.advance import advance, opt_force, opt_stale, takeover_by
-from pipeline.commands.command import NewCommand
+from pipeline.commands.command import NewCommand, option
 from pipeline.commands.exits import FAILED
 from pipeline.commands.flags import (
     FlagValue,
@@ -37,10 +37,6 @@ from pipeline.store.files import write_all
 
 TREE = "tree"
 NOTHING_BELOW = "other keys cannot stand below its last line; write it as `key: value` lines, without `...` at the end"
-
-
-def spec_path(run: str) -> str | None:
-    return next((path for path in (f"specs/{run}.yaml", f"specs/{run}.yml") if os.path.exists(path)), None)
 
 
 def check_spec(run: str, spec: str, config: str | None, given: Sequence[FlagValue]) -> None:
@@ -92,7 +88,12 @@ def _spec_draft(run: str, config: str, given: Sequence[FlagValue]) -> bytes:
     try:
         _check_content(run, config, content, {*keys, *added})
     except SpecError as error:
-        raise SpecError(_reworded_by_flag(str(error), config, text.count(b"\n") + 1, [*added])) from error
+        match = re.match(rf"{re.escape(config)}:(\d+): (.*)", str(error), re.DOTALL)
+        above = text.count(b"\n")
+        if match is None or int(match[1]) <= above:
+            raise
+        key = [*added][int(match[1]) - above - 1]  # what is below the config's lines came from a flag
+        raise SpecError(f"tree: --{long_name(key)}: {match[2].removeprefix(f'{key}: ')}") from error
     return content
 
 
@@ -108,15 +109,6 @@ def _check_content(run: str, config: str, content: bytes, keys: set[str]) -> Non
     if kind != TREE:
         item.wrong(f"kind: {kind} is not for this command, which makes specs of kind: {TREE}")
     kinds.read(kind, item, run)
-
-
-def _reworded_by_flag(message: str, config: str, first: int, added: Sequence[str]) -> str:
-    """Reword a message about a line below those of the config, which came from a flag."""
-    match = re.match(rf"{re.escape(config)}:(\d+): (.*)", message, re.DOTALL)
-    if match is None or int(match[1]) < first:
-        return message
-    key = added[int(match[1]) - first]
-    return f"tree: --{long_name(key)}: {match[2].removeprefix(f'{key}: ')}"
 
 
 def _write_once(spec: str, content: bytes) -> bool:
@@ -149,40 +141,35 @@ class TreeCommand(NewCommand):
         " be left out, and what is given must agree with the spec."
     )
     cmd_options = (
-        {"name": "tree_run_id", "long": "tree-run-id", "type": str, "default": "", "metavar": "RUN",
-         "help": "which search"},
-        {"name": "config", "long": "config", "type": str, "default": None, "metavar": "FILE",
-         "help": "YAML with the rest of a new spec: repo, roles, sweep, metrics and so on"},
+        option("tree_run_id", "which search", "", "RUN"),
+        option("config", "YAML with the rest of a new spec: repo, roles, sweep, metrics and so on", None, "FILE"),
         *flag_options(TREE_FLAGS),
         opt_stale,
         opt_force,
-        {"name": "report_only", "long": "report-only", "type": bool, "default": False,
-         "help": "run nothing; write TREE_SUMMARY.md from what is recorded"},
-        {"name": "validate_only", "long": "validate-only", "type": bool, "default": False,
-         "help": "run nothing; check what is recorded and write VALIDATION_REPORT.md"},
-    )  # fmt: skip
+        option("report_only", "run nothing; write TREE_SUMMARY.md from what is recorded"),
+        option("validate_only", "run nothing; check what is recorded and write VALIDATION_REPORT.md"),
+    )
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        run, tells = params["tree_run_id"], params["report_only"] or params["validate_only"]
+        run, reports = params["tree_run_id"], params["report_only"] or params["validate_only"]
         if args:
             raise InvalidCommand(f"tree: no '{args[0]}': it takes options alone; see `coppice help tree`")
         if not run:
             raise InvalidCommand("tree: --tree-run-id is missing; name the search, such as --tree-run-id first")
-        how = takeover_by(self.name, run, params)
-        if tells and how:
+        takeover = takeover_by(self.name, run, params)
+        if reports and takeover:
             raise InvalidCommand(f"tree: {NOTHING_RUNS}")
-        self._create_or_check(run, params, new=not tells)
-        return write_reports(run, params["report_only"], params["validate_only"]) if tells else advance(run, 0, how)
-
-    def _create_or_check(self, run: str, params: Any, new: bool) -> None:
         flags = flag_values(self.name, TREE_FLAGS, params)
-        spec = spec_path(run)
-        if spec is not None:
-            check_spec(run, spec, params["config"], flags)
-        elif new:
+        specs = [path for path in (f"specs/{run}.yaml", f"specs/{run}.yml") if os.path.exists(path)]
+        if specs:
+            check_spec(run, specs[0], params["config"], flags)
+        elif not reports:
             create_spec(run, params["config"], flags)
         else:
             raise SpecError(f"there is no run '{run}': no specs/{run}.yaml, and nothing recorded to tell of")
+        if reports:
+            return write_reports(run, params["report_only"], params["validate_only"])
+        return advance(run, 0, takeover)
 
 
 def write_reports(run: str, report: bool, validate: bool) -> int:
@@ -191,7 +178,8 @@ def write_reports(run: str, report: bool, validate: bool) -> int:
     kind = kinds.ability_module(plan.kind, kinds.ADVANCE)
     if report:
         print(kind.report(run, plan.targets))
-    path, found = kind.validate(run, plan.targets) if validate else ("", 0)
+    problems = 0
     if validate:
-        print(f"{path}: {plural(found, 'problem')}")
-    return FAILED if found else 0
+        path, problems = kind.validate(run, plan.targets)
+        print(f"{path}: {plural(problems, 'problem')}")
+    return FAILED if problems else 0

@@ -6,7 +6,7 @@ after the steps it reads from.  The picture is light or dark as the reader prefe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
@@ -44,10 +44,10 @@ class Chart(NamedTuple):
         return sum((Counter(box.statuses) for box in self.boxes), Counter())
 
 
-def make_chart(title: str, graph: Graph, shown: Iterable[int], status: Mapping[int, str], full: bool = False) -> Chart:
-    """Make a chart of `shown`, targets in graph order.  Names go without their run as long as there is only one."""
+def make_chart(title: str, graph: Graph, status: Mapping[int, str], full: bool = False) -> Chart:
+    """Make a chart of targets by their status, in graph order.  Names go without their run if there is only one."""
     groups: dict[str, list[int]] = {}
-    for i in shown:
+    for i in status:
         name = graph.targets[i].name
         groups.setdefault(name if full else step_of(name), []).append(i)
     place = {i: n for n, group in enumerate(groups.values()) for i in group}

@@ -175,12 +175,6 @@ REPORTERS: dict[str, type[Reporter]] = {
 }  # fmt: skip
 
 
-def junit_reporter(path: str) -> Reporter:
-    from pipeline.views.junit import JUnitReporter
-
-    return JUnitReporter(path)
-
-
 class ReporterGroup(Reporter):
     """Reporter that passes every event to several."""
 
