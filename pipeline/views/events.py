@@ -5,7 +5,6 @@ all of them; `stopping` comes from any thread at any time."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -51,10 +50,6 @@ class Reporter:
 
     def complete_run(self) -> None:
         """End: doit's name for it."""
-
-    def runtime_error(self, msg: str) -> None:
-        """Report what went wrong in doit itself."""
-        sys.stderr.write(f"{msg}\n")
 
 
 class Recorder(Reporter):

@@ -99,7 +99,7 @@ def eta_of_build(build: Build) -> Eta:
 def _learn_from_siblings(made: Eta, build: Build) -> None:
     """Learn the time of a step whose targets here were never built from others of it that were."""
     asked = {step: SIBLINGS for step in made.above if made.usual(step) is None}
-    for i, target in enumerate(build.targets):
+    for i, target in enumerate(build.targets if asked else ()):
         if asked.get(step := step_of(target.name), 0) and i not in build.todo:
             asked[step] -= 1
             if (seconds := _seconds_taken(build.receipt(target))) is not None:
