@@ -77,14 +77,14 @@ class Recorder(Reporter):
         for i in sorted(self.build.needed):
             name = self.build.targets[i].name
             above = [self.build.targets[j].name for j in self.build.above(i) if j in behind] if behind else []
-            found = self.outcomes.get(name) or self._unended_outcome(i, name, above)
-            if found.status == FAILED or above:
+            outcome = Outcome(FRESH)
+            if name in self.outcomes:
+                outcome = self.outcomes[name]
+            elif name in self.running:
+                outcome = Outcome(SKIPPED, why=f"stopped while it ran: {self.stopped}")
+            elif i in self.build.todo:
+                why = needs_message(above) if above else self.stopped or "the build stopped before it"
+                outcome = Outcome(SKIPPED, why=why)
+            if outcome.status == FAILED or above:
                 behind.add(i)
-            yield name, found
-
-    def _unended_outcome(self, i: int, name: str, above: list[str]) -> Outcome:
-        if i not in self.build.todo:
-            return Outcome(FRESH)
-        if name in self.running:
-            return Outcome(SKIPPED, why=f"stopped while it ran: {self.stopped}")
-        return Outcome(SKIPPED, why=needs_message(above) if above else self.stopped or "the build stopped before it")
+            yield name, outcome

@@ -55,20 +55,20 @@ def plan_text(plan: BuildPlan, everything: bool) -> str:
     if not plan.items:
         return f"nothing to do: {target_count(plan.targets)} up to date"
     short = len(plan.items) > MANY_ITEMS and not everything
-    lines = [_totals_line(plan), *plan.outlook, ""]
+    numbers = {word: sum(item.action == action for item in plan.items) for action, word in ACTION_WORDS.items()}
+    numbers[FRESH] = plan.targets - len(plan.items)
+    totals = ", ".join(f"{n} {word}" for word, n in numbers.items() if n)
+    lines = [f"{target_count(plan.targets)}: {totals}", *plan.outlook, ""]
     if short:
         first = f"the first {FIRST_ITEMS} of them, in order (--all shows all):"
         lines += [*_table(_by_step(plan.items)), "", first, ""]
     items = plan.items[:FIRST_ITEMS] if short else plan.items
-    lines += _table((item.action, item.name, _times([item]), _first_reason(item.why)) for item in items)
+    more = [f" and {len(item.why) - 1} more" if len(item.why) > 1 else "" for item in items]
+    rows = (
+        (each.action, each.name, _times([each]), each.why[0] + rest) for each, rest in zip(items, more, strict=True)
+    )
     foot = [*_footnotes(plan)]
-    return "\n".join([*lines, *[""][: len(foot)], *foot])
-
-
-def _totals_line(plan: BuildPlan) -> str:
-    numbers = {word: sum(item.action == action for item in plan.items) for action, word in ACTION_WORDS.items()}
-    numbers[FRESH] = plan.targets - len(plan.items)
-    return f"{target_count(plan.targets)}: {', '.join(f'{n} {word}' for word, n in numbers.items() if n)}"
+    return "\n".join([*lines, *_table(rows), *[""][: len(foot)], *foot])
 
 
 def _table(rows: Iterable[tuple[str, str, str, str]]) -> Iterator[str]:
@@ -93,10 +93,6 @@ def _times(items: Sequence[PlanItem]) -> str:
     known = [item.seconds for item in items if item.seconds is not None and item.action in (RUN, MAYBE)]
     about = "~" if any(item.guessed for item in items) else ""
     return about + _duration(sum(known)) if known else "?" if items[0].action in (RUN, MAYBE) else ""
-
-
-def _first_reason(reasons: Sequence[str]) -> str:
-    return reasons[0] + (f" and {len(reasons) - 1} more" if len(reasons) > 1 else "")
 
 
 def _footnotes(plan: BuildPlan) -> Iterator[str]:

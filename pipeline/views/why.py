@@ -147,18 +147,13 @@ def difference_text(reason: Reason) -> str:
 
 
 def _change_text(old: Any, new: Any) -> str:
-    if isinstance(old, str) and isinstance(new, str) and not _SHA.fullmatch(old):
-        old, new = _around_difference(old, new)
+    if isinstance(old, str) and isinstance(new, str) and not _SHA.fullmatch(old) and max(len(old), len(new)) > _WIDE:
+        same = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+        cut = max(0, same - _WIDE // 3)  # to begin a little before they part
+        old, new = (("…" if cut else "") + text[cut:] for text in (old, new))
     if shorten(old) == shorten(new):
         old, new = repr(old), repr(new)
     return f": {shorten(old)} -> {shorten(new)}"
-
-
-def _around_difference(old: str, new: str) -> tuple[str, str]:
-    """Cut long texts to begin a little before they part."""
-    same = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
-    cut = max(0, same - _WIDE // 3) if max(len(old), len(new)) > _WIDE else 0
-    return tuple(("…" if cut else "") + text[cut:] for text in (old, new))  # type: ignore[return-value]
 
 
 def shorten(value: Any) -> str:
