@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pipeline.core.graph import step_of
@@ -61,18 +61,17 @@ def plan_text(plan: BuildPlan, everything: bool) -> str:
     lines = [f"{target_count(plan.targets)}: {totals}", *plan.outlook, ""]
     if short:
         first = f"the first {FIRST_ITEMS} of them, in order (--all shows all):"
-        lines += [*_table(_by_step(plan.items)), "", first, ""]
+        lines += [*_table([*_by_step(plan.items)]), "", first, ""]
     items = plan.items[:FIRST_ITEMS] if short else plan.items
-    more = [f" and {len(item.why) - 1} more" if len(item.why) > 1 else "" for item in items]
-    rows = (
-        (each.action, each.name, _times([each]), each.why[0] + rest) for each, rest in zip(items, more, strict=True)
-    )
+    rows = []
+    for item in items:
+        more = f" and {len(item.why) - 1} more" if len(item.why) > 1 else ""
+        rows.append((item.action, item.name, _times([item]), item.why[0] + more))
     foot = [*_footnotes(plan)]
     return "\n".join([*lines, *_table(rows), *[""][: len(foot)], *foot])
 
 
-def _table(rows: Iterable[tuple[str, str, str, str]]) -> Iterator[str]:
-    rows = list(rows)
+def _table(rows: Sequence[tuple[str, str, str, str]]) -> Iterator[str]:
     names, times = (max(len(row[i]) for row in rows) for i in (1, 2))
     for action, name, time, reason in rows:
         yield f"  {action:8}  {name:{names}}  {time:>{times}}  {reason}".rstrip()
