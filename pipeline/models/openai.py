@@ -16,6 +16,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from importlib import import_module
 from queue import Empty, SimpleQueue
@@ -34,6 +35,8 @@ from pipeline.models.contract import (
     CallFailed,
     Question,
     Usage,
+    json_documents,
+    last_value_at,
     usage_in,
     value_at,
     with_price,
@@ -100,9 +103,24 @@ def post_until_answered(
 
 def _post_once(request: HttpRequest, processes: Processes) -> HttpReply:
     """Send a request in a thread of its own, so that a slow server does not delay the end of the build."""
+    import httpx
+
     inbox: SimpleQueue[HttpReply | BaseException] = SimpleQueue()
+    timeout = httpx.Timeout(request.timeout, connect=min(CONNECT, request.timeout))
+
+    def post() -> None:
+        try:
+            reply = httpx.post(request.url, headers=dict(request.headers), content=request.body, timeout=timeout)
+            inbox.put(HttpReply(reply.status_code, reply.text, reply.headers.get("Retry-After", "")))
+        except (httpx.ReadTimeout, httpx.WriteTimeout):
+            inbox.put(HttpLate())
+        except httpx.RequestError as error:
+            inbox.put(HttpReply(NO_REPLY, f"{type(error).__name__}: {error}"))
+        except BaseException as error:  # noqa: BLE001 - raised by the thread that waits for it
+            inbox.put(error)
+
     with processes.wake_on_stop(lambda: inbox.put(BuildStopping())):
-        Thread(target=_post_into, args=(request, inbox), daemon=True).start()
+        Thread(target=post, daemon=True).start()
         try:
             reply = inbox.get(timeout=request.timeout)
         except Empty:
@@ -112,34 +130,15 @@ def _post_once(request: HttpRequest, processes: Processes) -> HttpReply:
     return reply
 
 
-def _post_into(request: HttpRequest, inbox: SimpleQueue[HttpReply | BaseException]) -> None:
-    import httpx
-
-    timeout = httpx.Timeout(request.timeout, connect=min(CONNECT, request.timeout))
-    try:
-        reply = httpx.post(request.url, headers=dict(request.headers), content=request.body, timeout=timeout)
-        inbox.put(HttpReply(reply.status_code, reply.text, reply.headers.get("Retry-After", "")))
-    except (httpx.ReadTimeout, httpx.WriteTimeout):
-        inbox.put(HttpLate())
-    except httpx.RequestError as error:
-        inbox.put(HttpReply(NO_REPLY, f"{type(error).__name__}: {error}"))
-    except BaseException as error:  # noqa: BLE001 - raised by the thread that waits for it
-        inbox.put(error)
-
-
 def _wait_seconds(tries: int, after: str) -> float:
     """Seconds before the next try: what the server asks for, or twice as long each time."""
-    asked = _retry_after(after)
-    return min(LONGEST_WAIT, FIRST_WAIT * 2 ** (tries - 1) if asked is None else asked)
-
-
-def _retry_after(after: str) -> float | None:
+    seconds: float = FIRST_WAIT * 2 ** (tries - 1)
     if re.fullmatch(r"\d+(\.\d+)?", after):
-        return float(after)
-    try:
-        return max(0.0, parsedate_to_datetime(after).timestamp() - time.time())
-    except (ValueError, OverflowError):
-        return None
+        seconds = float(after)
+    else:
+        with suppress(ValueError, OverflowError):
+            seconds = max(0.0, parsedate_to_datetime(after).timestamp() - time.time())
+    return min(LONGEST_WAIT, seconds)
 
 
 def _sleep(seconds: float, processes: Processes) -> None:
@@ -190,13 +189,11 @@ def _key(backend: Mapping[str, Any], role: str) -> str:
         return ""
     key = os.environ.get(name, "").strip()
     if not key:
-        raise BackendUnavailable(
-            f"{role}: the environment variable {name} is not set; it holds the key for {backend['url']}"
-        )
+        what = f"the environment variable {name} is not set; it holds the key for {backend['url']}"
+        raise BackendUnavailable(f"{role}: {what}")
     if not (key.isascii() and key.isprintable()) or " " in key:
-        raise BackendUnavailable(
-            f"{role}: what the environment variable {name} holds is no key: that is one plain word"
-        )
+        what = f"what the environment variable {name} holds is no key: that is one plain word"
+        raise BackendUnavailable(f"{role}: {what}")
     return key
 
 
@@ -237,11 +234,8 @@ def _outage(what: str, failure: FailureFacts, usage: Usage = FREE, seconds: floa
 
 
 def _complaint(body: str) -> str:
-    try:
-        found: Any = json.loads(body)
-    except JSON_ERRORS:
-        return _line(body)
-    return next((_line(text) for path in COMPLAINTS if isinstance(text := value_at(path, found), str)), _line(body))
+    texts = (last_value_at(path, json_documents(body)) for path in COMPLAINTS)
+    return _line(next((text for text in texts if isinstance(text, str)), body))
 
 
 def _line(text: str) -> str:
