@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from pipeline.core.graph import Target
 from pipeline.core.outcome import Outcome
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 
 class Follower(Protocol):
-    """Writer that follows one build; called by the main thread.  `finish` gives a text for people to read at
-    the end."""
+    """Writer that follows one build; called by the main thread.  `finish` gives a text for people at the end."""
 
     def begin(self) -> None: ...
     def target_started(self, target: Target, new: bool) -> None: ...
@@ -205,18 +204,15 @@ def kind_of(item: Item) -> str:
 
 
 def read(kind: str, item: Item, run: str) -> Spec:
-    spec: Spec = _module(kind, "read").read(item, run)
-    return spec
+    return cast("Spec", _module(kind, "read").read(item, run))
 
 
 def plan(kind: str, spec: Spec) -> Iterable[Target]:
-    targets: Iterable[Target] = _module(kind, "plan").plan(spec)
-    return targets
+    return cast("Iterable[Target]", _module(kind, "plan").plan(spec))
 
 
 def stages(kind: str) -> Mapping[str, Stage]:
-    known: Mapping[str, Stage] = _module(kind, "stages").STAGES
-    return known
+    return cast("Mapping[str, Stage]", _module(kind, "stages").STAGES)
 
 
 def describe(kind: str, target: Target) -> Mapping[str, Sequence[str]]:
@@ -226,8 +222,7 @@ def describe(kind: str, target: Target) -> Mapping[str, Sequence[str]]:
 
 def outlook(kind: str, targets: Sequence[Target]) -> Iterable[str]:
     """Lines on what all of a run may come to."""
-    lines: Iterable[str] = _module(kind, "describe").outlook(targets)
-    return lines
+    return cast("Iterable[str]", _module(kind, "describe").outlook(targets))
 
 
 def has_ability(kind: str, ability: Ability[Any]) -> bool:
@@ -236,20 +231,16 @@ def has_ability(kind: str, ability: Ability[Any]) -> bool:
 
 def ability_module(kind: str, ability: Ability[AbilityModule]) -> AbilityModule:
     """Import the module of `kind` that has the ability."""
-    module: Any = import_module(ABILITY_MODULES[kind, ability])
-    found: AbilityModule = module
-    return found
+    return cast("AbilityModule", import_module(ABILITY_MODULES[kind, ability]))
 
 
 def flags(kind: str) -> Sequence[Field]:
-    known: Sequence[Field] = _module(kind, "flags").FLAGS
-    return known
+    return cast("Sequence[Field]", _module(kind, "flags").FLAGS)
 
 
 def variables(kind: str) -> Sequence[Field]:
     """Variables of the environment that say what flags may say."""
-    known: Sequence[Field] = _module(kind, "flags").VARIABLES
-    return known
+    return cast("Sequence[Field]", _module(kind, "flags").VARIABLES)
 
 
 def schema(names: Iterable[str] = KINDS) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import inf
 from typing import Any, NamedTuple, NoReturn
 
 from pipeline.core.templates import Template, TemplateError, parse_template
@@ -175,19 +176,12 @@ def count(least: int, most: int | None = None) -> Reader:
 
 
 def number(least: float | None = None, most: float | None = None) -> Reader:
-    if most is not None:
-        words = f", from {least:g} to {most:g}".replace(",", "")
-    else:
-        words = "" if least is None else f", {least:g} or more"
+    words = "" if least is None else f", {least:g} or more" if most is None else f" from {least:g} to {most:g}"
+    low, high = -inf if least is None else least, inf if most is None else most
 
     def read(item: Item, what: str) -> float:
         value = item.plain()
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or (least is not None and value < least)
-            or (most is not None and value > most)
-        ):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
             item.wrong(f"{what}: expected a number{words}, found {item.summary()}")
         return float(value)
 
@@ -276,11 +270,5 @@ def schema_of(tables: Mapping[str, Table]) -> Schema:
         return {**head, **next(iter(kinds.values()))}
     kind = {"enum": [*kinds], "description": "The kind of run."}
     one_of = [{"$ref": f"#/$defs/{name}"} for name in kinds]
-    return {
-        **head,
-        "type": "object",
-        "required": ["kind"],
-        "properties": {"kind": kind},
-        "oneOf": one_of,
-        "$defs": kinds,
-    }
+    rules = {"type": "object", "required": ["kind"], "properties": {"kind": kind}, "oneOf": one_of}
+    return {**head, **rules, "$defs": kinds}

@@ -73,13 +73,13 @@ def task_record(name: str, outcome: Outcome) -> dict[str, Any]:
 # A failure that so many lines were printed after has scrolled away.
 SCREENFUL = 20
 PAUSE = 1.0
-SHOWN = (BUILT, RECALLED, FAILED, SKIPPED, IGNORED)
+REPORTED = (BUILT, RECALLED, FAILED, SKIPPED, IGNORED)
 
 
 class Console(Reporter):
     """Reporter with a line an event, each written out at once: it is read while the build goes on."""
 
-    def __init__(self, outstream: Any, options: Mapping[str, Any], shown: Collection[str] = SHOWN) -> None:
+    def __init__(self, outstream: Any, options: Mapping[str, Any], shown: Collection[str] = REPORTED) -> None:
         super().__init__(outstream, options)
         self.shown = shown
         self._counts: dict[str, int] = {}
@@ -122,7 +122,7 @@ class Console(Reporter):
         self.outstream.flush()
 
 
-def console(stream: Any, options: Mapping[str, Any], shown: Collection[str] = SHOWN) -> Console:
+def console(stream: Any, options: Mapping[str, Any], shown: Collection[str] = REPORTED) -> Console:
     """Make the reporter for people: on a terminal a live display."""
     if not stream.isatty() or os.environ.get("TERM", "dumb") in ("", "dumb"):
         return Console(stream, options, shown)

@@ -142,9 +142,8 @@ def svg_picture(title: str, height: float, parts: Iterable[str]) -> str:
     return f"<svg {view}>\n{inside}\n</svg>"
 
 
-def svg_group(look: int, parts: Iterable[str], told: str = "") -> str:
-    """Group of SVG with a tooltip, `told`."""
-    title = f"<title>{escape(told)}</title>" if told else ""
+def svg_group(look: int, parts: Iterable[str], tooltip: str = "") -> str:
+    title = f"<title>{escape(tooltip)}</title>" if tooltip else ""
     return f'<g class="look{look % len(LIGHT)}">{title}{"".join(parts)}</g>'
 
 
