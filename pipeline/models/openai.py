@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
-from importlib import import_module
+from importlib.util import find_spec
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple
@@ -42,8 +42,9 @@ from pipeline.models.contract import (
     with_price,
 )
 
-# Statuses that may pass; NO_REPLY stands for a connection that was refused or lost.
-NO_REPLY = 0
+# NO_REPLY stands for a connection that was refused or lost, LATE for no answer in time.
+NO_REPLY, LATE = 0, -1
+# Statuses that may pass; a late request is not sent again, as it may have been paid for.
 PASSING = (NO_REPLY, 408, 429, 500, 502, 503, 504, 529)
 CONNECT = 30.0
 FIRST_WAIT, LONGEST_WAIT = 1.0, 120.0
@@ -62,50 +63,39 @@ class HttpReply(NamedTuple):
     """A reply; `after`: the server's Retry-After."""
 
     status: int
-    body: str
+    body: str = ""
     after: str = ""
 
 
-class HttpLate(Exception):
-    """There was no answer in time; the request is not sent again, as it may have been paid for."""
-
-
-class HttpUnreachable(Exception):
-    """There is no answer; `server_text` may quote the request."""
-
-    def __init__(self, what: str, server_text: str = "") -> None:
-        super().__init__(what)
-        self.server_text = server_text
+Inbox = SimpleQueue[HttpReply | BaseException]
 
 
 def post_until_answered(
     request: HttpRequest, retries: int, processes: Processes, log: Callable[[str], None]
-) -> HttpReply:
-    """The first reply with status 200."""
-    try:
-        import_module("httpx")  # here: few runs speak HTTP, and it is slow to import
-    except ImportError:
-        raise HttpUnreachable("backend openai needs the package httpx: pip install 'coppice[openai]'") from None
+) -> tuple[HttpReply, str]:
+    """The last reply, and words for its status."""
+    inbox: Inbox = SimpleQueue()  # of nothing but the end of the build
     tries = 0
     while True:
         reply = _post_once(request, processes)
+        if reply.status == LATE:
+            return reply, f"no answer within {request.timeout:g} s from {request.url}"
         tries += 1
-        what = f"{request.url}: {f'status {reply.status}' if reply.status else 'no connection'}"
-        log(what)
-        if reply.status == 200:
-            return reply
+        words = f"{request.url}: {f'status {reply.status}' if reply.status else 'no connection'}"
+        log(words)
         if reply.status not in PASSING:
-            raise HttpUnreachable(what, reply.body)
+            return reply, words
         if tries > retries:
-            raise HttpUnreachable(f"{what} ({tries} tries)", reply.body)
-        _sleep(_wait_seconds(tries, reply.after), processes)
+            return reply, f"{words} ({tries} tries)"
+        with processes.wake_on_stop(lambda: inbox.put(BuildStopping())):
+            _next_reply(inbox, _wait_seconds(tries, reply.after))
 
 
 def _post_once(request: HttpRequest, processes: Processes) -> HttpReply:
     """Send a request in a thread of its own, so that a slow server does not delay the end of the build."""
     import httpx
 
-    inbox: SimpleQueue[HttpReply | BaseException] = SimpleQueue()
+    inbox: Inbox = SimpleQueue()
     timeout = httpx.Timeout(request.timeout, connect=min(CONNECT, request.timeout))
 
     def post() -> None:
@@ -113,7 +103,7 @@ def _post_once(request: HttpRequest, processes: Processes) -> HttpReply:
             reply = httpx.post(request.url, headers=dict(request.headers), content=request.body, timeout=timeout)
             inbox.put(HttpReply(reply.status_code, reply.text, reply.headers.get("Retry-After", "")))
         except (httpx.ReadTimeout, httpx.WriteTimeout):
-            inbox.put(HttpLate())
+            inbox.put(HttpReply(LATE))
         except httpx.RequestError as error:
             inbox.put(HttpReply(NO_REPLY, f"{type(error).__name__}: {error}"))
         except BaseException as error:  # noqa: BLE001 - raised by the thread that waits for it
@@ -121,10 +111,14 @@ def _post_once(request: HttpRequest, processes: Processes) -> HttpReply:
 
     with processes.wake_on_stop(lambda: inbox.put(BuildStopping())):
         Thread(target=post, daemon=True).start()
-        try:
-            reply = inbox.get(timeout=request.timeout)
-        except Empty:
-            raise HttpLate from None
+        return _next_reply(inbox, request.timeout)
+
+
+def _next_reply(inbox: Inbox, seconds: float) -> HttpReply:
+    try:
+        reply = inbox.get(timeout=seconds)
+    except Empty:
+        return HttpReply(LATE)
     if isinstance(reply, BaseException):
         raise reply
     return reply
@@ -141,16 +135,6 @@ def _wait_seconds(tries: int, after: str) -> float:
     return min(LONGEST_WAIT, seconds)
 
 
-def _sleep(seconds: float, processes: Processes) -> None:
-    over: SimpleQueue[None] = SimpleQueue()
-    with processes.wake_on_stop(lambda: over.put(None)):
-        try:
-            over.get(timeout=seconds)
-        except Empty:
-            return
-    raise BuildStopping
-
-
 TIMEOUT, RETRIES = 600.0, 4
 PASSED_ON = ("model", "temperature", "seed", "max_tokens")
 USAGE = {"input_tokens": ("usage.prompt_tokens",), "output_tokens": ("usage.completion_tokens",)}
@@ -162,6 +146,9 @@ def ask_openai(backend: Mapping[str, Any], question: Question, desk: CallContext
     """Ask a model by HTTP.  A reply may quote the key, and is redacted before anything else."""
     began = time.monotonic()
     key = _key(backend, question.role)
+    if not find_spec("httpx"):
+        what = "backend openai needs the package httpx: pip install 'coppice[openai]'"
+        raise BackendUnavailable(f"{question.role}: {what}")
     secrets = {backend["key_env"]: key} if key else {}
     request = _request(backend, question.prompt, key)
     with open(question.log, "ab", buffering=0) as file:
@@ -169,15 +156,14 @@ def ask_openai(backend: Mapping[str, Any], question: Question, desk: CallContext
         def log(text: str) -> None:
             file.write(f"{redact_text(text, secrets)}\n".encode(errors="replace"))
 
-        try:
-            reply = post_until_answered(request, backend.get("retries", RETRIES), desk.processes, log)
-        except HttpUnreachable as error:
-            words = _complaint(redact_text(error.server_text, secrets))
-            raise BackendUnavailable(f"{question.role}: {error}{words and f': {words}'}") from None
-        except HttpLate:
-            what = f"{question.role}: no answer within {request.timeout:g} s from {request.url}"
-            raise _outage(what, FailureFacts(Exit(0, timed_out=True), asked=True)) from None
-        answer = _answer(backend, question.role, redact_text(reply.body, secrets), time.monotonic() - began)
+        reply, words = post_until_answered(request, backend.get("retries", RETRIES), desk.processes, log)
+        if reply.status == LATE:
+            raise _outage(f"{question.role}: {words}", FailureFacts(Exit(0, timed_out=True), asked=True))
+        body = redact_text(reply.body, secrets)
+        if reply.status != 200:
+            complaint = _complaint(body)
+            raise BackendUnavailable(f"{question.role}: {words}{complaint and f': {complaint}'}")
+        answer = _answer(backend, question.role, body, time.monotonic() - began)
         log(answer.text)
     return answer._replace(text=redact_text(answer.text, secrets))
 
