@@ -16,7 +16,6 @@ from doit.exceptions import InvalidCommand
 
 from pipeline import kinds
 from pipeline.build import project
-from pipeline.commands.advance import advance, opt_force, opt_stale, takeover_by
 from pipeline.commands.command import NewCommand, option
 from pipeline.commands.exits import FAILED
 from pipeline.commands.flags import (
@@ -29,6 +28,7 @@ from pipeline.commands.flags import (
     long_name,
     yaml_text,
 )
+from pipeline.commands.searches import advance, opt_force, opt_stale, takeover_by
 from pipeline.commands.selection import plans_for
 from pipeline.core.text import plural
 from pipeline.errors import SpecError
