@@ -9,8 +9,8 @@ A kind is a package with a line in KINDS and four modules:
     describe.describe(target)  -> a target for people: words of the spec, and the lines beside each
     describe.outlook(targets)  -> lines about the whole run that one should know before it starts
 
-What else it can do is a line of ABILITY_MODULES: the ability, and the module that has it.  The protocols here say what
-such a module must have.  A kind that can ADVANCE or PROVE has a module `flags` too, whose FLAGS stand for keys of its
+What else it can do is an Ability: the module that has it, and the kinds that do.  The protocols here say what such a
+module must have.  A kind that can ADVANCE or PROVE has a module `flags` too, whose FLAGS stand for keys of its
 spec.  Modules are imported when they are needed: a build whose plan is frozen reads no YAML."""
 
 from __future__ import annotations
@@ -165,32 +165,19 @@ AbilityModule = TypeVar("AbilityModule")
 
 
 class Ability(NamedTuple, Generic[AbilityModule]):
-    """Ability that some kinds have and others lack; it names the type of their modules for it."""
+    """Ability that `kinds` have and others lack: the module of a kind for it, and the type of such modules."""
 
-    name: str
+    module: str
+    kinds: tuple[str, ...]
 
 
-FOLLOW: Ability[FollowModule] = Ability("following")
-ADVANCE: Ability[AdvanceModule] = Ability("advancing")
-ACCOUNTS: Ability[AccountsModule] = Ability("accounting")
-CALIBRATE: Ability[CalibrateModule] = Ability("calibrating")
-HOLDOUT: Ability[HoldoutModule] = Ability("holding")
-PROVE: Ability[ProveModule] = Ability("proving")
-PURSUE: Ability[PursueModule] = Ability("pursuing")
-ABILITY_MODULES: Mapping[tuple[str, Ability[Any]], str] = {
-    ("tree", FOLLOW): "pipeline.tree.follow",
-    ("tree", ADVANCE): "pipeline.tree.advance",
-    ("tree", ACCOUNTS): "pipeline.tree.accounts",
-    ("tree", CALIBRATE): "pipeline.tree.calibrate",
-    ("tree", HOLDOUT): "pipeline.tree.holdout",
-    ("proof", FOLLOW): "pipeline.proof.follow",
-    ("proof", ACCOUNTS): "pipeline.proof.accounts",
-    ("proof", PROVE): "pipeline.proof.flags",
-    ("proof", PURSUE): "pipeline.proof.flags",
-    ("mcts", FOLLOW): "pipeline.mcts.follow",
-    ("mcts", ACCOUNTS): "pipeline.mcts.accounts",
-    ("mcts", PROVE): "pipeline.mcts.flags",
-}
+FOLLOW: Ability[FollowModule] = Ability("follow", ("tree", "proof", "mcts"))
+ADVANCE: Ability[AdvanceModule] = Ability("advance", ("tree",))
+ACCOUNTS: Ability[AccountsModule] = Ability("accounts", ("tree", "proof", "mcts"))
+CALIBRATE: Ability[CalibrateModule] = Ability("calibrate", ("tree",))
+HOLDOUT: Ability[HoldoutModule] = Ability("holdout", ("tree",))
+PROVE: Ability[ProveModule] = Ability("flags", ("proof", "mcts"))
+PURSUE: Ability[PursueModule] = Ability("flags", ("proof",))
 
 
 def kind_of(item: Item) -> str:
@@ -225,13 +212,9 @@ def outlook(kind: str, targets: Sequence[Target]) -> Iterable[str]:
     return cast("Iterable[str]", _module(kind, "describe").outlook(targets))
 
 
-def has_ability(kind: str, ability: Ability[Any]) -> bool:
-    return (kind, ability) in ABILITY_MODULES
-
-
 def ability_module(kind: str, ability: Ability[AbilityModule]) -> AbilityModule:
     """Import the module of `kind` that has the ability."""
-    return cast("AbilityModule", import_module(ABILITY_MODULES[kind, ability]))
+    return cast("AbilityModule", _module(kind, ability.module))
 
 
 def flags(kind: str) -> Sequence[Field]:

@@ -67,16 +67,10 @@ class ForeignReporter(Reporter):
         self._theirs.execute_task(self._task(target))
 
     def target_ended(self, target: Target, outcome: Outcome) -> None:
-        done = self._task(target)
-        if outcome.status == FRESH:
-            self._theirs.skip_uptodate(done)
-        elif outcome.status == IGNORED:
-            self._theirs.skip_ignore(done)
-        elif outcome.status in (FAILED, SKIPPED):
-            failure = TaskFailed if outcome.status == FAILED else UnmetDependency
-            self._theirs.add_failure(done, failure(outcome.why))
-        else:
-            self._theirs.add_success(done)
+        events = {FRESH: "skip_uptodate", IGNORED: "skip_ignore", FAILED: "add_failure", SKIPPED: "add_failure"}
+        failures = {FAILED: TaskFailed, SKIPPED: UnmetDependency}
+        details = [failures[outcome.status](outcome.why)] if outcome.status in failures else []
+        getattr(self._theirs, events.get(outcome.status, "add_success"))(self._task(target), *details)
 
     def initialize(self, tasks: Any, selected: Any) -> None:
         if hasattr(self._theirs, "initialize"):  # doit asks that, too
@@ -152,7 +146,7 @@ def _reporter(
     session: BuildSession, stream: Any, params: Mapping[str, Any], reporters: Mapping[str, Any]
 ) -> ReporterGroup:
     """Make the reporter that was asked for, with the followers of runs and JUnit's beside it."""
-    followed = [plan for plan in session.plans.values() if kinds.has_ability(plan.kind, kinds.FOLLOW)]
+    followed = [plan for plan in session.plans.values() if plan.kind in kinds.FOLLOW.kinds]
     group: list[Reporter] = [FollowerReporter(plan.kind, plan.run) for plan in followed]
     name = params["reporter"]
     reporter = ({**reporters, **REPORTERS}[name] if isinstance(name, str) else name)(stream, params)

@@ -45,7 +45,7 @@ def spec_with_options(
     return PROVING.with_overrides(spec, values)
 
 
-LEDGER_KINDS = [kind for kind in kinds.KINDS if kinds.has_ability(kind, kinds.PROVE)]
+LEDGER_KINDS = kinds.PROVE.kinds
 
 
 class StatsCommand(NewCommand):

@@ -49,14 +49,15 @@ def plans_of_run(command: str, run: str) -> dict[str, RunPlan]:
 
 def ability_of(plan: RunPlan, ability: kinds.Ability[kinds.AbilityModule], otherwise: str) -> kinds.AbilityModule:
     """Module by which the run's kind has the ability; `otherwise` says what such a kind does not do."""
-    if not kinds.has_ability(plan.kind, ability):
+    if plan.kind not in ability.kinds:
         raise SpecError(f"{plan.spec}:1: kind: {plan.kind} {otherwise}")
     return kinds.ability_module(plan.kind, ability)
 
 
 def run_answer(words: list[str], answer: Callable[[list[str]], int], sources: bool = False) -> int:
-    """Answer for these words.  When none is named, runs with mistakes are reported and left out, and the exit code
-    says so.  `sources`: a missing file is such a mistake too."""
+    """Answer for these words.  When none is named, runs with mistakes are left out, and the exit code says so.
+
+    `sources`: a missing file is such a mistake too."""
     try:
         return answer(words)
     except SpecError:
@@ -103,8 +104,7 @@ class ChosenRun(NamedTuple):
 
 
 def choose_run(command: str, words: Sequence[str], kind: str) -> ChosenRun:
-    """Choose the run that the word names, or a bank if it is a file; without a word the run called like the command,
-    or the only one."""
+    """Choose the run or the bank that the word names; without one the run called like the command, or the only one."""
     if words and words[0].endswith(".jsonl"):
         return ChosenRun("", words[0], kinds.ability_module(kind, kinds.PROVE).spec_for_bank(words[0]))
     if not words and not os.path.isdir("specs"):
@@ -118,8 +118,7 @@ def choose_run(command: str, words: Sequence[str], kind: str) -> ChosenRun:
 
 
 def runs_of_kind(of_kinds: Sequence[str], words: Sequence[str] = (), refusal: str = "") -> dict[str, str]:
-    """Runs of these kinds with their specs.  Where one is named, mistakes in other specs do not matter; `refusal`
-    says that it is of another kind."""
+    """Runs of these kinds with their specs.  Where one is named, mistakes in other specs do not matter."""
     asked = {run: path for run, path in _specs_if_any().items() if not words or run == words[0]}
     runs = {run: path for run, path in asked.items() if project.kind_of_spec(path) in of_kinds}
     if words and not runs:

@@ -15,7 +15,7 @@ from string import Formatter
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from pipeline.errors import cut_text, did_you_mean
+from pipeline.errors import cut_text
 from pipeline.machine.confine import Confinement, landlock_version
 from pipeline.machine.failures import FailureFacts, describe_exit, outage_reason
 from pipeline.machine.process import BuildStopping, Exit, copy_redacted, redact_text, unnamed_file
@@ -144,8 +144,7 @@ def _check_answer(backend: Mapping[str, Any], ended: BackendRun, answer: Answer,
 
 
 def _agent_error(text: str) -> tuple[int | None, str]:
-    """The complaint in the last message of Claude Code (`is_error`) or Codex (`turn.failed`): words, and the status
-    of its service if it names one."""
+    """Complaint in the last message of Claude Code or Codex: the status of its service if it names one, and words."""
     if '"is_error"' not in text and '"turn.failed"' not in text:
         return None, ""
     messages = [each for each in json_documents(text) if isinstance(each, dict)]
@@ -189,17 +188,8 @@ BACKENDS: dict[str, Backend] = {
     "replay": ask_recording,
     "none": ask_nobody,
 }
-# Backends that answer no questions: a stage takes files from a folder, or waits for those of a person.
-FOLDERS = ("patches", "manual")
 
 
 def ask(backend: Mapping[str, Any], question: Question, desk: CallContext) -> Answer:
     """Ask a backend, given as in the params of a target: a name, and its keys."""
-    name = backend["backend"]
-    if name in FOLDERS:
-        raise ValueError(
-            f"{question.role}: backend '{name}' cannot be asked; its stage takes the answers from a folder"
-        )
-    if name not in BACKENDS:
-        raise ValueError(f"{question.role}: backend '{name}' is unknown{did_you_mean(name, BACKENDS)}")
-    return BACKENDS[name](backend, question, desk)
+    return BACKENDS[backend["backend"]](backend, question, desk)

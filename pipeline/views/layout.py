@@ -17,8 +17,7 @@ PULL_OF_LINES = 4.0  # how much more a line that only passes through wants to be
 
 
 class Spacing(NamedTuple):
-    """Distances.  `centred` puts boxes in the middle of all their neighbours; else arrows are straight where they can
-    be."""
+    """Distances.  `centred`: boxes in the middle of all their neighbours; else arrows as straight as they can be."""
 
     column: float
     row: float
@@ -55,8 +54,7 @@ def layout(sizes: Sequence[tuple[float, float]], edges: Iterable[Edge], spacing:
 
 
 def layers(count: int, edges: Sequence[Edge]) -> list[int]:
-    """Column of each box: one after the last it reads; a box that reads nothing stands right before its first
-    reader."""
+    """Column of each box: one after the last it reads; right before its first reader if it reads nothing."""
     above: list[list[int]] = [[] for _ in range(count)]
     below: list[list[int]] = [[] for _ in range(count)]
     for a, b in edges:
@@ -92,8 +90,7 @@ class _Grid:
                 self.before[b].append(a)
 
     def sort(self) -> None:
-        """Move each vertex to the mean place of its neighbours, rightwards and leftwards in turn; the best order
-        stays."""
+        """Move each vertex to the mean place of its neighbours, to and fro; the best order stays."""
         best = [list(column) for column in self.columns]
         fewest = self._crossings()
         for sweep in range(SWEEPS):

@@ -39,8 +39,7 @@ def failure_lines(outcome: Outcome) -> list[str]:
 
 
 def summary_line(total: int, counts: Mapping[str, int], seconds: float) -> str:
-    """Format totals: `9 targets: 3 built, 1 recalled, 5 fresh, 0 failed in 1.3 s`; what was not reached is
-    `not run`."""
+    """Format totals: `9 targets: 3 built, 1 recalled, 5 fresh, 0 failed in 1.3 s`."""
     built, recalled, failed, ignored = (counts.get(s, 0) for s in (BUILT, RECALLED, FAILED, IGNORED))
     left = counts.get(SKIPPED, 0)
     targets = target_count(total)

@@ -60,8 +60,7 @@ def paint(text: str, style: str, look: TerminalFeatures) -> str:
 
 
 def frame_lines(progress: Progress, now: float, width: int, height: int, look: TerminalFeatures) -> list[ScreenLine]:
-    """Lines of the display: at most `height`, each narrower than `width`, since a full line makes some terminals add
-    one."""
+    """Lines of the display, each narrower than `width`, since a full line makes some terminals add one."""
     rows: list[list[Span]] = []
     if progress.stopping:
         rows.append([(RED, f"{progress.stopping}: waiting for {target_count(len(progress.running))} to end")])
