@@ -45,103 +45,84 @@ class FollowModule(Protocol):
 
 
 class AdvanceModule(Protocol):
-    """Module for searches that go on in rounds.  `done`: this many rounds, from the first on, are as they should be."""
+    """Module for searches that go on in rounds.  `done`: this many rounds, from the first on, are as they should be.
 
-    def rounds(self, targets: Sequence[Target]) -> Sequence[Sequence[str]]:
-        """List the targets that end each round."""
+    rounds: the targets that end each round
+    progress_record: as it is printed; once the search has stopped, no round is left to be started
+    summarize: writes a summary before the end
+    report: writes the summary from what is recorded; its path
+    validate: checks that the records hold together; the path of the report, and the number of problems"""
 
-    def progress_record(self, run: str, targets: Sequence[Target], done: int) -> Mapping[str, Any]:
-        """Record of progress, as it is printed; once the search has stopped, no round is left to be started."""
-
-    def has_stopped(self, run: str, done: int) -> bool:
-        """Check if the search has stopped."""
-
-    def summarize(self, run: str, targets: Sequence[Target], done: int) -> None:
-        """Write a summary before the end."""
-
-    def report(self, run: str, targets: Sequence[Target]) -> str:
-        """Write the summary from what is recorded; its path."""
-
-    def validate(self, run: str, targets: Sequence[Target]) -> tuple[str, int]:
-        """Check that the records hold together; the path of the report, and the number of problems."""
+    def rounds(self, targets: Sequence[Target]) -> Sequence[Sequence[str]]: ...
+    def progress_record(self, run: str, targets: Sequence[Target], done: int) -> Mapping[str, Any]: ...
+    def has_stopped(self, run: str, done: int) -> bool: ...
+    def summarize(self, run: str, targets: Sequence[Target], done: int) -> None: ...
+    def report(self, run: str, targets: Sequence[Target]) -> str: ...
+    def validate(self, run: str, targets: Sequence[Target]) -> tuple[str, int]: ...
 
 
 class AccountsModule(Protocol):
-    """Module that accounts for recorded decisions.  Changes nothing; mappings are printed as JSON."""
+    """Module that accounts for recorded decisions.  Changes nothing; mappings are printed as JSON, lines for people.
 
-    def replay(self, run: str, targets: Sequence[Target]) -> Mapping[str, Any]:
-        """Make each decision again."""
+    replay: makes each decision again
+    agrees: all came out as it is recorded
+    explain: explains one decision, which `word` names; SpecError when there is none"""
 
-    def agrees(self, replay: Mapping[str, Any]) -> bool:
-        """Check that all came out as it is recorded."""
-
-    def replay_lines(self, replay: Mapping[str, Any]) -> Sequence[str]:
-        """Format a replay for people."""
-
-    def explain(self, run: str, targets: Sequence[Target], word: str) -> Mapping[str, Any]:
-        """Explain one decision, which `word` names; SpecError when there is none."""
-
-    def explain_lines(self, explained: Mapping[str, Any]) -> Sequence[str]:
-        """Format an explanation for people."""
+    def replay(self, run: str, targets: Sequence[Target]) -> Mapping[str, Any]: ...
+    def agrees(self, replay: Mapping[str, Any]) -> bool: ...
+    def replay_lines(self, replay: Mapping[str, Any]) -> Sequence[str]: ...
+    def explain(self, run: str, targets: Sequence[Target], word: str) -> Mapping[str, Any]: ...
+    def explain_lines(self, explained: Mapping[str, Any]) -> Sequence[str]: ...
 
 
 class CalibrateModule(Protocol):
-    """Module that measures chance.  `again`: targets that no plan has, which measure a search's start once more."""
+    """Module that measures chance.  `again`: targets that no plan has, which measure a search's start once more.
 
-    def seed_targets(self, run: str, targets: Sequence[Target], count: int) -> list[Target]:
-        """List those targets, `count` times over; none where the measurement takes no seed.
+    seed_targets: those, `count` times over; none where the measurement takes no seed; SpecError if it is of no use
+    needed_targets: names of the targets that must be there
+    calibrate: by so many made-up depths, or 0 for as many as are reasonable; printed as JSON, its lines for people"""
 
-        SpecError if the measurement is of no use anyway."""
-
-    def needed_targets(self, run: str, again: Sequence[Target]) -> list[str]:
-        """Names of the targets that must be there."""
-
+    def seed_targets(self, run: str, targets: Sequence[Target], count: int) -> list[Target]: ...
+    def needed_targets(self, run: str, again: Sequence[Target]) -> list[str]: ...
     def calibrate(
         self, run: str, targets: Sequence[Target], again: Sequence[Target], depths: int, seed: int
-    ) -> Mapping[str, Any]:
-        """Calibrate by so many made-up depths, or 0 for as many as are reasonable; printed as JSON."""
-
-    def calibration_lines(self, record: Mapping[str, Any]) -> Sequence[str]:
-        """Format a calibration for people."""
+    ) -> Mapping[str, Any]: ...
+    def calibration_lines(self, record: Mapping[str, Any]) -> Sequence[str]: ...
 
 
 class HoldoutModule(Protocol):
-    """Module for what is measured once, after the end."""
+    """Module for what is measured once, after the end.
+
+    sources: runs whose outputs it reads
+    question: what would be opened and for whom; SpecError when there is nothing to ask
+    open_seal: notes the opening before anything is measured; SpecError when it must not be
+    targets: those that measure; the last is `holdout`
+    seal_record: the seal, for tools; holdout_lines: for people"""
 
     REPORT_TARGETS: Sequence[str]  # targets that have to tell of it too
 
-    def sources(self, spec: Any) -> Sequence[str]:
-        """Runs whose outputs it reads."""
-
-    def question(self, run: str, spec: Any, planned: Sequence[Target]) -> Mapping[str, Any]:
-        """State what would be opened and for whom; SpecError when there is nothing to ask."""
-
-    def open_seal(self, run: str, question: Mapping[str, Any], reopen: bool) -> None:
-        """Note the opening before anything is measured; SpecError when it must not be."""
-
-    def targets(self, spec: Any, asked: Mapping[str, Any]) -> Sequence[Target]:
-        """List the targets that measure; the last is `holdout`."""
-
-    def seal_record(self, run: str) -> Mapping[str, Any]:
-        """Record of the seal, for tools."""
-
-    def holdout_lines(self, told: Mapping[str, Any]) -> Iterable[str]:
-        """Format that record for people."""
+    def sources(self, spec: Any) -> Sequence[str]: ...
+    def question(self, run: str, spec: Any, planned: Sequence[Target]) -> Mapping[str, Any]: ...
+    def open_seal(self, run: str, question: Mapping[str, Any], reopen: bool) -> None: ...
+    def targets(self, spec: Any, asked: Mapping[str, Any]) -> Sequence[Target]: ...
+    def seal_record(self, run: str) -> Mapping[str, Any]: ...
+    def holdout_lines(self, told: Mapping[str, Any]) -> Iterable[str]: ...
 
 
 class ProveModule(Protocol):
-    """Module for kinds with a `ledger` in their specs; its FLAGS stand for keys of a spec."""
+    """Module for kinds with a `ledger` in their specs; its FLAGS stand for keys of a spec.
 
-    def spec_for_bank(self, bank: str) -> Any:
-        """Make the spec of a bank that has none."""
+    spec_for_bank: the spec of a bank that has none
+    with_overrides: with values of options and variables in place of the spec's, by the keys of FLAGS and VARIABLES"""
 
-    def with_overrides(self, spec: Any, values: Mapping[str, Any]) -> Any:
-        """Replace values of the spec by those of options and variables, by the keys of FLAGS and VARIABLES."""
+    def spec_for_bank(self, bank: str) -> Any: ...
+    def with_overrides(self, spec: Any, values: Mapping[str, Any]) -> Any: ...
 
 
 class PursueModule(Protocol):
-    def pursuit(self, spec: Any, bank: str, seconds: float | None, stamp: str) -> Sequence[Target]:
-        """List targets that work on open goals."""
+    """Module with targets that work on open goals."""
+
+    def pursuit(self, spec: Any, bank: str, seconds: float | None, stamp: str) -> Sequence[Target]: ...
 
 
 KINDS = {"steps": "pipeline.steps", "tree": "pipeline.tree", "proof": "pipeline.proof", "mcts": "pipeline.mcts"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, closing, suppress
 from typing import Any
 
 from doit.exceptions import InvalidCommand, TaskFailed, UnmetDependency
@@ -98,23 +98,16 @@ def build_locked(
     aside: Sequence[Target] = (),
 ) -> int:
     """Build, for a caller who has the locks of `plans`.  `aside`: targets that no plan has."""
-    session = BuildSession(plans, locks, params["always"], aside)
-    try:
-        return _build_targets(session, session.select(words), params, reporters)
-    finally:
-        session.close()
-
-
-def _build_targets(
-    session: BuildSession, wanted: set[int], params: Mapping[str, Any], reporters: Mapping[str, Any]
-) -> int:
-    todo = session.stale(wanted)
-    session.check_sources(todo)
-    session.prepare()
-    _warn_unset(session, todo)
-    at_once = job_count(params["num_process"], session.plans)
-    graph, receipts, out = session.graph, session.maker.receipts, params["outfile"]
-    with open(out, "w", encoding="utf-8") if isinstance(out, str) else nullcontext(sys.stdout) as stream:
+    with ExitStack() as closed:
+        session = closed.enter_context(closing(BuildSession(plans, locks, params["always"], aside)))
+        graph, receipts, out = session.graph, session.maker.receipts, params["outfile"]
+        wanted = session.select(words)
+        todo = session.stale(wanted)
+        session.check_sources(todo)
+        session.prepare()
+        _warn_unset(session, todo)
+        at_once = job_count(params["num_process"], plans)
+        stream = closed.enter_context(open(out, "w", encoding="utf-8")) if isinstance(out, str) else sys.stdout
         reporter = _reporter(session, stream, params, reporters)
         needed, places = graph.upstream(wanted), room_places(session.plans.values())
         reporter.begin(

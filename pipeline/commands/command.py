@@ -12,7 +12,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from getopt import GetoptError, gnu_getopt
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from math import inf
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from doit.cmd_base import DoitCmdBase, TaskLoader2
 from doit.cmd_run import Run as StockRun
@@ -84,15 +85,7 @@ def check_whole(words: Sequence[str], parser: CmdParse) -> None:
             next(left, None)
 
 
-class WordCount(NamedTuple):
-    """Number of words that a command takes; `what` begins the message about any other number."""
-
-    least: int
-    most: int
-    what: str
-
-
-ONE_RUN = WordCount(1, 1, "name one run")
+ONE_RUN = (1, 1, "name one run")
 
 
 class SpecCommand(DoitCmdBase):  # type: ignore[misc]
@@ -101,7 +94,8 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
     In a project that is not made of specs (its dodo.py does not say so) doit does what it always did."""
 
     preferred: ClassVar[Mapping[str, str]] = {}  # defaults of options, where doit's do not suit
-    takes: ClassVar[WordCount | None] = None
+    # How many words, at least and at most; and what begins the message about any other number.
+    takes: ClassVar[tuple[int, float, str]] = (0, inf, "")
     after_interrupt = "what was finished is kept"  # the rest of the message when a signal stopped a build
 
     def parse_execute(self, in_args: list[str]) -> int:
@@ -134,8 +128,9 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
         def answer() -> int:
             params, args = self.parse_words()
             params.update_defaults(config)
-            if self.takes and not self.takes.least <= len(args) <= self.takes.most:
-                raise InvalidCommand(f"{self.name}: {self.takes.what}, not {len(args)}")
+            least, most, what = self.takes
+            if not least <= len(args) <= most:
+                raise InvalidCommand(f"{self.name}: {what}, not {len(args)}")
             try:
                 return self.on_specs(params, args)
             except BuildInterrupted as error:

@@ -21,7 +21,7 @@ from doit.exceptions import InvalidCommand
 
 from pipeline.build.runner import ReceiptDatabase, doit_tasks
 from pipeline.build.session import BuildSession
-from pipeline.commands.command import SpecCommand, WordCount
+from pipeline.commands.command import SpecCommand
 from pipeline.commands.exits import FAILED
 from pipeline.commands.selection import plans_for, run_answer
 from pipeline.machine.lock import lock_runs
@@ -64,7 +64,7 @@ class ListCommand(TaskCommand, StockList):  # type: ignore[misc]
 
 class InfoCommand(TaskCommand, StockInfo):  # type: ignore[misc]
     name = "info"
-    takes = WordCount(1, 1, "name one run, step or target")
+    takes = (1, 1, "name one run, step or target")
 
     def on_tasks(self, session: BuildSession, params: Mapping[str, Any], args: list[str]) -> int:
         from pipeline.build.inquiry import run_info, step_info, target_info

@@ -8,7 +8,7 @@ from typing import Any
 
 from doit.exceptions import InvalidCommand
 
-from pipeline.commands.command import NAME, NAMES, NewCommand, WordCount
+from pipeline.commands.command import NAME, NAMES, NewCommand
 from pipeline.errors import did_you_mean
 
 # doit's own commands and options, in words that fit targets rather than tasks.
@@ -48,7 +48,7 @@ class HelpCommand(NewCommand):
     name = "help"
     doc_usage = "[COMMAND]"
     doc_purpose = "say what commands there are, or all that one can do"
-    takes = WordCount(0, 1, "one command at a time")
+    takes = (0, 1, "one command at a time")
 
     def __init__(self, cmds: Any, **kwargs: Any) -> None:
         super().__init__(cmds=cmds, **kwargs)

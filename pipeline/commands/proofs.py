@@ -14,7 +14,7 @@ from typing import Any
 
 from pipeline import kinds
 from pipeline.build import project
-from pipeline.commands.command import NewCommand, WordCount, build_plainly, opt_json, option, print_result, reporting
+from pipeline.commands.command import NewCommand, build_plainly, opt_json, option, print_result, reporting
 from pipeline.commands.flags import TypedItem, flag_options, flag_values
 from pipeline.commands.selection import ChosenRun, choose_run, plans_for, plans_with_dependencies, runs_of_kind
 from pipeline.core.text import duration, plural
@@ -56,7 +56,7 @@ class StatsCommand(NewCommand):
         "Of a run of kind: proof or mcts, of a file, or of the only ledger there is. Others may write to it meanwhile."
     )
     cmd_options = (opt_json,)
-    takes = WordCount(0, 1, "name one run or ledger")
+    takes = (0, 1, "name one run or ledger")
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         ledger = _ledger_path(args)
@@ -112,7 +112,7 @@ class BankCommand(NewCommand):
         *flag_options(PROOF_FLAGS),
         option("output", f"write the results there [default: {RESULTS_FOLDER}/bank-TIMESTAMP.json]", "", "FILE"),
     )
-    takes = WordCount(0, 1, "name one run or bank")
+    takes = (0, 1, "name one run or bank")
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         asked = choose_run(self.name, args, PROOF)
@@ -144,7 +144,7 @@ class BgCommand(NewCommand):
         " --duration, with Ctrl-C, or when all is proved. The environment counts as for `bank`."
     )
     cmd_options = (option("duration", "how long: 90, 90s, 10m, 2h [default: until Ctrl-C]", "", "S"),)
-    takes = WordCount(0, 1, "name one run")
+    takes = (0, 1, "name one run")
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         typed = params["duration"]
@@ -176,7 +176,7 @@ class MctsCommand(NewCommand):
         " are not made again."
     )
     cmd_options = (*flag_options(MCTS_FLAGS),)
-    takes = WordCount(0, 1, "name one run or bank")
+    takes = (0, 1, "name one run or bank")
     after_interrupt = "what was finished is kept, and a search goes on where it was"
 
     def on_specs(self, params: Any, args: list[str]) -> int:

@@ -14,7 +14,6 @@ from pipeline.commands.command import (
     NAMES,
     ONE_RUN,
     NewCommand,
-    WordCount,
     opt_jobs,
     opt_json,
     option,
@@ -132,7 +131,7 @@ class ExplainCommand(NewCommand):
         " recorded. Of a goal, RUN:GOAL, each attempt at it and the proof."
     )
     cmd_options = (opt_json,)
-    takes = WordCount(1, 1, "name one evaluation or goal, such as RUN:d0.n0.i2")
+    takes = (1, 1, "name one evaluation or goal, such as RUN:d0.n0.i2")
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         plan, kind = plan_with_decisions(self.name, args[0])

@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline import kinds
 from pipeline.build import project
-from pipeline.commands.command import NewCommand, WordCount, option
+from pipeline.commands.command import NewCommand, option
 from pipeline.core.outcome import GcReport
 from pipeline.core.text import plural
 from pipeline.errors import SpecError, did_you_mean
@@ -83,7 +83,7 @@ class InitCommand(NewCommand):
     name = "init"
     doc_usage = "[FOLDER]"
     doc_purpose = "make a folder a project: a dodo.py, a first spec, runs/ ignored by git; overwrites nothing"
-    takes = WordCount(0, 1, "one folder at a time")
+    takes = (0, 1, "one folder at a time")
 
     def execute(self, params: Any, args: list[str]) -> int:
         """Make a project where there is none; in somebody else's, `init` may be a task of theirs."""
@@ -147,7 +147,7 @@ class SchemaCommand(NewCommand):
         f" an upgrade `coppice schema > specs/{SCHEMA}` writes it anew."
     )
 
-    takes = WordCount(0, 1, "one kind at a time")
+    takes = (0, 1, "one kind at a time")
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         if args and args[0] not in kinds.KINDS:

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from glob import escape, glob
 from string import Formatter
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipeline.errors import cut_text
 from pipeline.machine.confine import Confinement, landlock_version
@@ -50,38 +50,30 @@ _LITELLM = re.compile(
 )
 
 
-class BackendRun(NamedTuple):
-    """The end of a command, its output, and its answer file."""
-
-    exit: Exit
-    printed: str
-    written: str | None
-
-
 def ask_command(backend: Mapping[str, Any], question: Question, desk: CallContext) -> Answer:
     """Ask a command.  Its answer is what it printed, its answer file, or the text at a path of printed JSON."""
     env, secrets = desk.processes.environment(desk.run, backend.get("env", {}), backend.get("pass", ()))
     began = time.monotonic()
-    ended = _run(backend, question, desk, env, secrets)
+    ended, printed, written = _run(backend, question, desk, env, secrets)
     if desk.processes.stopping:
         raise BuildStopping  # it may have answered our signal by ending well, half done
     paths: Mapping[str, Sequence[str]] = backend.get("usage", {})
-    documents = json_documents(ended.printed) if paths else []
+    documents = json_documents(printed) if paths else []
     usage, missing_paths = usage_in(documents, paths)
     if missing_paths:
         with open(question.log, "ab") as log:
             log.write(f"no number at {', '.join(missing_paths)} in what it printed: counted as 0\n".encode())
-    text: Any = ended.written if "answer_file" in _names(backend) else ended.printed
+    text: Any = written if "answer_file" in _names(backend) else printed
     if "text" in paths:
         text = last_value_at(paths["text"][0], documents)
     safe = redact_text(text, secrets) if isinstance(text, str) else None
     answer = Answer(safe or "", with_price(usage, backend.get("price")), time.monotonic() - began)
-    _check_answer(backend, ended, answer, secrets)
+    _check_answer(backend, ended, printed, answer, secrets)
     if safe is None:
         place = f"at '{paths['text'][0]}' of what it printed" if "text" in paths else "in {answer_file}"
         what = f"{os.path.basename(backend['run'][0])}: it ended well but gave no answer {place}"
         raise CallFailed(what, 1, answer.usage, answer.seconds)
-    aider = [match[0] for match in _LITELLM.finditer(ended.printed)]  # the last: a retry may have reached the model
+    aider = [match[0] for match in _LITELLM.finditer(printed)]  # the last: a retry may have reached the model
     trouble = redact_text(aider[-1], secrets) if aider else ""
     return answer._replace(model=backend.get("model", ""), trouble=trouble)
 
@@ -92,8 +84,8 @@ def _run(
     desk: CallContext,
     env: Mapping[str, str],
     secrets: Mapping[str, str],
-) -> BackendRun:
-    """Run the command; its files are outside of the coder's folder, where they would become part of the change.
+) -> tuple[Exit, str, str | None]:
+    """Run the command: its end, output and answer file.  Files stay out of the coder's folder, which is the change.
 
     The prompt is none of its words: a text that starts with `-` would be an option."""
     timeout, places = backend.get("timeout", TIMEOUT), {"project": os.getcwd(), "model": backend.get("model", "")}
@@ -121,22 +113,24 @@ def _run(
         if os.path.isfile(answer):
             with open(answer, "rb") as file:
                 written = file.read().decode(errors="replace")
-        return BackendRun(ended, out.read().decode(errors="replace"), written)
+        return ended, out.read().decode(errors="replace"), written
 
 
 def _names(backend: Mapping[str, Any]) -> set[str | None]:
     return {name for word in backend["run"] for _, name, _, _ in Formatter().parse(word)}
 
 
-def _check_answer(backend: Mapping[str, Any], ended: BackendRun, answer: Answer, secrets: Mapping[str, str]) -> None:
+def _check_answer(
+    backend: Mapping[str, Any], ended: Exit, printed: str, answer: Answer, secrets: Mapping[str, str]
+) -> None:
     """Raise the failure of a call, or an outage, which is nobody's failure; both with the cost."""
     program, cost = os.path.basename(backend["run"][0]), (answer.usage, answer.seconds)
-    why, code = describe_exit(ended.exit, backend.get("timeout", TIMEOUT))
-    status, said = _agent_error(ended.printed)
+    why, code = describe_exit(ended, backend.get("timeout", TIMEOUT))
+    status, said = _agent_error(printed)
     lines = (line.strip() for line in reversed(answer.text.split("\n")))
     last = next(filter(None, lines), "")
-    words = redact_text(said, secrets) or last if code in (ended.exit.code, 0) else ""
-    if lost := outage_reason(FailureFacts(ended.exit, asked=True, status=status, said=said)):
+    words = redact_text(said, secrets) or last if code in (ended.code, 0) else ""
+    if lost := outage_reason(FailureFacts(ended, asked=True, status=status, said=said)):
         complaint = f": {cut_text(words)}" if words else ""
         raise BackendUnavailable(f"{program}: {why or 'it ended well'}{complaint}: {lost}; build again", *cost)
     if why:

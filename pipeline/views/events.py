@@ -26,30 +26,24 @@ class Build(NamedTuple):
 
 
 class Reporter:
-    """Listener to a build; this one ignores everything.  The main thread calls all but `stopping`."""
+    """Listener to a build; this one ignores everything.
+
+    begin: remembers; effects start with `initialize`, from where on `complete_run` is sure to follow (doit's names)
+    stopping: nothing more will be started; called by any thread and by signal handlers, it sets a mark, no more
+    target_progress: how far a target is"""
 
     def __init__(self, outstream: Any, options: Mapping[str, Any]) -> None:
         self.outstream = outstream
 
     def begin(self, build: Build) -> None:
-        """Remember the build: effects start with `initialize`, from where on `complete_run` is sure to follow."""
         self.build = build
 
-    def stopping(self, why: str) -> None:
-        """Note that nothing more will be started.  Called by any thread and by signal handlers: set a mark, no more."""
-
+    def initialize(self, tasks: Any, selected: Any) -> None: ...
+    def stopping(self, why: str) -> None: ...
     def target_started(self, target: Target) -> None: ...
-
-    def target_progress(self, target: Target, line: str) -> None:
-        """Report how far a target is."""
-
+    def target_progress(self, target: Target, line: str) -> None: ...
     def target_ended(self, target: Target, outcome: Outcome) -> None: ...
-
-    def initialize(self, tasks: Any, selected: Any) -> None:
-        """Start: doit's name for it."""
-
-    def complete_run(self) -> None:
-        """End: doit's name for it."""
+    def complete_run(self) -> None: ...
 
 
 class Recorder(Reporter):

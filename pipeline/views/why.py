@@ -47,15 +47,6 @@ class Cause(NamedTuple):
 Group = tuple[Sequence[str], Cause]  # targets that are stale for the same reasons
 
 
-class TargetAnswer(NamedTuple):
-    """Answer about one target; `failures` are those of it and of what it is made from."""
-
-    target: str
-    forecast: Forecast
-    causes: tuple[Cause, ...] = ()
-    failures: Failures = ()
-
-
 class StaleCounts(NamedTuple):
     """Numbers about many targets: in total, stale, and stale only because of others."""
 
@@ -69,16 +60,16 @@ def outlook_text(forecast: Forecast) -> str:
     return OUTLOOK[forecast.action].format(forecast.held_by, forecast.held_by)
 
 
-def answer_text(answer: TargetAnswer) -> str:
-    if not answer.causes:
-        left_out = answer.forecast.action == IGNORED
-        return f"{answer.target} is {outlook_text(answer.forecast) if left_out else 'fresh'}"
-    lines = [f"{answer.target} is stale"]
-    for number, cause in enumerate(answer.causes[:_CAUSES]):
+def answer_text(target: str, forecast: Forecast, causes: Sequence[Cause], failures: Failures) -> str:
+    """Text about one target; `failures` are those of it and of what it is made from."""
+    if not causes:
+        return f"{target} is {outlook_text(forecast) if forecast.action == IGNORED else 'fresh'}"
+    lines = [f"{target} is stale"]
+    for number, cause in enumerate(causes[:_CAUSES]):
         lines += (f"  {line}" for line in _cause_lines(cause, "also because" if number else "because"))
-    if (more := len(answer.causes) - _CAUSES) > 0:
+    if (more := len(causes) - _CAUSES) > 0:
         lines.append(f"  and for {more} more reasons of that kind")
-    return "\n".join([*lines, *_failure_lines(answer.failures), f"  {outlook_text(answer.forecast)}"])
+    return "\n".join([*lines, *_failure_lines(failures), f"  {outlook_text(forecast)}"])
 
 
 def summary_text(title: str, numbers: StaleCounts, groups: Sequence[Group], failures: Failures = ()) -> str:
