@@ -62,9 +62,15 @@ def create_spec(run: str, config: str | None, given: Sequence[FlagValue]) -> Non
         raise SpecError(f"there is no run '{run}': no {spec}{meant}; for a new one {what}")
     content = _spec_draft(run, config, given)
     fresh = not os.path.exists(f"runs/{run}")
-    if not _write_once(spec, content):
+    draft = f"specs/.{run}.yaml.{os.getpid()}"
+    write_all(draft, content, durable=True)
+    try:
+        os.link(draft, spec)  # whole, or not at all
+    except FileExistsError:
         check_spec(run, spec, config, given)  # somebody else did it meanwhile
         return
+    finally:
+        os.unlink(draft)
     try:
         project.graph(project.load([run]))
     except BaseException as error:
@@ -111,19 +117,6 @@ def _check_content(run: str, config: str, content: bytes, keys: set[str]) -> Non
     kinds.read(kind, item, run)
 
 
-def _write_once(spec: str, content: bytes) -> bool:
-    """Write a spec whole; False if there is one already."""
-    draft = os.path.join(os.path.dirname(spec), f".{os.path.basename(spec)}.{os.getpid()}")
-    write_all(draft, content, durable=True)
-    try:
-        os.link(draft, spec)
-    except FileExistsError:
-        return False
-    finally:
-        os.unlink(draft)
-    return True
-
-
 def _spec_keys(path: str) -> Keys:
     return dict(parse(project.file_content(path), path).pairs("spec"))
 
@@ -167,19 +160,14 @@ class TreeCommand(NewCommand):
             create_spec(run, params["config"], flags)
         else:
             raise SpecError(f"there is no run '{run}': no specs/{run}.yaml, and nothing recorded to tell of")
-        if reports:
-            return write_reports(run, params["report_only"], params["validate_only"])
-        return advance(run, 0, takeover)
-
-
-def write_reports(run: str, report: bool, validate: bool) -> int:
-    """Write reports from records alone; exit code 1 when there is something wrong with them."""
-    plan = plans_for([run])[run]
-    kind = kinds.ability_module(plan.kind, kinds.ADVANCE)
-    if report:
-        print(kind.report(run, plan.targets))
-    problems = 0
-    if validate:
-        path, problems = kind.validate(run, plan.targets)
-        print(f"{path}: {plural(problems, 'problem')}")
-    return FAILED if problems else 0
+        if not reports:
+            return advance(run, 0, takeover)
+        plan = plans_for([run])[run]
+        kind = kinds.ability_module(plan.kind, kinds.ADVANCE)
+        if params["report_only"]:
+            print(kind.report(run, plan.targets))
+        problems = 0
+        if params["validate_only"]:
+            path, problems = kind.validate(run, plan.targets)
+            print(f"{path}: {plural(problems, 'problem')}")
+        return FAILED if problems else 0

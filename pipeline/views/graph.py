@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pipeline.core.graph import Graph, Target, step_of
 from pipeline.core.outcome import FAILED, FRESH, IGNORED, STALE
 from pipeline.core.text import join_names, target_count
-from pipeline.views.layout import Layout, Point, Spacing, layout
+from pipeline.views.layout import Layout, Spacing, layout
 
 STATUSES = (FRESH, STALE, FAILED, IGNORED)
 
@@ -119,7 +119,10 @@ def chart_svg(chart: Chart) -> str:
     tall = FLAT if flat else TALL
     edges = sorted({(min(a, b), max(a, b)) for b, box in enumerate(chart.boxes) for a in box.reads})
     spacing = Spacing(110, 8, 8, centred=True) if flat else Spacing(64, 18, 10)
-    placed = layout([(_box_width(box, flat), tall) for box in chart.boxes], edges, spacing)
+    names = [LETTER * len(box.label) for box in chart.boxes]
+    counts = [SMALL_LETTER * len(counts_text(box.statuses)) for box in chart.boxes]
+    widths = [name + 34 if flat else max(name, count) + 28 for name, count in zip(names, counts, strict=True)]
+    placed = layout([(width, tall) for width in widths], edges, spacing)
     headline = f"{chart.title}: {target_count(chart.statuses.total())}"
     legend, legend_width = _legend(chart)
     width = max(placed.width, legend_width, 10 * len(headline)) + 2 * MARGIN + STACK
@@ -168,11 +171,6 @@ def _legend(chart: Chart) -> tuple[list[str], float]:
     return lines, width
 
 
-def _box_width(box: Box, flat: bool) -> float:
-    name = LETTER * len(box.label)
-    return name + 34 if flat else max(name, SMALL_LETTER * len(counts_text(box.statuses))) + 28
-
-
 def _box_svg(box: Box, place: tuple[float, float, float], height: float, flat: bool) -> Iterator[str]:
     """Draw a target by its status; a step with name, counts, and a bar with the share of each status."""
     left, top, width = place
@@ -197,20 +195,15 @@ def _box_svg(box: Box, place: tuple[float, float, float], height: float, flat: b
 
 
 def _arrows(chart: Chart, placed: Layout) -> Iterator[str]:
+    """Draw arrows: bends between columns, straight lines through them."""
     for b, box in enumerate(chart.boxes):
         for a in box.reads:  # of steps that take turns an arrow leads back
-            route, end = (placed.routes[a, b], "end") if a < b else (placed.routes[b, a], "start")
-            yield f'<path class="arrow" d="{_curve(route)}" marker-{end}="url(#tip)"/>'
-
-
-def _curve(route: list[Point]) -> str:
-    """Path of an arrow: bends between columns, straight lines through them."""
-    x, y = route[0]
-    steps = [f"M{x:.1f} {y:.1f}"]
-    for i, (to_x, to_y) in enumerate(route[1:]):
-        half = (x + to_x) / 2
-        straight = i % 2 == 1 or abs(to_y - y) < 0.5
-        bend = "L" if straight else f"C{half:.1f} {y:.1f} {half:.1f} {to_y:.1f} "
-        steps.append(f"{bend}{to_x:.1f} {to_y:.1f}")
-        x, y = to_x, to_y
-    return " ".join(steps)
+            ((x, y), *points), end = (placed.routes[a, b], "end") if a < b else (placed.routes[b, a], "start")
+            path = [f"M{x:.1f} {y:.1f}"]
+            for i, (to_x, to_y) in enumerate(points):
+                half = (x + to_x) / 2
+                straight = i % 2 == 1 or abs(to_y - y) < 0.5
+                bend = "L" if straight else f"C{half:.1f} {y:.1f} {half:.1f} {to_y:.1f} "
+                path.append(f"{bend}{to_x:.1f} {to_y:.1f}")
+                x, y = to_x, to_y
+            yield f'<path class="arrow" d="{" ".join(path)}" marker-{end}="url(#tip)"/>'

@@ -52,23 +52,19 @@ def junit_document(ended: Iterable[tuple[str, Outcome]], begun: datetime, stoppe
         if stopped:
             _property(suite, "stopped", stopped)
         for name, outcome in own.items():
-            _case(suite, name, outcome)
+            step, time = step_of(name).replace(":", "."), f"{outcome.seconds:.3f}"
+            case = SubElement(suite, "testcase", name=xml_text(name), classname=xml_text(step), time=time)
+            if outcome.status == FAILED:
+                failure = SubElement(case, "failure", message=xml_text(outcome.why), type="failed")
+                log = [*log_tail(outcome.log), f"log: {outcome.log}"] if outcome.log else [outcome.why]
+                failure.text = xml_text("\n".join(log))
+            elif outcome.status in (SKIPPED, IGNORED):
+                SubElement(case, "skipped", message=xml_text(outcome.why or outcome.status))
+            elif outcome.status != BUILT:
+                _property(case, "status", outcome.status)
     indent(top)
     text: str = tostring(top, encoding="unicode")
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'.encode()
-
-
-def _case(suite: Element, name: str, outcome: Outcome) -> None:
-    step = step_of(name).replace(":", ".")
-    case = SubElement(suite, "testcase", name=xml_text(name), classname=xml_text(step), time=f"{outcome.seconds:.3f}")
-    if outcome.status == FAILED:
-        failure = SubElement(case, "failure", message=xml_text(outcome.why), type="failed")
-        log = [*log_tail(outcome.log), f"log: {outcome.log}"] if outcome.log else [outcome.why]
-        failure.text = xml_text("\n".join(log))
-    elif outcome.status in (SKIPPED, IGNORED):
-        SubElement(case, "skipped", message=xml_text(outcome.why or outcome.status))
-    elif outcome.status != BUILT:
-        _property(case, "status", outcome.status)
 
 
 def _property(parent: Element, name: str, value: str) -> None:

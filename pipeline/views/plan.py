@@ -61,7 +61,15 @@ def plan_text(plan: BuildPlan, everything: bool) -> str:
     lines = [f"{target_count(plan.targets)}: {totals}", *plan.outlook, ""]
     if short:
         first = f"the first {FIRST_ITEMS} of them, in order (--all shows all):"
-        lines += [*_table([*_by_step(plan.items)]), "", first, ""]
+        groups: dict[tuple[str, str], list[PlanItem]] = {}  # targets of a step with the same action, in one row
+        for item in plan.items:
+            groups.setdefault((step_of(item.name), item.action), []).append(item)
+        rows = []
+        for (step, action), group in groups.items():
+            reasons = {item.why[0] for item in group}
+            reason = reasons.pop() if len(reasons) == 1 else f"{len(reasons)} reasons"
+            rows.append((action, f"{step} x{len(group)}" if len(group) > 1 else group[0].name, _times(group), reason))
+        lines += [*_table(rows), "", first, ""]
     items = plan.items[:FIRST_ITEMS] if short else plan.items
     rows = []
     for item in items:
@@ -75,17 +83,6 @@ def _table(rows: Sequence[tuple[str, str, str, str]]) -> Iterator[str]:
     names, times = (max(len(row[i]) for row in rows) for i in (1, 2))
     for action, name, time, reason in rows:
         yield f"  {action:8}  {name:{names}}  {time:>{times}}  {reason}".rstrip()
-
-
-def _by_step(items: Sequence[PlanItem]) -> Iterator[tuple[str, str, str, str]]:
-    """Rows of steps: targets of a step with the same action in one row."""
-    groups: dict[tuple[str, str], list[PlanItem]] = {}
-    for item in items:
-        groups.setdefault((step_of(item.name), item.action), []).append(item)
-    for (step, action), group in groups.items():
-        reasons = {item.why[0] for item in group}
-        reason = reasons.pop() if len(reasons) == 1 else f"{len(reasons)} reasons"
-        yield action, f"{step} x{len(group)}" if len(group) > 1 else group[0].name, _times(group), reason
 
 
 def _times(items: Sequence[PlanItem]) -> str:
