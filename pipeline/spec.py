@@ -113,7 +113,7 @@ class Item:
         return [Item(self.file, node) for node in self.node.value]
 
     def entry(self, i: int) -> Item:
-        """Of a list."""
+        """Entry of a list."""
         return Item(self.file, self.node.value[i])
 
     def columns(self, names: Sequence[str]) -> list[list[str]] | None:

@@ -114,16 +114,16 @@ class Values:
         return field.default if item is None else field.read.read(item, self.before + key)
 
     def at(self, key: str) -> Item:
-        """Where to point when something about `key` is wrong."""
+        """Place to point at when something about `key` is wrong."""
         return self.items.get(key, self.item)
 
     def wrong(self, key: str, what: str) -> NoReturn:
         self.at(key).wrong(self.before + what)
 
-    def record(self, of: Any, **others: Any) -> Any:
+    def record(self, kind: Any, **others: Any) -> Any:
         """A NamedTuple of the values of the keys that are called like its fields, and of others."""
         fields = self.table.fields
-        return of(**{name: self[name] for name in of._fields if name in fields and name not in others}, **others)
+        return kind(**{name: self[name] for name in kind._fields if name in fields and name not in others}, **others)
 
     def as_dict(self) -> dict[str, Any]:
         """Values of the keys that are there."""
@@ -226,7 +226,7 @@ def list_of(values: Schema, **rules: Any) -> Schema:
 
 
 def as_item(schema: Schema) -> Reader:
-    """What needs more than the value to be read: the place of it."""
+    """Reader of what needs more than the value: the place of it."""
     return Reader(lambda item, _what: item, schema)
 
 

@@ -53,8 +53,8 @@ class FollowerReporter(Reporter):
             self._follower.target_ended(target, outcome)
 
     def complete_run(self) -> None:
-        if self._follower and (said := self._follower.finish(self._stopped)):
-            sys.stderr.write(f"{self._run}: {said}\n")
+        if self._follower and (text := self._follower.finish(self._stopped)):
+            sys.stderr.write(f"{self._run}: {text}\n")
 
 
 class ForeignReporter(Reporter):
@@ -151,11 +151,11 @@ def _reporter(
     return ReporterGroup(group)
 
 
-def job_count(asked: int, plans: Mapping[str, RunPlan]) -> int:
+def job_count(jobs: int, plans: Mapping[str, RunPlan]) -> int:
     """Number of targets at once: as asked for, or one for each CPU we may use, and no less than a run wants."""
-    if asked < 0:
-        raise InvalidCommand(f"-n {asked}: give 1 or more, or 0 for as many as there are CPUs")
-    if asked:
-        return asked
+    if jobs < 0:
+        raise InvalidCommand(f"-n {jobs}: give 1 or more, or 0 for as many as there are CPUs")
+    if jobs:
+        return jobs
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(cpus, *(plan.at_once for plan in plans.values()))

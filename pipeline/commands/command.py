@@ -85,9 +85,6 @@ def check_whole(words: Sequence[str], parser: CmdParse) -> None:
             next(left, None)
 
 
-ONE_RUN = (1, 1, "name one run")
-
-
 class SpecCommand(DoitCmdBase):  # type: ignore[misc]
     """Command on specs instead of dodo.py and receipts instead of a database; mistakes take one line.
 
@@ -141,8 +138,8 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
     def mistake_line(self, error: CmdParseError | GetoptError) -> str:
         """Reword a message about an option: one line, with the names that are typed."""
         text = str(error).partition(" (parsing options")[0].removeprefix("Error parsing Command: ")
-        for said, better in MISTAKES:
-            text = re.sub(said, better, text, flags=re.DOTALL)
+        for pattern, better in MISTAKES:
+            text = re.sub(pattern, better, text, flags=re.DOTALL)
         return f"{self.name}: {text}; see `{self.bin_name} help {self.name}`"
 
     def parse_words(self) -> tuple[Any, list[str]]:
@@ -163,7 +160,7 @@ class SpecCommand(DoitCmdBase):  # type: ignore[misc]
         return every, words
 
     def run_stock(self, params: Any, args: list[str]) -> int:
-        """doit's own command of the name."""
+        """Run doit's own command of the name."""
         return int(super().execute(params, args) or 0)
 
     def get_options(self) -> list[CmdOption]:
@@ -187,6 +184,11 @@ class NewCommand(SpecCommand):
         """Run doit's own command of that name."""
         run = StockRun(task_loader=self.loader, config=self.config, bin_name=self.bin_name, opt_vals=self.opt_vals)
         return int(run.parse_execute([self.name, *self.words]) or 0)
+
+
+class OneRunCommand(NewCommand):
+    doc_usage = "RUN"
+    takes = (1, 1, "name one run")
 
 
 @contextmanager

@@ -143,7 +143,7 @@ class DumpDBCommand(MeaninglessCommand, StockDumpDB):  # type: ignore[misc]
     base_options = ()  # it names the database itself
 
     def execute(self, params: Any, args: list[str]) -> int:
-        """doit's own needs no dodo.py."""
+        """Do without a dodo.py, as doit's own does."""
         return super().execute(params, args) if os.path.exists(params["dodoFile"]) else self.run_stock(params, args)
 
     def run_stock(self, params: Any, args: list[str]) -> int:

@@ -34,7 +34,7 @@ class FlagValue(NamedTuple):
 
 
 def flag_options(flags: Iterable[Field]) -> Iterator[dict[str, Any]]:
-    """As doit wants them; None stands for a flag that is not given."""
+    """Options as doit wants them; None stands for a flag that is not given."""
     for flag in flags:
         text = plain_help(flag.help).replace("`", "").partition(". ")[0]  # the first sentence, and the default
         if flag.default not in (None, "") and flag.default is not False:
@@ -92,7 +92,7 @@ def check_same(config: str, wanted: Keys, file: str, keys: Keys, flags: Iterable
 
 
 def _difference(what: str, ours: Item, theirs: Item) -> tuple[str, Item, Item]:
-    """As far inside as both have the same keys: where it is, and what each has there."""
+    """Difference as far inside as both have the same keys: where it is, and what each has there."""
     if ours.is_map and theirs.is_map:
         inner, other = dict(ours.pairs(what)), dict(theirs.pairs(what))
         if inner.keys() == other.keys():
@@ -106,7 +106,7 @@ def item_text(item: Item) -> str:
 
 
 def yaml_text(value: Any) -> str:
-    """As it stands in a spec."""
+    """Format a value as it stands in a spec."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

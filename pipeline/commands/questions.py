@@ -9,16 +9,7 @@ from doit.exceptions import InvalidCommand
 from pipeline import kinds
 from pipeline.build import project
 from pipeline.commands.build import job_count
-from pipeline.commands.command import (
-    NAME,
-    NAMES,
-    ONE_RUN,
-    NewCommand,
-    opt_jobs,
-    opt_json,
-    option,
-    print_result,
-)
+from pipeline.commands.command import NAME, NAMES, NewCommand, OneRunCommand, opt_jobs, opt_json, option, print_result
 from pipeline.commands.exits import FAILED
 from pipeline.commands.selection import ability_of, count_targets, plans_for, run_answer, run_of_word
 from pipeline.errors import SpecError
@@ -140,9 +131,8 @@ class ExplainCommand(NewCommand):
         return 0
 
 
-class ReplayCommand(NewCommand):
+class ReplayCommand(OneRunCommand):
     name = "replay"
-    doc_usage = "RUN"
     doc_purpose = "make every decision of a search again from what is recorded, and compare byte for byte"
     doc_description = (
         "Nothing is asked, measured or written. Exit code 0 when all came out the same, 1 when one is different or what"
@@ -150,7 +140,6 @@ class ReplayCommand(NewCommand):
         " counted apart."
     )
     cmd_options = (opt_json,)
-    takes = ONE_RUN
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         plan, kind = plan_with_decisions(self.name, args[0])

@@ -25,16 +25,7 @@ from doit.exceptions import InvalidCommand
 from pipeline import kinds
 from pipeline.build import project
 from pipeline.build.project import RunPlan
-from pipeline.commands.command import (
-    ONE_RUN,
-    NewCommand,
-    build_plainly,
-    opt_jobs,
-    opt_json,
-    option,
-    print_result,
-    reporting,
-)
+from pipeline.commands.command import OneRunCommand, build_plainly, opt_jobs, opt_json, option, print_result, reporting
 from pipeline.commands.selection import ability_of, plans_of_run
 from pipeline.core.graph import Graph
 from pipeline.errors import SpecError
@@ -42,21 +33,19 @@ from pipeline.machine.lock import HEARTBEAT_PERIOD, LEAST_PATIENCE, Takeover, lo
 from pipeline.store.noop import up_to_date
 from pipeline.store.receipts import FORGOTTEN, Receipts, receipt_entry
 
-stale_help = "take the run over from a process that has not been heard of for S seconds"
-opt_stale = option("lock_stale_seconds", stale_help, None, "S")
+STALE_HELP = "take the run over from a process that has not been heard of for S seconds"
+opt_stale = option("lock_stale_seconds", STALE_HELP, None, "S")
 opt_force = option("force", "take the run over from the process that builds it, which is ended")
 
 
-class AdvanceCommand(NewCommand):
+class AdvanceCommand(OneRunCommand):
     name = "advance"
-    doc_usage = "RUN"
     doc_purpose = "take a search at most one depth further; print where it stands as JSON"
     doc_description = (
         "Builds what the first depth that is not over needs, then its nodes. Once the search has stopped it builds what"
         " is left: the report and its validation. Progress goes to standard error."
     )
     cmd_options = (opt_jobs, opt_stale, opt_force)
-    takes = ONE_RUN
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         return advance(args[0], params["num_process"], takeover_by(self.name, args[0], params))
@@ -136,9 +125,8 @@ SEEDS = 5
 RANGES = {"depths": (0, 100, 100_000), "seeds": (SEEDS, 0, 1000), "seed": (0, 0, 2**31)}
 
 
-class CalibrateCommand(NewCommand):
+class CalibrateCommand(OneRunCommand):
     name = "calibrate"
-    doc_usage = "RUN"
     doc_purpose = "hold the baseline of a search against itself: what would be promoted by chance, and what found"
     doc_description = (
         "Measures the root, and where its sweep names {seed} the root with other seeds; nothing else is run and nobody"
@@ -153,7 +141,6 @@ class CalibrateCommand(NewCommand):
         option("seed", "another number makes up others", 0, "N"),
         opt_json,
     )
-    takes = ONE_RUN
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         for name, (default, least, most) in RANGES.items():
@@ -172,9 +159,8 @@ class CalibrateCommand(NewCommand):
         return 0
 
 
-class HoldoutCommand(NewCommand):
+class HoldoutCommand(OneRunCommand):
     name = "holdout"
-    doc_usage = "RUN"
     doc_purpose = "compare what a search has found with its start, on what was held out"
     doc_description = (
         "For the final node of a search that has stopped. Each opening is on the disk before anything is measured; the"
@@ -185,7 +171,6 @@ class HoldoutCommand(NewCommand):
         opt_json,
         option("reopen", "open it once more, for another candidate or other parts; that is written down"),
     )
-    takes = ONE_RUN
     after_interrupt = "what was finished is kept, the seal is open"
 
     def on_specs(self, params: Any, args: list[str]) -> int:

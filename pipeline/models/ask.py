@@ -96,10 +96,17 @@ def _run(
         stdin = closed.enter_context(open(os.devnull if "prompt_file" in _names(backend) else prompt, "rb"))
         out = closed.enter_context(unnamed_file())
         try:
-            streams: dict[str, Any] = {"stdin": stdin, "stdout": out}
-            confined = Confinement(unreadable=desk.hidden) if desk.hidden and landlock_version() else None
+            cage = Confinement(unreadable=desk.hidden) if desk.hidden and landlock_version() else None
             ended = desk.processes.run(
-                argv, env, question.log, timeout, secrets, cwd=question.folder, confined=confined, **streams
+                argv,
+                env,
+                question.log,
+                timeout,
+                secrets,
+                cwd=question.folder,
+                stdin=stdin,
+                stdout=out,
+                confined=cage,
             )
         except OSError as error:
             if error.filename != argv[0]:

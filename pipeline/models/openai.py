@@ -198,18 +198,18 @@ def _request(backend: Mapping[str, Any], prompt: str, key: str) -> HttpRequest:
 def _answer(backend: Mapping[str, Any], role: str, body: str, seconds: float) -> Answer:
     """The answer in a reply; failures have their cost."""
     try:
-        found: Any = json.loads(body)
+        reply: Any = json.loads(body)
     except JSON_ERRORS:
         what = f"{role}: what came back is not JSON: {_line(body)}"
         raise _outage(what, FailureFacts(asked=True, garbled=True)) from None
-    usage = with_price(usage_in([found], USAGE)[0], backend.get("price"))
-    if not isinstance(value_at("choices.0.message", found), dict):  # some gateways tell of an error with status 200
+    usage = with_price(usage_in([reply], USAGE)[0], backend.get("price"))
+    if not isinstance(value_at("choices.0.message", reply), dict):  # some gateways tell of an error with status 200
         what = f"{role}: no message at choices[0].message: {_complaint(body)}"
         raise _outage(what, FailureFacts(asked=True, garbled=True), usage, seconds)
-    text, model = value_at("choices.0.message.content", found), value_at("model", found)
+    text, model = value_at("choices.0.message.content", reply), value_at("model", reply)
     if not isinstance(text, str) or not text.strip():
         raise CallFailed(f"no text at choices[0].message.content: {_line(body)}", 1, usage, seconds)
-    if value_at("choices.0.finish_reason", found) == "length":
+    if value_at("choices.0.finish_reason", reply) == "length":
         what = "the answer was cut off: it is longer than max_tokens, or the model's limit"
         raise CallFailed(what, 1, usage, seconds)
     return Answer(text, usage, seconds, model if isinstance(model, str) else backend["model"])

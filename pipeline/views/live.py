@@ -193,12 +193,12 @@ class Screen:
 
     def _draw(self, lines: list[ScreenLine]) -> None:
         """Draw in one write, so that nobody sees it half done."""
-        said = [self._pending_lines.popleft() for _ in range(len(self._pending_lines))]
-        if self._stream_closed or not (said or lines != self._drawn):
+        lines_above = [self._pending_lines.popleft() for _ in range(len(self._pending_lines))]
+        if self._stream_closed or not (lines_above or lines != self._drawn):
             return
         width = self._size()[0]
         up = sum(max(1, -(-line.width // width)) for line in self._drawn)  # more once the terminal is narrower
-        rows = (f"{text}\n" for text in (*said, *(line.text for line in lines)))
+        rows = (f"{text}\n" for text in (*lines_above, *(line.text for line in lines)))
         self._drawn = lines
         try:
             self.stream.write(encodable((HOME.format(up) if up else "") + "".join(rows), self.stream))

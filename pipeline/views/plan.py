@@ -46,9 +46,9 @@ class BuildPlan(NamedTuple):
 
 
 def plan_reasons(forecast: Forecast) -> tuple[str, ...]:
-    found = tuple(map(difference_text, forecast.reasons))
-    kept = forecast.action in (HELD, IGNORED)
-    return found if found and not kept else (WITHOUT_REASON[forecast.action].format(forecast.held_by),)
+    if forecast.reasons and forecast.action not in (HELD, IGNORED):
+        return tuple(map(difference_text, forecast.reasons))
+    return (WITHOUT_REASON[forecast.action].format(forecast.held_by),)
 
 
 def plan_text(plan: BuildPlan, everything: bool) -> str:
