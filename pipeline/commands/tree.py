@@ -18,21 +18,12 @@ from pipeline import kinds
 from pipeline.build import project
 from pipeline.commands.command import NewCommand, option
 from pipeline.commands.exits import FAILED
-from pipeline.commands.flags import (
-    FlagValue,
-    Keys,
-    check_agreed,
-    check_same,
-    flag_options,
-    flag_values,
-    long_name,
-    yaml_text,
-)
+from pipeline.commands.flags import FlagValue, check_agreed, check_same, flag_options, flag_values, long_name, yaml_text
 from pipeline.commands.searches import advance, opt_force, opt_stale, takeover_by
 from pipeline.commands.selection import plans_for
 from pipeline.core.text import plural
 from pipeline.errors import SpecError
-from pipeline.spec import parse
+from pipeline.spec import Item, parse
 from pipeline.store.files import write_all
 
 TREE = "tree"
@@ -117,7 +108,7 @@ def _check_content(run: str, config: str, content: bytes, keys: set[str]) -> Non
     kinds.read(kind, item, run)
 
 
-def _spec_keys(path: str) -> Keys:
+def _spec_keys(path: str) -> dict[str, Item]:
     return dict(parse(project.file_content(path), path).pairs("spec"))
 
 

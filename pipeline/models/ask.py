@@ -32,7 +32,6 @@ from pipeline.models.contract import (
     last_value_at,
     usage_in,
     value_at,
-    with_price,
 )
 from pipeline.store.files import write_all
 
@@ -59,7 +58,7 @@ def ask_command(backend: Mapping[str, Any], question: Question, desk: CallContex
         raise BuildStopping  # it may have answered our signal by ending well, half done
     paths: Mapping[str, Sequence[str]] = backend.get("usage", {})
     documents = json_documents(printed) if paths else []
-    usage, missing_paths = usage_in(documents, paths)
+    usage, missing_paths = usage_in(documents, paths, backend.get("price"))
     if missing_paths:
         with open(question.log, "ab") as log:
             log.write(f"no number at {', '.join(missing_paths)} in what it printed: counted as 0\n".encode())
@@ -67,7 +66,7 @@ def ask_command(backend: Mapping[str, Any], question: Question, desk: CallContex
     if "text" in paths:
         text = last_value_at(paths["text"][0], documents)
     safe = redact_text(text, secrets) if isinstance(text, str) else None
-    answer = Answer(safe or "", with_price(usage, backend.get("price")), time.monotonic() - began)
+    answer = Answer(safe or "", usage, time.monotonic() - began)
     _check_answer(backend, ended, printed, answer, secrets)
     if safe is None:
         place = f"at '{paths['text'][0]}' of what it printed" if "text" in paths else "in {answer_file}"

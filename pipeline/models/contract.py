@@ -87,14 +87,6 @@ def valid_amount(value: Any) -> float | None:
     return value
 
 
-def with_price(usage: Usage, price: Mapping[str, float] | None) -> Usage:
-    """The usage with its cost at `price`, in USD for a million tokens; a cost from the backend comes first."""
-    if usage.usd or price is None:
-        return usage
-    cost = usage.input_tokens * price["input"] + usage.output_tokens * price["output"]
-    return usage._replace(usd=cost / 1_000_000)
-
-
 MISSING = object()
 JSON_ERRORS = (ValueError, RecursionError)
 
@@ -130,9 +122,15 @@ def value_at(path: str, value: Any) -> Any:
     return value
 
 
-def usage_in(documents: Sequence[Any], paths: Mapping[str, Sequence[str]]) -> tuple[Usage, list[str]]:
-    """The usage in documents, and the paths without a number.  Numbers at several paths are added up."""
+def usage_in(
+    documents: Sequence[Any], paths: Mapping[str, Sequence[str]], price: Mapping[str, float] | None
+) -> tuple[Usage, list[str]]:
+    """The usage in documents, and the paths without a number.  Numbers at several paths are added up.
+
+    `price`: in USD for a million tokens; a cost from the backend comes first."""
     counted = [path for name in Usage._fields for path in paths.get(name, ())]
     numbers = {path: valid_amount(last_value_at(path, documents)) for path in counted}
     usd, read, written = (fsum(numbers[path] or 0.0 for path in paths.get(name, ())) for name in Usage._fields)
+    if not usd and price is not None:
+        usd = (round(read) * price["input"] + round(written) * price["output"]) / 1_000_000
     return Usage(usd, round(read), round(written)), [path for path, number in numbers.items() if number is None]

@@ -39,7 +39,6 @@ from pipeline.models.contract import (
     last_value_at,
     usage_in,
     value_at,
-    with_price,
 )
 
 # NO_REPLY stands for a connection that was refused or lost, LATE for no answer in time.
@@ -202,7 +201,7 @@ def _answer(backend: Mapping[str, Any], role: str, body: str, seconds: float) ->
     except JSON_ERRORS:
         what = f"{role}: what came back is not JSON: {_line(body)}"
         raise _outage(what, FailureFacts(asked=True, garbled=True)) from None
-    usage = with_price(usage_in([reply], USAGE)[0], backend.get("price"))
+    usage = usage_in([reply], USAGE, backend.get("price"))[0]
     if not isinstance(value_at("choices.0.message", reply), dict):  # some gateways tell of an error with status 200
         what = f"{role}: no message at choices[0].message: {_complaint(body)}"
         raise _outage(what, FailureFacts(asked=True, garbled=True), usage, seconds)
