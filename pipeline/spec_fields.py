@@ -5,6 +5,7 @@ JSON Schema as well.  Readers take an Item and the words that messages begin wit
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
@@ -19,6 +20,7 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 
 Schema = Mapping[str, Any]
+WORTH_SHARING = 100  # letters of a part of a schema
 
 
 class Reader:
@@ -267,8 +269,33 @@ def schema_of(tables: Mapping[str, Table]) -> Schema:
     kinds = {name: table.schema for name, table in tables.items()}
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A spec of Coppice"}
     if len(kinds) == 1:
-        return {**head, **next(iter(kinds.values()))}
+        return _with_shared_parts({**head, **next(iter(kinds.values()))})
     kind = {"enum": [*kinds], "description": "The kind of run."}
     one_of = [{"$ref": f"#/$defs/{name}"} for name in kinds]
     rules = {"type": "object", "required": ["kind"], "properties": {"kind": kind}, "oneOf": one_of}
-    return {**head, **rules, "$defs": kinds}
+    return _with_shared_parts({**head, **rules, "$defs": kinds})
+
+
+def _with_shared_parts(schema: Schema) -> Schema:
+    """The same schema, in which what stands several times stands once, under `$defs`."""
+    firsts: dict[str, dict[str, Any]] = {}
+    shared: dict[str, Schema] = {}
+
+    def visit(part: Any) -> Any:
+        if not isinstance(part, dict):
+            return [visit(each) for each in part] if isinstance(part, list) else part
+        is_schema = isinstance(part.get("type"), str | list) or isinstance(part.get("anyOf"), list)
+        text = json.dumps(part) if is_schema else ""
+        if len(text) < WORTH_SHARING or text not in firsts:
+            new = firsts[text] = {key: visit(value) for key, value in part.items()}
+            return new
+        first = firsts[text]
+        if "$ref" not in first:
+            name = f"shared{len(shared)}"
+            shared[name] = {**first}
+            first.clear()
+            first["$ref"] = f"#/$defs/{name}"
+        return {**first}
+
+    parts = visit(schema)
+    return {**parts, "$defs": {**parts.get("$defs", {}), **shared}}
