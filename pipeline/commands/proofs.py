@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from pipeline import kinds
@@ -122,8 +123,7 @@ class BankCommand(NewCommand):
         with lock_runs([*plans]) as locks:
             if code := build_plainly(plans, locks, [BANK_RUN], 1):
                 return code
-            with open(f"runs/{BANK_RUN}/results.json", "rb") as file:
-                content = file.read()
+            content = Path(f"runs/{BANK_RUN}/results.json").read_bytes()
             # A copy that the next bank leaves alone.
             path = params["output"] or f"{RESULTS_FOLDER}/bank-{json.loads(content)['timestamp']}.json"
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 from pipeline import kinds
@@ -100,8 +101,7 @@ class InitCommand(NewCommand):
         missing = {path: text for path, text in files.items() if not os.path.lexists(path)}
         notes = []
         if os.path.isfile(f"{folder}/dodo.py"):  # theirs, from before
-            with open(f"{folder}/dodo.py", "rb") as dodo:
-                notes = [] if b"pipeline.dodo" in dodo.read() else [OWN_DODO]
+            notes = [] if b"pipeline.dodo" in Path(f"{folder}/dodo.py").read_bytes() else [OWN_DODO]
         for path, text in missing.items():
             os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
             with open(path, "x", encoding="utf-8") as file:
@@ -121,10 +121,7 @@ def _git_ignores(folder: str) -> list[str]:
         if place == (place := os.path.dirname(place)):
             return []
     path = os.path.normpath(f"{folder}/.gitignore")
-    text = ""
-    if os.path.exists(path):
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            text = file.read()
+    text = Path(path).read_text(encoding="utf-8", errors="surrogateescape") if os.path.exists(path) else ""
     known = {line.strip() for line in text.splitlines()}
     missing = [line for line, others in GITIGNORE_LINES.items() if known.isdisjoint({line, *others})]
     if missing:

@@ -149,7 +149,14 @@ def ask_openai(backend: Mapping[str, Any], question: Question, desk: CallContext
         what = "backend openai needs the package httpx: pip install 'coppice[openai]'"
         raise BackendUnavailable(f"{question.role}: {what}")
     secrets = {backend["key_env"]: key} if key else {}
-    request = _request(backend, question.prompt, key)
+    fields = {name: backend[name] for name in PASSED_ON if name in backend}
+    messages = [{"role": "user", "content": question.prompt}]
+    body = json.dumps({**backend.get("body", {}), **fields, "messages": messages, "stream": False})
+    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    headers |= {"Authorization": f"Bearer {key}"} if key else {}
+    url = f"{backend['url'].rstrip('/')}/chat/completions"
+    # All ASCII, so that every text can be sent.
+    request = HttpRequest(url, headers, body.encode(), backend.get("timeout", TIMEOUT))
     with open(question.log, "ab", buffering=0) as file:
 
         def log(text: str) -> None:
@@ -158,11 +165,11 @@ def ask_openai(backend: Mapping[str, Any], question: Question, desk: CallContext
         reply, words = post_until_answered(request, backend.get("retries", RETRIES), desk.processes, log)
         if reply.status == LATE:
             raise _outage(f"{question.role}: {words}", FailureFacts(Exit(0, timed_out=True), asked=True))
-        body = redact_text(reply.body, secrets)
+        text = redact_text(reply.body, secrets)
         if reply.status != 200:
-            complaint = _complaint(body)
+            complaint = _complaint(text)
             raise BackendUnavailable(f"{question.role}: {words}{complaint and f': {complaint}'}")
-        answer = _answer(backend, question.role, body, time.monotonic() - began)
+        answer = _answer(backend, question.role, text, time.monotonic() - began)
         log(answer.text)
     return answer._replace(text=redact_text(answer.text, secrets))
 
@@ -180,18 +187,6 @@ def _key(backend: Mapping[str, Any], role: str) -> str:
         what = f"what the environment variable {name} holds is no key: that is one plain word"
         raise BackendUnavailable(f"{role}: {what}")
     return key
-
-
-def _request(backend: Mapping[str, Any], prompt: str, key: str) -> HttpRequest:
-    """The request; its body is ASCII, so that every text can be sent."""
-    fields = {name: backend[name] for name in PASSED_ON if name in backend}
-    messages = [{"role": "user", "content": prompt}]
-    body = json.dumps({**backend.get("body", {}), **fields, "messages": messages, "stream": False})
-    headers = {"Content-Type": "application/json", "Accept": "application/json"}
-    if key:
-        headers["Authorization"] = f"Bearer {key}"
-    url = f"{backend['url'].rstrip('/')}/chat/completions"
-    return HttpRequest(url, headers, body.encode(), backend.get("timeout", TIMEOUT))
 
 
 def _answer(backend: Mapping[str, Any], role: str, body: str, seconds: float) -> Answer:
