@@ -20,10 +20,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from pipeline.core.graph import Target
-from pipeline.core.outcome import Outcome
 from pipeline.errors import did_you_mean
 
 if TYPE_CHECKING:
+    from pipeline.core.outcome import Outcome
     from pipeline.machine.job import Stage
     from pipeline.spec import Item
     from pipeline.spec_fields import Field

@@ -187,7 +187,8 @@ class BuildSession:
             paths = dict.fromkeys(path for t in plan.targets for path in (*t.inputs, *t.outputs))
             watched = {path: behind for path, behind in watched.items() if path in paths}
             plain = [path for path in paths if path not in watched]
-            listed = [*dict.fromkeys([*plain, *(w for behind in watched.values() for w in behind)])]
+            behind_watched = [path for behind in watched.values() for path in behind]
+            listed = sorted(dict.fromkeys([*plain, *behind_watched]), key=state.folder_of)
         signatures, contents = self.maker.files.signatures(listed)
         doubted = [self.graph.targets[i] for i in sorted(self.suspects - self.aside)]
         suspects = [target.name for target in doubted if target.run == run]

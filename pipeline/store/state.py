@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import marshal
 import os
+from itertools import groupby, islice
 from typing import NamedTuple
 from zlib import crc32
 
@@ -29,7 +30,9 @@ __all__ = [
 
 
 class StateHead(NamedTuple):
-    """First part of the file: all that is needed to find that nothing changed."""
+    """First part of the file: all that is needed to find that nothing changed.
+
+    In the file, files that follow each other in one folder share its path."""
 
     format: str
     complete: bool  # every target of the run was fresh
@@ -75,10 +78,28 @@ def load_state(run: str) -> tuple[StateHead, StateDetails, int] | None:
     if crc32(content[:-4]) != int.from_bytes(content[-4:], "little"):
         return None
     size = int.from_bytes(content[:8], "little")
-    return StateHead(*head), StateDetails(*marshal.loads(content[8 + size : -4])), written
+    folders = head[4]
+    files = [path + name for path, names, _ in folders for name in names]
+    seen = StateHead(*head[:4], files, [number for _, _, signatures in folders for number in signatures])
+    return seen, StateDetails(*marshal.loads(content[8 + size : -4])), written
+
+
+def folder_of(path: str) -> str:
+    """Path up to the last slash; "" for a path that ends with one, so that the name behind it is never empty."""
+    top, slash, name = path.rpartition("/")
+    return top + slash if name else ""
+
+
+def _group_by_folder(seen: StateHead) -> list[noop.FolderFiles]:
+    signatures = iter(seen.signatures)
+    grouped = []
+    for path, files in groupby(seen.files, folder_of):
+        names = [file[len(path) :] for file in files]
+        grouped.append((path, names, [*islice(signatures, len(names))]))
+    return grouped
 
 
 def dump_state(seen: StateHead, known: StateDetails) -> bytes:
-    head = marshal.dumps(tuple(seen))
+    head = marshal.dumps((*seen[:4], _group_by_folder(seen)))
     content = len(head).to_bytes(8, "little") + head + marshal.dumps(tuple(known))
     return content + crc32(content).to_bytes(4, "little")

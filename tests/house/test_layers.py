@@ -289,7 +289,7 @@ def test_counting_targets_imports_no_doit_and_nothing_to_start_processes_with(pr
     count = "import site; site.main(); from pipeline.commands.main import main; main(['plan', '--graph-only', 'x'])"
     loaded = in_python(project, count)
     assert {"yaml", "pipeline.steps.plan"} <= loaded
-    assert not {"doit", "subprocess", "inspect", "pipeline.machine.job"} & loaded
+    assert not {"doit", "subprocess", "inspect", "json", "pipeline.core.freshness", "pipeline.machine.job"} & loaded
 
 
 def test_what_is_going_to_be_done_in_a_search_by_blocks_is_told_without_numpy(project: Project) -> None:
