@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
@@ -24,21 +24,17 @@ from pipeline.ledger.model import LedgerStats
 from pipeline.ledger.sqlite.ledger import LedgerReader
 from pipeline.machine.lock import lock_runs
 from pipeline.spec import parse
-from pipeline.spec_fields import Field
 from pipeline.store.files import write_whole
 
 PROOF = "proof"
 PROOF_FLAGS = kinds.flags(PROOF)
-PROOF_VARIABLES = kinds.variables(PROOF)
 PROVING = kinds.ability_module(PROOF, kinds.PROVE)
 
 
-def spec_with_options(
-    command: str, spec: Any, params: Mapping[str, Any], variables: Sequence[Field] = PROOF_VARIABLES
-) -> Any:
+def spec_with_options(command: str, spec: Any, params: Mapping[str, Any]) -> Any:
     """Apply options and environment to a spec: options go before the environment, that before the spec."""
     values: dict[str, Any] = {}
-    for flag in variables:
+    for flag in kinds.variables(PROOF):
         if text := os.environ.get(flag.variable, ""):
             node = parse(text.encode(errors="surrogateescape"), flag.variable).node
             values[flag.key] = flag.read(TypedItem("environment", node), flag.variable)
@@ -72,8 +68,8 @@ def _ledger_path(words: list[str]) -> str:
     runs = runs_of_kind(
         LEDGER_KINDS, words, f"stats: '{{}}' keeps no ledger; that is for kinds: {', '.join(LEDGER_KINDS)}"
     )
-    asked = words[:1] or [*runs]
-    ledgers = sorted({project.read_spec(run, runs[run]).ledger for run in asked}) or [PROVING.spec_for_bank("").ledger]
+    named = words[:1] or [*runs]
+    ledgers = sorted({project.read_spec(run, runs[run]).ledger for run in named}) or [PROVING.spec_for_bank("").ledger]
     if len(ledgers) > 1:
         raise SpecError(f"stats: name a run, or one of the ledgers: {', '.join(ledgers)}")
     return str(ledgers[0])
@@ -116,10 +112,10 @@ class BankCommand(NewCommand):
     takes = (0, 1, "name one run or bank")
 
     def on_specs(self, params: Any, args: list[str]) -> int:
-        asked = choose_run(self.name, args, PROOF)
-        spec = spec_with_options(self.name, asked.spec, params)._replace(name=BANK_RUN)
+        chosen = choose_run(self.name, args, PROOF)
+        spec = spec_with_options(self.name, chosen.spec, params)._replace(name=BANK_RUN)
         self.after_interrupt = LEDGER_NOTE.format(spec.ledger)
-        plans = plans_with_dependencies(BANK_RUN, PROOF, asked, spec, [*kinds.plan(PROOF, spec)])
+        plans = plans_with_dependencies(BANK_RUN, PROOF, chosen, spec, [*kinds.plan(PROOF, spec)])
         with lock_runs([*plans]) as locks:
             if code := build_plainly(plans, locks, [BANK_RUN], 1):
                 return code
@@ -150,13 +146,13 @@ class BgCommand(NewCommand):
         typed = params["duration"]
         seconds = TypedItem("bg", parse(typed.encode(), "bg").node).seconds("--duration") if typed else None
         one = args or len(runs_of_kind([PROOF])) == 1
-        asked = choose_run(self.name, args, PROOF) if one else ChosenRun("", "specs", PROVING.spec_for_bank(""))
-        spec = spec_with_options(self.name, asked.spec, {"profile": None, "timeout": None})._replace(name=BG_RUN)
+        chosen = choose_run(self.name, args, PROOF) if one else ChosenRun("", "specs", PROVING.spec_for_bank(""))
+        spec = spec_with_options(self.name, chosen.spec, {"profile": None, "timeout": None})._replace(name=BG_RUN)
         self.after_interrupt = LEDGER_NOTE.format(spec.ledger)
         with reporting(lambda: print("\n".join(stats_lines(spec.ledger, _read_stats(spec.ledger))))):
-            bank = f"runs/{asked.run}/bank.json" if args else ""  # else all that the ledger has
+            bank = f"runs/{chosen.run}/bank.json" if args else ""  # else all that the ledger has
             targets = kinds.ability_module(PROOF, kinds.PURSUE).pursuit(spec, bank, seconds, str(time.time_ns()))
-            plans = plans_with_dependencies(BG_RUN, PROOF, asked, spec, targets)
+            plans = plans_with_dependencies(BG_RUN, PROOF, chosen, spec, targets)
             with lock_runs([*plans]) as locks:
                 return build_plainly(plans, locks, [BG_RUN], 1)
 
@@ -181,12 +177,12 @@ class MctsCommand(NewCommand):
 
     def on_specs(self, params: Any, args: list[str]) -> int:
         values = {each.flag.key: each.value for each in flag_values(self.name, MCTS_FLAGS, params)}
-        asked = choose_run(self.name, args, MCTS)
-        as_it_is = asked.run and not values
+        chosen = choose_run(self.name, args, MCTS)
+        as_it_is = chosen.run and not values
         if as_it_is:
-            plans = plans_for([asked.run])
+            plans = plans_for([chosen.run])
         else:
-            spec = kinds.ability_module(MCTS, kinds.PROVE).with_overrides(asked.spec, values)._replace(name=MCTS_RUN)
-            plans = plans_with_dependencies(MCTS_RUN, MCTS, asked, spec, [*kinds.plan(MCTS, spec)])
+            spec = kinds.ability_module(MCTS, kinds.PROVE).with_overrides(chosen.spec, values)._replace(name=MCTS_RUN)
+            plans = plans_with_dependencies(MCTS_RUN, MCTS, chosen, spec, [*kinds.plan(MCTS, spec)])
         with lock_runs([*plans]) as locks:
-            return build_plainly(plans, locks, [asked.run if as_it_is else MCTS_RUN], 0)
+            return build_plainly(plans, locks, [chosen.run if as_it_is else MCTS_RUN], 0)

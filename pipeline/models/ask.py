@@ -11,7 +11,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from glob import escape, glob
-from pathlib import Path
 from string import Formatter
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -116,7 +115,10 @@ def _run(
             with open(question.log, "ab") as log:
                 copy_redacted(out.fileno(), log, secrets)
         out.seek(0)
-        written = Path(answer).read_bytes().decode(errors="replace") if os.path.isfile(answer) else None
+        written = None
+        if os.path.isfile(answer):
+            with open(answer, "rb") as file:
+                written = file.read().decode(errors="replace")
         return ended, out.read().decode(errors="replace"), written
 
 
