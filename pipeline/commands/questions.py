@@ -8,7 +8,6 @@ from doit.exceptions import InvalidCommand
 
 from pipeline import kinds
 from pipeline.build import project
-from pipeline.commands.build import job_count
 from pipeline.commands.command import NAME, NAMES, NewCommand, OneRunCommand, opt_jobs, opt_json, option, print_result
 from pipeline.commands.exits import FAILED
 from pipeline.commands.selection import ability_of, count_targets, plans_for, run_answer, run_of_word
@@ -61,6 +60,7 @@ class PlanCommand(NewCommand):
     def on_specs(self, params: Any, args: list[str]) -> int:
         from pipeline.build.rehearsal import plan_build
         from pipeline.build.session import BuildSession
+        from pipeline.commands.build import job_count
         from pipeline.views.plan import plan_json, plan_text
 
         def answer(words: list[str]) -> int:
