@@ -88,8 +88,7 @@ class Table:
 
     @property
     def schema(self) -> Schema:
-        beside = {each.key: [key for key in each.needs if key in self.fields] for each in self}
-        needs = {key: others for key, others in beside.items() if others}
+        needs = {each.key: beside for each in self if (beside := [key for key in each.needs if key in self.fields])}
         return {
             "type": "object",
             "properties": {each.key: each.schema for each in self},

@@ -115,7 +115,7 @@ class BankCommand(NewCommand):
         chosen = choose_run(self.name, args, PROOF)
         spec = spec_with_options(self.name, chosen.spec, params)._replace(name=BANK_RUN)
         self.after_interrupt = LEDGER_NOTE.format(spec.ledger)
-        plans = plans_with_dependencies(BANK_RUN, PROOF, chosen, spec, [*kinds.plan(PROOF, spec)])
+        plans = plans_with_dependencies(PROOF, chosen, spec, [*kinds.plan(PROOF, spec)])
         with lock_runs([*plans]) as locks:
             if code := build_plainly(plans, locks, [BANK_RUN], 1):
                 return code
@@ -152,7 +152,7 @@ class BgCommand(NewCommand):
         with reporting(lambda: print("\n".join(stats_lines(spec.ledger, _read_stats(spec.ledger))))):
             bank = f"runs/{chosen.run}/bank.json" if args else ""  # else all that the ledger has
             targets = kinds.ability_module(PROOF, kinds.PURSUE).pursuit(spec, bank, seconds, str(time.time_ns()))
-            plans = plans_with_dependencies(BG_RUN, PROOF, chosen, spec, targets)
+            plans = plans_with_dependencies(PROOF, chosen, spec, targets)
             with lock_runs([*plans]) as locks:
                 return build_plainly(plans, locks, [BG_RUN], 1)
 
@@ -183,6 +183,6 @@ class MctsCommand(NewCommand):
             plans = plans_for([chosen.run])
         else:
             spec = kinds.ability_module(MCTS, kinds.PROVE).with_overrides(chosen.spec, values)._replace(name=MCTS_RUN)
-            plans = plans_with_dependencies(MCTS_RUN, MCTS, chosen, spec, [*kinds.plan(MCTS, spec)])
+            plans = plans_with_dependencies(MCTS, chosen, spec, [*kinds.plan(MCTS, spec)])
         with lock_runs([*plans]) as locks:
             return build_plainly(plans, locks, [chosen.run if as_it_is else MCTS_RUN], 0)

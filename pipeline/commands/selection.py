@@ -132,12 +132,10 @@ def _specs_if_any() -> Mapping[str, str]:
     return project.spec_paths() if os.path.isdir("specs") else {}
 
 
-def plans_with_dependencies(
-    run: str, kind: str, meant: ChosenRun, spec: Any, targets: Sequence[Target]
-) -> dict[str, RunPlan]:
+def plans_with_dependencies(kind: str, chosen: ChosenRun, spec: Any, targets: Sequence[Target]) -> dict[str, RunPlan]:
     """Plan a run that may have no spec, and load those of the runs that it reads from."""
-    plan = project.plan_without_spec(run, kind, meant.path, spec, targets)
+    plan = project.plan_without_spec(spec.name, kind, chosen.path, spec, targets)
     if plan.needs:
         known = _specs_if_any()
         plan = plan._replace(needs=tuple(need for need in plan.needs if need in known))
-    return {**(project.load(plan.needs) if plan.needs else {}), run: plan}
+    return {**(project.load(plan.needs) if plan.needs else {}), spec.name: plan}

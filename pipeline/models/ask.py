@@ -24,6 +24,7 @@ from pipeline.models.calls import DamagedCall, call_key, read_calls, recorded_an
 from pipeline.models.contract import (
     Answer,
     Backend,
+    BackendKeys,
     BackendUnavailable,
     CallContext,
     CallFailed,
@@ -49,7 +50,7 @@ _LITELLM = re.compile(
 )
 
 
-def ask_command(backend: Mapping[str, Any], question: Question, desk: CallContext) -> Answer:
+def ask_command(backend: BackendKeys, question: Question, desk: CallContext) -> Answer:
     """Ask a command.  Its answer is what it printed, its answer file, or the text at a path of printed JSON."""
     env, secrets = desk.processes.environment(desk.run, backend.get("env", {}), backend.get("pass", ()))
     began = time.monotonic()
@@ -78,11 +79,7 @@ def ask_command(backend: Mapping[str, Any], question: Question, desk: CallContex
 
 
 def _run(
-    backend: Mapping[str, Any],
-    question: Question,
-    desk: CallContext,
-    env: Mapping[str, str],
-    secrets: Mapping[str, str],
+    backend: BackendKeys, question: Question, desk: CallContext, env: Mapping[str, str], secrets: Mapping[str, str]
 ) -> tuple[Exit, str, str | None]:
     """Run the command: its end, output and answer file.  Files stay out of the coder's folder, which is the change.
 
@@ -122,13 +119,11 @@ def _run(
         return ended, out.read().decode(errors="replace"), written
 
 
-def _names(backend: Mapping[str, Any]) -> set[str | None]:
+def _names(backend: BackendKeys) -> set[str | None]:
     return {name for word in backend["run"] for _, name, _, _ in Formatter().parse(word)}
 
 
-def _check_answer(
-    backend: Mapping[str, Any], ended: Exit, printed: str, answer: Answer, secrets: Mapping[str, str]
-) -> None:
+def _check_answer(backend: BackendKeys, ended: Exit, printed: str, answer: Answer, secrets: Mapping[str, str]) -> None:
     """Raise the failure of a call, or an outage, which is nobody's failure; both with the cost."""
     program, cost = os.path.basename(backend["run"][0]), (answer.usage, answer.seconds)
     why, code = describe_exit(ended, backend.get("timeout", TIMEOUT))
@@ -161,7 +156,7 @@ def _agent_error(text: str) -> tuple[int | None, str]:
     return status if type(status) is int else int(match[1]) if match else None, words
 
 
-def ask_recording(backend: Mapping[str, Any], question: Question, _desk: CallContext) -> Answer:
+def ask_recording(backend: BackendKeys, question: Question, _desk: CallContext) -> Answer:
     """Answer from the recorded calls of a folder: the last answer, or a failure if there is none."""
     folder, key = backend["folder"], call_key(question.role, question.prompt, question.ground)
     try:
@@ -177,7 +172,7 @@ def ask_recording(backend: Mapping[str, Any], question: Question, _desk: CallCon
     return recorded_answer(next((call for call in reversed(calls) if not call.exit), calls[-1]))
 
 
-def ask_nobody(_backend: Mapping[str, Any], _question: Question, _desk: CallContext) -> Answer:
+def ask_nobody(_backend: BackendKeys, _question: Question, _desk: CallContext) -> Answer:
     """Answer nothing, at no cost: for a search without this role."""
     return Answer("")
 
@@ -190,6 +185,6 @@ BACKENDS: dict[str, Backend] = {
 }
 
 
-def ask(backend: Mapping[str, Any], question: Question, desk: CallContext) -> Answer:
+def ask(backend: BackendKeys, question: Question, desk: CallContext) -> Answer:
     """Ask a backend, given as in the params of a target: a name, and its keys."""
     return BACKENDS[backend["backend"]](backend, question, desk)

@@ -77,7 +77,8 @@ class CallContext(NamedTuple):
     hidden: tuple[str, ...] = ()  # files that a backend must not read, where the kernel can prevent it
 
 
-Backend = Callable[[Mapping[str, Any], Question, CallContext], Answer]
+BackendKeys = Mapping[str, Any]  # as in the params of a target: a name, and its keys
+Backend = Callable[[BackendKeys, Question, CallContext], Answer]
 
 
 def valid_amount(value: Any) -> float | None:
