@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from doit.exceptions import InvalidCommand
@@ -22,7 +21,7 @@ from pipeline.commands.flags import FlagValue, check_agreed, check_same, flag_op
 from pipeline.commands.searches import advance, opt_force, opt_stale, takeover_by
 from pipeline.commands.selection import plans_for
 from pipeline.core.text import plural
-from pipeline.errors import SpecError
+from pipeline.errors import SpecError, did_you_mean
 from pipeline.spec import Item, parse
 from pipeline.store.files import write_all
 
@@ -47,9 +46,8 @@ def create_spec(run: str, config: str | None, given: Sequence[FlagValue]) -> Non
         project.spec_paths()  # says so
     project.check_run_name(run, spec)
     if config is None:
-        close = get_close_matches(run, [name.rpartition(".")[0] for name in os.listdir("specs")], 1)
+        meant = did_you_mean(run, [name.rpartition(".")[0] for name in os.listdir("specs")], ())
         what = "give its repo, roles, sweep and metrics with --config FILE, or write that file"
-        meant = f"; did you mean '{close[0]}'?" if close else ""
         raise SpecError(f"there is no run '{run}': no {spec}{meant}; for a new one {what}")
     content = _spec_draft(run, config, given)
     fresh = not os.path.exists(f"runs/{run}")
