@@ -5,7 +5,6 @@ JSON Schema as well.  Readers take an Item and the words that messages begin wit
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
@@ -284,7 +283,7 @@ def _with_shared_parts(schema: Schema) -> Schema:
         if not isinstance(part, dict):
             return [visit(each) for each in part] if isinstance(part, list) else part
         is_schema = isinstance(part.get("type"), str | list) or isinstance(part.get("anyOf"), list)
-        text = json.dumps(part) if is_schema else ""
+        text = repr(part) if is_schema else ""
         if len(text) < WORTH_SHARING or text not in firsts:
             new = firsts[text] = {key: visit(value) for key, value in part.items()}
             return new
