@@ -8,10 +8,11 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
+from pipeline.core.text import plural
 from pipeline.errors import cut_text, did_you_mean
 
 
@@ -292,3 +293,37 @@ def _read_row(line: int, row: bytes, above: dict[str, Goal]) -> Goal | Refusal:
     if goal.id in above:
         return Refusal(line, goal.id, f"line {above[goal.id].line} has this id; give each goal its own")
     return goal
+
+
+def bank_as_json(bank: Bank) -> dict[str, Any]:
+    return {"goals": [*map(asdict, bank.goals)], "refused": [*map(asdict, bank.refused)]}
+
+
+def bank_from_json(record: Mapping[str, Any]) -> Bank:
+    return Bank(tuple(map(goal_from_json, record["goals"])), tuple(Refusal(**row) for row in record["refused"]))
+
+
+def goal_from_json(record: Mapping[str, Any]) -> Goal:
+    """A goal from JSON, which may have more fields."""
+    known = {each.name: record[each.name] for each in fields(Goal) if each.name in record}
+    return Goal(**{**known, "context": tuple(record["context"])})
+
+
+MOST_ROWS = 10  # rows that are listed
+
+
+def refused_rows(refusals: Sequence[str]) -> Iterator[str]:
+    """Lines about rows that do not count."""
+    return _titled_list("row", "of the bank not counted", refusals)
+
+
+def doubt_lines(doubts: Sequence[str]) -> Iterator[str]:
+    """Lines about rows that count, but may not say what they seem to."""
+    return _titled_list("warning", "about what the bank says", doubts)
+
+
+def _titled_list(what: str, whose: str, lines: Sequence[str]) -> Iterator[str]:
+    if lines:
+        more = f"\n  and {len(lines) - MOST_ROWS} more" if len(lines) > MOST_ROWS else ""
+        named = "".join(f"\n  {each}" for each in lines[:MOST_ROWS])
+        yield f"{plural(len(lines), what)} {whose}:{named}{more}\n"

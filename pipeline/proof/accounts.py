@@ -6,17 +6,16 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipeline.banks.records import Record, load, load_lines
 from pipeline.core.graph import Target
-from pipeline.core.journal import split_lines
+from pipeline.core.journal import difference_lines, split_lines
 from pipeline.core.text import duration, plural
 from pipeline.errors import SpecError, cut_text, did_you_mean
-from pipeline.goals.proving import difference_lines
 from pipeline.proof.records import PROVED
 from pipeline.proof.report import check_fields
 from pipeline.proof.schedule.journal import first_line, replay_schedule
 from pipeline.proof.search_stage import schedule_rules
 from pipeline.proof.spec.model import Pace, SearchSettings
+from pipeline.store.records import Record, load, load_lines
 
 
 def replay(run: str, targets: Sequence[Target]) -> Record:

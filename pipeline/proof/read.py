@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from pipeline import spec_fields as fields
-from pipeline.banks.read import LEDGER, PATH, lean_field
 from pipeline.errors import SpecError, cut_text, did_you_mean
-from pipeline.goals.proving import LeanKeys
+from pipeline.lean.backends.keys import LEDGER, PATH, lean_field
+from pipeline.lean.model import LeanKeys
 from pipeline.proof.schedule.bandits import BANDITS
 from pipeline.proof.schedule.records import CACHE, TIMEOUTS
 from pipeline.proof.spec.model import Pace, ProofSpec, SearchSettings, StrategyWorker

@@ -12,9 +12,9 @@ from html import escape
 from math import comb
 from typing import Any
 
-from pipeline.banks.records import Proof, theorem_of
 from pipeline.core.text import duration, plural
 from pipeline.goals.bank import Bank, Refusal
+from pipeline.goals.lean_files import Proof, theorem_of
 from pipeline.proof.records import FRONTIER, OPEN, PROVED, SampleRecord, SearchRecord
 from pipeline.views.pages import drawing
 from pipeline.views.pages.charts import ChartLine, line_chart, stairs

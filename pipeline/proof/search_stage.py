@@ -16,10 +16,9 @@ from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
-from pipeline.banks.lean import open_lean
-from pipeline.banks.records import Record, load_bank, save, save_lines
 from pipeline.core.text import duration
-from pipeline.goals.bank import Goal
+from pipeline.goals.bank import Goal, bank_from_json
+from pipeline.lean.backends.table import open_lean
 from pipeline.lean.model import Lean
 from pipeline.ledger.model import KnownGoal
 from pipeline.ledger.sqlite.ledger import Ledger
@@ -32,6 +31,7 @@ from pipeline.proof.run.engine import SearchProgress, SearchResult, SearchSite, 
 from pipeline.proof.schedule.records import EXHAUSTED, RAISED, SOLVED, GoalStanding, ScheduleRules, Strategy
 from pipeline.proof.spec.model import Pace, SearchSettings
 from pipeline.proof.workers.table import make_workers, sample_workers
+from pipeline.store.records import Record, load, save, save_lines
 
 STATUS_WORDS = {SOLVED: records.PROVED, EXHAUSTED: records.OPEN}
 
@@ -39,7 +39,7 @@ STATUS_WORDS = {SOLVED: records.PROVED, EXHAUSTED: records.OPEN}
 def prove_bank(job: Job) -> None:
     params, limits = job.target.params, job.target.params["limits"]
     settings, pace = SearchSettings(**params["search"]), Pace(**limits["pace"])
-    goals = load_bank(input_path(job, "bank.json")).goals
+    goals = bank_from_json(load(input_path(job, "bank.json"))).goals
     samples = [Sample(goal, n) for goal in goals for n in range(settings.samples)]
     begun, started = time.monotonic(), time.time()
     with (
@@ -207,7 +207,7 @@ def pursue_open_goals(job: Job) -> None:
 def _open_goals(job: Job, ledger: Ledger) -> Sequence[Goal]:
     """Open goals of the bank, if one is named; otherwise all open goals of the ledger."""
     if "bank.json" in job.reads:
-        goals = load_bank(input_path(job, "bank.json")).goals
+        goals = bank_from_json(load(input_path(job, "bank.json"))).goals
         ledger.add_goals([*map(ledger_goal, goals)]).result()
         open_ = {each.goal.goal_hash for each in ledger.frontier()}
         return [goal for goal in goals if goal.key in open_]

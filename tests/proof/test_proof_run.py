@@ -15,8 +15,8 @@ import pytest
 from kit import leaning
 from kit.project import PATIENCE, Project
 
-from pipeline.banks.records import lean_files_in_one
 from pipeline.goals.bank import Goal
+from pipeline.goals.lean_files import lean_files_in_one
 from pipeline.lean.model import Theorem
 from pipeline.lean.repl.pool import Pool
 from pipeline.ledger.model import Attempt

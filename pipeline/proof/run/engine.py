@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pipeline.banks.records import theorem_of
 from pipeline.goals.bank import Goal
+from pipeline.goals.lean_files import theorem_of
 from pipeline.lean.model import Lean
 from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.machine.load import load_per_cpu

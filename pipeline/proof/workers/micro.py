@@ -142,10 +142,10 @@ async def run_micro(
     goal: Goal, timeout: float, lean: Lean | None = None, options: SearchOptions | None = None
 ) -> WorkerResult:
     """Make one attempt at a goal.  Without a Lean, one with the core library is started, and ended with the attempt;
-    `pipeline.banks.lean.open_core_lean` has one for many.
+    `pipeline.lean.backends.table.open_core_lean` has one for many.
 
     It raises only faults that say nothing of the goal: there is no Lean, or it is killed."""
-    from pipeline.banks.lean import open_core_lean
+    from pipeline.lean.backends.table import open_core_lean
     from pipeline.proof.run.attempt import run_in_thread
 
     stop = threading.Event()

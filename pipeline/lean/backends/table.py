@@ -13,7 +13,6 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from pipeline.banks.records import save
 from pipeline.errors import SpecError
 from pipeline.lean.dojo import backend
 from pipeline.lean.dojo import project as dojo_project
@@ -25,6 +24,7 @@ from pipeline.lean.toolchain import cache, native
 from pipeline.lean.toolchain.wasm import ready_toolchain, toolchain_key
 from pipeline.machine.job import Job, Stage, StageFailed, output_path
 from pipeline.machine.process import Processes
+from pipeline.store.records import save
 
 REPL = Path(process.__file__).with_name("Repl.lean")
 
