@@ -17,7 +17,7 @@ from pipeline.goals.bank import Goal, goal_from_json
 from pipeline.goals.lean_files import Proof, lean_file, theorem_of
 from pipeline.lean.backends.table import required_imports, shared_lean
 from pipeline.lean.model import Interrupted, Theorem
-from pipeline.ledger.model import Attempt, AttemptKey, KnownGoal
+from pipeline.ledger.model import Attempt, AttemptKey
 from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.machine.job import Job, input_path, output_path
 from pipeline.machine.process import BuildStopping, Processes
@@ -50,7 +50,7 @@ def keep_attempt(job: Job, goal: Goal, whose: str, toolchain: Record, found: The
         run=job.target.run,
     )
     with Ledger(params[LIMITS]["ledger"]) as ledger:
-        ledger.add_goals([KnownGoal(goal.key, goal.text, goal.context, goal.id)], renew=False).result()
+        ledger.add_goals([goal], renew=False).result()
         ledger.record(attempt).result()
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -20,13 +20,12 @@ from pipeline.core.text import duration
 from pipeline.goals.bank import Goal, bank_from_json
 from pipeline.lean.backends.table import open_lean
 from pipeline.lean.model import Lean
-from pipeline.ledger.model import KnownGoal
 from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.machine.job import Job, input_path, output_path
 from pipeline.machine.process import BuildStopping
 from pipeline.proof import records
 from pipeline.proof.records import AttemptRecord, Sample, SampleRecord, SearchRecord
-from pipeline.proof.run.attempt import FinishedAttempt, Worker, ledger_goal
+from pipeline.proof.run.attempt import FinishedAttempt, Worker
 from pipeline.proof.run.engine import SearchProgress, SearchResult, SearchSite, SearchTask, search_goals
 from pipeline.proof.schedule.records import EXHAUSTED, RAISED, SOLVED, GoalStanding, ScheduleRules, Strategy
 from pipeline.proof.spec.model import Pace, SearchSettings
@@ -208,16 +207,9 @@ def _open_goals(job: Job, ledger: Ledger) -> Sequence[Goal]:
     """Open goals of the bank, if one is named; otherwise all open goals of the ledger."""
     if "bank.json" in job.reads:
         goals = bank_from_json(load(input_path(job, "bank.json"))).goals
-        ledger.add_goals([*map(ledger_goal, goals)]).result()
-        open_ = {each.goal.goal_hash for each in ledger.frontier()}
+        ledger.add_goals(goals).result()
+        open_ = {each.goal.key for each in ledger.frontier()}
         return [goal for goal in goals if goal.key in open_]
-    return [*_with_unique_names(each.goal for each in ledger.frontier())]
-
-
-def _with_unique_names(goals: Iterable[KnownGoal]) -> Iterable[Goal]:
-    """Banks may use the same names for different goals."""
-    listed = [*goals]
-    counts = Counter(goal.name for goal in listed)
-    for goal in listed:
-        name = goal.name if counts[goal.name] == 1 else f"{goal.name} {goal.goal_hash[:8]}"
-        yield Goal(name, goal.goal_text, goal.difficulty, goal.priority, goal.context, key=goal.goal_hash)
+    found = [each.goal for each in ledger.frontier()]
+    counts = Counter(goal.id for goal in found)  # banks may use the same names for different goals
+    return [replace(goal, id=f"{goal.id} {goal.key[:8]}") if counts[goal.id] > 1 else goal for goal in found]

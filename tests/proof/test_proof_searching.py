@@ -140,7 +140,7 @@ def test_goals_that_nobody_tried_are_in_the_ledger_before_anything_starts(
     found = searched(Stops(), rules("all"), *GOALS)
     assert found.stopped == "stopped"
     with closing(LedgerReader(str(tmp_path / "ledger.db"))) as reader:
-        assert [(each.goal.name, each.attempts) for each in reader.frontier()] == [(each.id, 0) for each in GOALS]
+        assert [(each.goal.id, each.attempts) for each in reader.frontier()] == [(each.id, 0) for each in GOALS]
 
 
 def test_what_a_stopped_build_did_to_an_attempt_is_no_failure(

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from pipeline.errors import SpecError
 from pipeline.goals.bank import Goal
 from pipeline.lean.model import LeanKilled, LeanStartError, NotElaborated
-from pipeline.ledger.model import Attempt, AttemptKey, KnownGoal
+from pipeline.ledger.model import Attempt, AttemptKey
 from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.machine.process import BuildStopping, Processes
 from pipeline.proof.schedule.records import (
@@ -191,10 +191,6 @@ class FinishedAttempt(NamedTuple):
     trial: Trial
     result: WorkerResult
     recalled: bool
-
-
-def ledger_goal(goal: Goal) -> KnownGoal:
-    return KnownGoal(goal.key, goal.text, goal.context, goal.id, goal.difficulty, goal.priority)
 
 
 class AttemptStore:

@@ -30,7 +30,6 @@ from pipeline.proof.run.attempt import (
     FinishedAttempt,
     Worker,
     WorkerTimeouts,
-    ledger_goal,
     make_attempt,
     run_in_thread,
     trial_outcome,
@@ -246,7 +245,7 @@ def search_goals(
     say: Callable[[SearchProgress], None],
     clock: Clock = time.monotonic,
 ) -> SearchResult:
-    place.ledger.add_goals([*map(ledger_goal, wanted.goals)]).result()
+    place.ledger.add_goals(wanted.goals).result()
     keeping = AttemptStore(place.ledger, place.starter, wanted.config, place.lean.version, place.run)
     journalled = ScheduleJournal(wanted.rules, journal)
     for goal in wanted.goals:
