@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.core.graph import Target
-from pipeline.core.journal import difference_lines, split_lines
+from pipeline.core.journal import difference_lines, journal_differences, split_lines
 from pipeline.core.text import duration, plural
 from pipeline.errors import SpecError, cut_text, did_you_mean
 from pipeline.proof.records import PROVED
 from pipeline.proof.report import check_fields
-from pipeline.proof.schedule.journal import first_line, replay_schedule
+from pipeline.proof.schedule.journal import SCHEDULE_FORM, first_line
 from pipeline.proof.search_stage import schedule_rules
 from pipeline.proof.spec.model import Pace, SearchSettings
 from pipeline.store.records import Record, load, load_lines
@@ -22,7 +22,7 @@ def replay(run: str, targets: Sequence[Target]) -> Record:
     path = _output_path(targets, "journal.jsonl")
     with open(_existing_path(run, path), "rb") as file:
         lines = split_lines(file.read())
-    found = replay_schedule(lines)
+    found = journal_differences(SCHEDULE_FORM, lines)
     return {
         "run": run,
         "decisions": len(lines),

@@ -27,7 +27,7 @@ from pipeline.proof import records
 from pipeline.proof.records import AttemptRecord, Sample, SampleRecord, SearchRecord
 from pipeline.proof.run.attempt import FinishedAttempt, Worker
 from pipeline.proof.run.engine import SearchProgress, SearchResult, SearchSite, SearchTask, search_goals
-from pipeline.proof.schedule.records import EXHAUSTED, RAISED, SOLVED, GoalStanding, ScheduleRules, Strategy
+from pipeline.proof.schedule.records import EXHAUSTED, RAISED, SOLVED, GoalOutcome, ScheduleRules, Strategy
 from pipeline.proof.spec.model import Pace, SearchSettings
 from pipeline.proof.workers.table import make_workers, sample_workers
 from pipeline.store.records import Record, load, save, save_lines
@@ -142,11 +142,11 @@ def _last_trial(now: SearchProgress) -> str:
 
 
 def _sample_records(samples: Sequence[Sample], found: SearchResult) -> Iterator[SampleRecord]:
-    for sample, standing in zip(samples, found.standings, strict=True):
+    for sample, standing in zip(samples, found.outcomes, strict=True):
         yield sample_record(sample, standing, found.attempts.get(sample.name, []))
 
 
-def sample_record(sample: Sample, standing: GoalStanding, tried: Sequence[FinishedAttempt]) -> SampleRecord:
+def sample_record(sample: Sample, standing: GoalOutcome, tried: Sequence[FinishedAttempt]) -> SampleRecord:
     by = standing.by
     until = next((n for n, each in enumerate(tried, 1) if by and each.trial.number == by.number), len(tried))
     won = tried[until - 1].result if by else None
@@ -198,7 +198,7 @@ def pursue_open_goals(job: Job) -> None:
         found = search_goals(place, wanted, nowhere.write, progress_reporter(job, len(goals)))
     if job.processes.stopping:
         raise BuildStopping
-    proved = [standing.goal.id for standing in found.standings if standing.status == SOLVED]
+    proved = [standing.goal.id for standing in found.outcomes if standing.status == SOLVED]
     record = {"goals": len(goals), "proved": proved, "stopped": found.stopped}
     save(output_path(job, "pursue.json"), {**record, "seconds": round(time.monotonic() - begun, 3)})
 

@@ -84,7 +84,7 @@ def searched(tmp_path: Path, processes: Processes) -> Search:
 def ended(found: SearchResult) -> list[tuple[str, str, float]]:
     """By whom each goal was proved, and the seconds that were spent on it."""
     spent = {name: sum(each.result.time_seconds for each in tried) for name, tried in found.attempts.items()}
-    return [(one.goal.id, one.by.strategy if one.by else "", spent[one.goal.id]) for one in found.standings]
+    return [(one.goal.id, one.by.strategy if one.by else "", spent[one.goal.id]) for one in found.outcomes]
 
 
 @pytest.mark.parametrize("bandit", ["seed", "ucb1", "discounted", "contextual"])
@@ -120,7 +120,7 @@ def test_a_cached_proof_that_does_not_hold_any_more_makes_place_for_another_sear
     searched(first, asked, GOALS[0])
     found = searched(again, asked, GOALS[0], code="2", lean=Checker("omega"))
     assert again.made == [("g0", "all")]
-    assert [one.status for one in found.standings] == [EXHAUSTED]
+    assert [one.status for one in found.outcomes] == [EXHAUSTED]
     assert [each.trial.strategy for each in found.attempts["g0"]] == ["cache", "all"]
     assert all(each.result.error.startswith("not verified: tactic") for each in found.attempts["g0"])
 
@@ -180,5 +180,5 @@ def test_a_success_that_was_never_verified_is_recalled_as_none(tmp_path: Path, s
         ledger.record(Attempt(key, GOALS[0].text, success=True, time_seconds=1.0, timestamp=0.0, tactics=("rfl",)))
     again = Workers()
     found = searched(again, rules("all", levels=1), GOALS[0])
-    assert [one.status for one in found.standings] == [EXHAUSTED]
+    assert [one.status for one in found.outcomes] == [EXHAUSTED]
     assert again.made == []

@@ -41,7 +41,7 @@ from pipeline.proof.schedule.records import (
     EXHAUSTED,
     FRONTIER,
     SOLVED,
-    GoalStanding,
+    GoalOutcome,
     ScheduleRules,
     Trial,
     TrialOutcome,
@@ -85,7 +85,7 @@ async def run_trials(
     means: SearchMeans,
     deadline: float | None = None,
     stop: asyncio.Event | None = None,
-) -> list[GoalStanding]:
+) -> list[GoalOutcome]:
     """To the end: all goals solved or exhausted, `deadline` seconds over, `stop` set, or this task cancelled.
 
     However it ends, what has finished is recorded, what runs is cancelled, and has ended."""
@@ -96,7 +96,7 @@ async def run_trials(
     finally:
         for watcher in search.watchers:
             watcher.cancel()
-    return journalled.policy.standings()
+    return journalled.policy.outcomes()
 
 
 def _watchers(
@@ -233,7 +233,7 @@ class SearchTask:
 class SearchResult:
     """How each goal stands, and the attempts that were made at it.  `stopped`: why before the end, if so."""
 
-    standings: Sequence[GoalStanding]
+    outcomes: Sequence[GoalOutcome]
     attempts: Mapping[str, Sequence[FinishedAttempt]]
     stopped: str
 
@@ -267,7 +267,7 @@ def search_goals(
 
 async def _run_until_stopped(
     starter: Processes, journalled: ScheduleJournal, wanted: SearchTask, means: SearchMeans
-) -> list[GoalStanding]:
+) -> list[GoalOutcome]:
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     with starter.wake_on_stop(lambda: loop.call_soon_threadsafe(stop.set)):
         return await run_trials(journalled, wanted.goals, means, wanted.deadline, stop)
