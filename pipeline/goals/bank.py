@@ -14,6 +14,7 @@ from typing import Any
 
 from pipeline.core.text import plural
 from pipeline.errors import cut_text, did_you_mean
+from pipeline.lean.model import Theorem
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,11 @@ class Bank:
 
     goals: tuple[Goal, ...] = ()
     refused: tuple[Refusal, ...] = ()
+
+
+def theorem_of(goal: Goal) -> Theorem:
+    """The theorem of a goal, under a fixed name: an id need not be a name in Lean."""
+    return Theorem("goal", goal.text, goal.context)
 
 
 ROW_SHAPE = 'a row is an object on one line, {"id": "…", "goal": "…", …}'

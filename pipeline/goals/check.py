@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pipeline.errors import cut_text
-from pipeline.goals.bank import Bank, Goal, Refusal, letters, unknown_letter
+from pipeline.goals.bank import Bank, Goal, Refusal, letters, theorem_of, unknown_letter
 from pipeline.goals.counterexamples import Instance, instances
 from pipeline.lean.model import Lean, LeanCrash, LeanError, NotElaborated, ProofFinished, Session, TacticState, Theorem
 from pipeline.tactics.text.goal import INACCESSIBLE, Hypothesis, read_goal
@@ -91,7 +91,7 @@ def check_bank(bank: Bank, lean: Lean) -> Bank:
 
 def _judge_goal(goal: Goal, lean: Lean, above: dict[str, Goal]) -> tuple[str, str]:
     """Judge a goal: its key, and why it does not count."""
-    theorem = Theorem("goal", goal.text, goal.context)
+    theorem = theorem_of(goal)
     try:
         key, state, variables = _open_goal(theorem, lean)
     except NotElaborated as error:

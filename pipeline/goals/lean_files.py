@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from pipeline.goals.bank import Goal
 from pipeline.lean.model import IMPORT, Theorem, is_import
 
 # Options of a check that a file has to set: the REPL sets the first and the last, a lake project may set the second.
@@ -20,11 +19,6 @@ _BEYOND = re.compile(
 _NOTATION = re.compile(r"\b(?:infix[lr]?|notation|postfix|prefix)\b")
 _DOTTED = re.compile(r"\b(?:abbrev|def|inductive|opaque|structure|theorem)\s+([^\s.:({\[]+)\.")
 _TYPE = re.compile(r"\b(?:inductive|structure)\s+([^\s.:({\[]+)")
-
-
-def theorem_of(goal: Goal) -> Theorem:
-    """The theorem of a goal, under a fixed name: an id need not be a name in Lean."""
-    return Theorem("goal", goal.text, goal.context)
 
 
 class Proof(NamedTuple):

@@ -80,6 +80,9 @@ class LeanError:
     error: str
     kind: str
 
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.error}"
+
 
 @dataclass(frozen=True)
 class ProofGivenUp:

@@ -13,8 +13,8 @@ from typing import Any
 from pipeline.core.journal import JournalDiffers
 from pipeline.core.recipe import LIMITS, compact_json
 from pipeline.core.text import plural
-from pipeline.goals.bank import Goal, goal_from_json
-from pipeline.goals.lean_files import Proof, lean_file, theorem_of
+from pipeline.goals.bank import Goal, goal_from_json, theorem_of
+from pipeline.goals.lean_files import Proof, lean_file
 from pipeline.lean.backends.table import required_imports, shared_lean
 from pipeline.lean.model import Interrupted, Theorem
 from pipeline.ledger.model import Attempt, AttemptKey

@@ -13,8 +13,8 @@ from math import comb
 from typing import Any
 
 from pipeline.core.text import duration, plural
-from pipeline.goals.bank import Bank, Refusal
-from pipeline.goals.lean_files import Proof, theorem_of
+from pipeline.goals.bank import Bank, Refusal, theorem_of
+from pipeline.goals.lean_files import Proof
 from pipeline.proof.records import FRONTIER, OPEN, PROVED, SampleRecord, SearchRecord
 from pipeline.views.pages import drawing
 from pipeline.views.pages.charts import ChartLine, line_chart, stairs

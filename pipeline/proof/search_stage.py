@@ -8,10 +8,9 @@ a search without samples would be."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -46,8 +45,7 @@ def prove_bank(job: Job) -> None:
         closing(open_lean(job)) as lean,
         open(output_path(job, "journal.jsonl"), "w", encoding="utf-8") as journal,
     ):
-        place = SearchSite(lean, limits["lean"]["processes"], ledger, job.processes, job.target.run)
-        wanted = SearchTask(
+        task = SearchTask(
             goals=[replace(sample.goal, id=sample.name) for sample in samples],
             rules=schedule_rules(settings, pace),
             workers=_sample_workers(settings, params, lean, samples),
@@ -55,13 +53,13 @@ def prove_bank(job: Job) -> None:
             use_cache=settings.tactic_cache and settings.samples == 1,
             deadline=settings.timeout,
         )
-        found = search_goals(
-            place, wanted, lambda line: print(line, file=journal), progress_reporter(job, len(samples))
-        )
+        found = _search(job, lean, ledger, task, lambda line: print(line, file=journal))
         version = lean.version
-    if job.processes.stopping:
-        raise BuildStopping
-    save_lines(output_path(job, "proofs.jsonl"), (each.as_json() for each in _sample_records(samples, found)))
+    records = (
+        sample_record(sample, outcome, found.attempts.get(sample.name, []))
+        for sample, outcome in zip(samples, found.outcomes, strict=True)
+    )
+    save_lines(output_path(job, "proofs.jsonl"), (each.as_json() for each in records))
     record = SearchRecord(
         timestamp=_utc_stamp(time.time()),
         started=_utc_stamp(started),
@@ -73,6 +71,20 @@ def prove_bank(job: Job) -> None:
         config=config_record(settings, pace, limits["profile"]),
     )
     save(output_path(job, "search.json"), record._asdict())
+
+
+def _search(job: Job, lean: Lean, ledger: Ledger, task: SearchTask, journal: Callable[[str], object]) -> SearchResult:
+    def report_progress(now: SearchProgress) -> None:
+        trial, took = now.trial, "recalled" if now.recalled else duration(now.outcome.seconds)
+        last = f"{trial.goal} {now.outcome.status} by {trial.strategy} ({took})"
+        job.say(f"{now.ended} of {len(task.goals)}, {now.solved} proved; {last}")
+
+    processes = job.target.params["limits"]["lean"]["processes"]
+    site = SearchSite(lean, processes, ledger, job.processes, job.target.run)
+    found = search_goals(site, task, journal, report_progress)
+    if job.processes.stopping:
+        raise BuildStopping
+    return found
 
 
 def schedule_rules(settings: SearchSettings, pace: Pace) -> ScheduleRules:
@@ -110,51 +122,21 @@ def config_key(codes: Mapping[str, str], samples: Sequence[Sample], seed: int) -
 
 def config_record(settings: SearchSettings, pace: Pace, profile: int | None) -> Record:
     """Settings of the search, for results."""
-    return {
-        "timeout": settings.timeout,
-        "max_heavy": pace.max_heavy,
-        "max_light": pace.max_light,
-        "cpu_target": pace.cpu_target,
-        "profile": profile,
-        "bandit": settings.bandit,
-        "speculation": settings.speculation,
-        "levels": settings.levels,
-        "level_factor": settings.level_factor,
-        "escalate_threshold": settings.escalate_threshold,
-        "tactic_cache": settings.tactic_cache,
-        "seed": settings.seed,
-    }
+    searched = settings._asdict()
+    for name in ("strategies", "samples"):  # fields of their own
+        del searched[name]
+    return {**searched, **pace._asdict(), "profile": profile}
 
 
-def progress_reporter(job: Job, total: int) -> Callable[[SearchProgress], None]:
-    """Reporter of the progress, after each trial."""
-
-    def tell(now: SearchProgress) -> None:
-        over = now.solved + now.exhausted
-        job.say(f"{over} of {total}, {now.solved} proved; {_last_trial(now)}")
-
-    return tell
-
-
-def _last_trial(now: SearchProgress) -> str:
-    how = "recalled" if now.recalled else duration(now.outcome.seconds)
-    return f"{now.trial.goal} {now.outcome.status} by {now.trial.strategy} ({how})"
-
-
-def _sample_records(samples: Sequence[Sample], found: SearchResult) -> Iterator[SampleRecord]:
-    for sample, standing in zip(samples, found.outcomes, strict=True):
-        yield sample_record(sample, standing, found.attempts.get(sample.name, []))
-
-
-def sample_record(sample: Sample, standing: GoalOutcome, tried: Sequence[FinishedAttempt]) -> SampleRecord:
-    by = standing.by
+def sample_record(sample: Sample, outcome: GoalOutcome, tried: Sequence[FinishedAttempt]) -> SampleRecord:
+    by = outcome.by
     until = next((n for n, each in enumerate(tried, 1) if by and each.trial.number == by.number), len(tried))
     won = tried[until - 1].result if by else None
     return SampleRecord(
         of=sample,
-        status=STATUS_WORDS.get(standing.status, records.FRONTIER),
+        status=STATUS_WORDS.get(outcome.status, records.FRONTIER),
         strategy=by.strategy if by else "",
-        level=by.level if by else standing.level,
+        level=by.level if by else outcome.level,
         tactics=won.tactics if won else (),
         seconds=round(sum(each.result.time_seconds for each in tried[:until]), 6),
         attempts=tuple(map(_attempt_record, tried)),
@@ -184,21 +166,18 @@ def pursue_open_goals(job: Job) -> None:
     params, limits = job.target.params, job.target.params["limits"]
     settings = SearchSettings(**params["search"])
     begun = time.monotonic()
-    with Ledger(limits["ledger"]) as ledger, closing(open_lean(job)) as lean, open(os.devnull, "w") as nowhere:
+    with Ledger(limits["ledger"]) as ledger, closing(open_lean(job)) as lean:
         goals = _open_goals(job, ledger)
-        wanted = SearchTask(
+        task = SearchTask(
             goals=goals,
             rules=replace(schedule_rules(settings, Pace(**limits["pace"])), rounds=True),
             workers=make_workers(settings.strategies, params, lean),
-            config=lambda goal, strategy: params["codes"][strategy],
+            config=lambda _, strategy: params["codes"][strategy],
             use_cache=settings.tactic_cache,
             deadline=settings.timeout,
         )
-        place = SearchSite(lean, limits["lean"]["processes"], ledger, job.processes, job.target.run)
-        found = search_goals(place, wanted, nowhere.write, progress_reporter(job, len(goals)))
-    if job.processes.stopping:
-        raise BuildStopping
-    proved = [standing.goal.id for standing in found.outcomes if standing.status == SOLVED]
+        found = _search(job, lean, ledger, task, lambda _: None)
+    proved = [outcome.goal.id for outcome in found.outcomes if outcome.status == SOLVED]
     record = {"goals": len(goals), "proved": proved, "stopped": found.stopped}
     save(output_path(job, "pursue.json"), {**record, "seconds": round(time.monotonic() - begun, 3)})
 

@@ -13,9 +13,9 @@ from contextlib import closing
 
 from pipeline.core.text import plural
 from pipeline.errors import SpecError
-from pipeline.goals.bank import Refusal, bank_as_json, bank_from_json, read_bank, refusal_line
+from pipeline.goals.bank import Refusal, bank_as_json, bank_from_json, read_bank, refusal_line, theorem_of
 from pipeline.goals.check import check_bank
-from pipeline.goals.lean_files import Proof, lean_file, lean_files_in_one, theorem_of
+from pipeline.goals.lean_files import Proof, lean_file, lean_files_in_one
 from pipeline.lean.backends import table as backends
 from pipeline.lean.backends.table import open_lean, proof_fault, required_imports, with_lean_faults
 from pipeline.ledger.sqlite.ledger import Ledger

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from kit.browsing import Seen
 from kit.proof_searches import goal
 
-from pipeline.goals.bank import Bank, Goal, Refusal
-from pipeline.goals.lean_files import Proof, lean_file, lean_files_in_one, stays_inside, theorem_of
+from pipeline.goals.bank import Bank, Goal, Refusal, theorem_of
+from pipeline.goals.lean_files import Proof, lean_file, lean_files_in_one, stays_inside
 from pipeline.lean.backends.table import proof_fault
 from pipeline.lean.model import LeanError, Session, Stop, TacticState, Theorem
 from pipeline.proof.records import PROVED, AttemptRecord, Sample, SampleRecord, SearchRecord

@@ -92,7 +92,7 @@ def test_a_search_that_is_made_again_recalls_what_it_took_and_tries_nothing(sear
     """Though by now the bandit might begin with another strategy."""
     asked, first, again = rules("even", "all", bandit=bandit, speculate=1), Workers(), Workers()
     before = searched(first, asked, *GOALS)
-    assert {one.status for one in before.standings} == {SOLVED}
+    assert {one.status for one in before.outcomes} == {SOLVED}
     after = searched(again, asked, *GOALS[::-1])
     assert again.made == []
     assert sorted(ended(after)) == ended(before)
@@ -170,7 +170,7 @@ def test_the_mistake_of_a_worker_is_not_kept_and_its_goal_is_tried_again(searche
 
     asked, mended = rules("all", levels=1), Workers()
     searched(Mistaken(), asked, GOALS[0])
-    assert [one.status for one in searched(mended, asked, GOALS[0]).standings] == [SOLVED]
+    assert [one.status for one in searched(mended, asked, GOALS[0]).outcomes] == [SOLVED]
     assert mended.made == [("g0", "all")]
 
 

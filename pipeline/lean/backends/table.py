@@ -123,7 +123,7 @@ def proof_fault(lean: Lean, theorem: Theorem, script: Sequence[str], stop: Stop 
     wrong = lean.check(theorem, script, stop)
     if wrong and wrong.kind in UNTOLD:
         wrong = lean.check(theorem, script, stop)
-    return f"{wrong.kind}: {wrong.error}" if wrong else ""
+    return str(wrong or "")
 
 
 def with_lean_faults(do: Callable[[Job], None]) -> Callable[[Job], None]:
