@@ -33,16 +33,10 @@ class Proof(NamedTuple):
 def lean_file(proof: Proof, imports: Iterable[str]) -> str:
     """A file of one proof, in which Lean is as in a check; what its context leaves open ends with the file."""
     before = proof.theorem.before
-    given = [each.strip() for each in before if is_import(each)]
+    imported = [each.strip() for each in before if is_import(each)]
     commands = [each for each in before if not is_import(each)]
-    lines = [
-        *_head_lines(imports, given),
-        *_title_lines(proof),
-        *_public_section(commands),
-        *commands,
-        _theorem_text(proof),
-    ]
-    return "\n".join(lines) + "\n"
+    head = [*_head_lines(imports, imported), *_title_lines(proof), *_public_section(commands)]
+    return "\n".join([*head, *commands, _theorem_text(proof)]) + "\n"
 
 
 def lean_files_in_one(proofs: Iterable[Proof], imports: Iterable[str]) -> str:
@@ -75,11 +69,11 @@ def _title_lines(proof: Proof) -> list[str]:
 
 
 def _namespace_block(proof: Proof) -> str:
-    told, before = _title_lines(proof)[1:], proof.theorem.before
-    if not before:
-        return "\n".join([*told, _theorem_text(proof)])
-    space = f"«context of {_NOT_IN_NAMES.sub('_', proof.name)}»"
-    return "\n".join([*told, f"namespace {space}", *before, _theorem_text(proof), f"end {space}"])
+    lines, before = [_theorem_text(proof)], proof.theorem.before
+    if before:
+        space = f"«context of {_NOT_IN_NAMES.sub('_', proof.name)}»"
+        lines = [f"namespace {space}", *before, *lines, f"end {space}"]
+    return "\n".join([*_title_lines(proof)[1:], *lines])
 
 
 def _commented_block(proof: Proof) -> str:

@@ -16,7 +16,7 @@ from pipeline.proof.schedule.journal import SCHEDULE_FORM, first_line
 from pipeline.proof.search_stage import schedule_rules
 from pipeline.proof.spec.model import Pace, SearchSettings
 from pipeline.store.files import read_bytes
-from pipeline.store.records import Record, load, load_lines
+from pipeline.store.records import Record, intact, load, load_lines
 
 
 def replay(run: str, targets: Sequence[Target]) -> Record:
@@ -53,8 +53,10 @@ def replay_lines(replay: Mapping[str, Any]) -> Sequence[str]:
 def explain(run: str, targets: Sequence[Target], word: str) -> Record:
     """The goal that `RUN:GOAL` names, as it stands after the last check, if that was made."""
     proofs, checked = _recorded_path(run, targets, "proofs.jsonl"), _output_path(targets, "checked.json")
-    judged = load(checked)["checked"] if os.path.exists(checked) else {}
-    found = {line["key"]: {**line, **check_fields(judged.get(line["key"]))} for line in load_lines(proofs)}
+    with intact(checked):
+        judged = load(checked)["checked"] if os.path.exists(checked) else {}
+    with intact(proofs):
+        found = {line["key"]: {**line, **check_fields(judged.get(line["key"]))} for line in load_lines(proofs)}
     name = word.partition(":")[2]
     if name not in found:
         raise SpecError(f"{run}: no goal '{name}' was searched{did_you_mean(name, found)}")

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
+from pipeline.errors import SpecError
+
 Record = dict[str, Any]
+
+
+@contextmanager
+def intact(path: str) -> Iterator[None]:
+    """Say for people that the record is damaged where it cannot be read, or lacks what is looked up in it."""
+    try:
+        yield
+    except (KeyError, RecursionError, TypeError, ValueError) as error:
+        why = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise SpecError(f"{path}: damaged: {why}; remove it, and build it again") from error
 
 
 def load(path: str) -> Record:
