@@ -305,6 +305,5 @@ def doubt_lines(doubts: Sequence[str]) -> Iterator[str]:
 
 def _titled_list(what: str, whose: str, lines: Sequence[str]) -> Iterator[str]:
     if lines:
-        more = f"\n  and {len(lines) - MOST_ROWS} more" if len(lines) > MOST_ROWS else ""
-        named = "".join(f"\n  {each}" for each in lines[:MOST_ROWS])
-        yield f"{plural(len(lines), what)} {whose}:{named}{more}\n"
+        more = [f"and {len(lines) - MOST_ROWS} more"] if len(lines) > MOST_ROWS else []
+        yield "\n  ".join([f"{plural(len(lines), what)} {whose}:", *lines[:MOST_ROWS], *more]) + "\n"

@@ -50,16 +50,12 @@ def _with_profile(spec: ProofSpec, values: Mapping[str, Any]) -> ProofSpec:
     profile = values.get("profile", DEFAULT_PROFILE)
     built, lacking = profile_workers(profile)
     for name in lacking if "profile" in values else ():
-        _check_profile_worker(name, profile)
+        try:
+            check_worker_built(name)
+        except SpecError as error:
+            raise SpecError(f"profile {profile}: {error}; profile 0 is micro alone") from error
     strategies = {name: spec.search.strategies.get(name, TIMEOUTS[name]) for name in built}
     return spec._replace(profile=profile, search=spec.search._replace(strategies=strategies))
-
-
-def _check_profile_worker(name: str, profile: int) -> None:
-    try:
-        check_worker_built(name)
-    except SpecError as error:
-        raise SpecError(f"profile {profile}: {error}; profile 0 is micro alone") from error
 
 
 def pursuit(spec: ProofSpec, bank: str, seconds: float | None, stamp: str) -> Sequence[Target]:

@@ -139,22 +139,20 @@ def sample_record(sample: Sample, outcome: GoalOutcome, tried: Sequence[Finished
         level=by.level if by else outcome.level,
         tactics=won.tactics if won else (),
         seconds=round(sum(each.result.time_seconds for each in tried[:until]), 6),
-        attempts=tuple(map(_attempt_record, tried)),
+        attempts=tuple(
+            AttemptRecord(
+                strategy=each.trial.strategy,
+                level=each.trial.level,
+                budget=each.trial.budget,
+                success=each.result.success,
+                seconds=round(each.result.time_seconds, 6),
+                error=each.result.error,
+                recalled=each.recalled,
+                raised=RAISED in each.result.metadata,
+            )
+            for each in tried
+        ),
         why="" if won else next((each.result.error for each in reversed(tried)), "never tried"),
-    )
-
-
-def _attempt_record(tried: FinishedAttempt) -> AttemptRecord:
-    trial, result = tried.trial, tried.result
-    return AttemptRecord(
-        strategy=trial.strategy,
-        level=trial.level,
-        budget=trial.budget,
-        success=result.success,
-        seconds=round(result.time_seconds, 6),
-        error=result.error,
-        recalled=tried.recalled,
-        raised=RAISED in result.metadata,
     )
 
 

@@ -167,15 +167,10 @@ class LedgerWriter:
 
     def _commit(self, batch: Sequence[PendingWrite]) -> None:
         self._db.execute("BEGIN IMMEDIATE")
-        try:
+        with self._db:  # commits, or rolls back
             for write in batch:
                 for statement, rows in write.statements:
                     self._db.executemany(statement, rows)
-            self._db.execute("COMMIT")
-        except BaseException:
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
 
 
 # Of two equal attempts made at the same time, one with a proof counts.

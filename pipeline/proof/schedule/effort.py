@@ -65,15 +65,14 @@ def _traits(text: str, words: set[str], conclusion: str) -> Iterator[str]:
     yield from (f"has {sign}" for sign in SIGNS if sign in text)
     yield from (f"shows {sign}" for sign in SIGNS if sign in conclusion)
     numbers = [int(each) for each in _NUMBER.findall(text)]
-    yield f"numbers {_steps_reached(max(numbers, default=0), (1, 10, 100, 10_000))}"
-    yield f"binders {_steps_reached(len(_BINDER.findall(text)), (1, 2, 4, 7))}"
-    yield f"long {_steps_reached(len(text), (30, 60, 120, 240))}"
+    yield f"numbers {_steps_reached(max(numbers, default=0), 1, 10, 100, 10_000)}"
+    yield f"binders {_steps_reached(len(_BINDER.findall(text)), 1, 2, 4, 7)}"
+    yield f"long {_steps_reached(len(text), 30, 60, 120, 240)}"
     if re.search(r": \w+ → ", text):
         yield "has functions"
 
 
-def _steps_reached(value: int, steps: tuple[int, ...]) -> int:
-    """Number of the steps that a value reaches."""
+def _steps_reached(value: int, *steps: int) -> int:
     return sum(value >= step for step in steps)
 
 
@@ -202,10 +201,3 @@ class Effort:
 
     def outcome(self) -> GoalOutcome:
         return GoalOutcome(self.goal, self.status, self.level, self.attempts, self.by)
-
-
-def new_effort(
-    goal: Goal, order: int, rules: ScheduleRules, cached: float | None, known: Iterable[tuple[str, int]]
-) -> Effort:
-    first = [Strategy(CACHE, rules.cache_timeout)] if cached is not None and cached > rules.cache_rate else None
-    return Effort(goal, order, rules, first or [*rules.strategies], statement_shape(goal.text), tuple(known))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from pipeline.goals.bank import Goal
 from pipeline.proof.schedule.bandits import BANDITS
-from pipeline.proof.schedule.effort import Effort, GoalQueues, new_effort
+from pipeline.proof.schedule.effort import Effort, GoalQueues, statement_shape
 from pipeline.proof.schedule.records import (
     CACHE,
     CANCELLED,
@@ -24,6 +24,7 @@ from pipeline.proof.schedule.records import (
     PROVED,
     GoalOutcome,
     ScheduleRules,
+    Strategy,
     Trial,
     TrialOutcome,
 )
@@ -33,8 +34,8 @@ LONGEST_SLEEP = 1.0
 SLEEP_STEEPNESS = 4
 
 
-def smooth_load(cpu_ema: float, current_load: float, alpha: float = LOAD_ALPHA) -> float:
-    return alpha * current_load + (1 - alpha) * cpu_ema
+def smooth_load(cpu_ema: float, current_load: float) -> float:
+    return LOAD_ALPHA * current_load + (1 - LOAD_ALPHA) * cpu_ema
 
 
 def throttle_sleep(cpu_ema: float, target: float) -> float:
@@ -82,7 +83,10 @@ class ProofSchedule:
         self._names.add(goal.id)
         self.version += 1
         self.counts[FRONTIER] += 1
-        self._efforts.append(new_effort(goal, len(self._efforts), self.rules, cached, known))
+        rules, shape = self.rules, statement_shape(goal.text)
+        is_cached = cached is not None and cached > rules.cache_rate
+        arms = [Strategy(CACHE, rules.cache_timeout)] if is_cached else [*rules.strategies]
+        self._efforts.append(Effort(goal, len(self._efforts), rules, arms, shape, tuple(known)))
         self._queue(self._efforts[-1])
 
     def load(self, reading: float) -> float:
