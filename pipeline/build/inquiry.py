@@ -133,7 +133,7 @@ class Inquiry:
         name = self.graph.targets[i].name
         forecast = self.forecasts.get(i, Forecast(FRESH))
         causes = map(self._cause, self.causes.chains(i)) if i in self.causes.own else ()
-        return why.answer_text(why.TargetAnswer(name, forecast, tuple(causes), self._failures([i])))
+        return why.answer_text(name, forecast, [*causes], self._failures([i]))
 
     def explain_together(self, title: str, own: Collection[int]) -> str:
         """Explain many targets: those stale by themselves, grouped by their reasons."""

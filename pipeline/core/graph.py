@@ -162,6 +162,12 @@ def paths(ports: Ports) -> tuple[str, ...]:
     return out
 
 
+def path_of_port(target: Target, port: str) -> str:
+    """The one file that a target writes at a port."""
+    (path,) = dict(target.writes)[port]
+    return path
+
+
 def _writers(targets: Sequence[Target]) -> dict[str, int]:
     return {path: i for i, t in enumerate(targets) for _, group in t.writes for path in group}
 

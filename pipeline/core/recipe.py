@@ -67,6 +67,13 @@ def writes_of(recipe: Mapping[str, Any], outputs: Iterable[str]) -> Ports:
     return tuple((port, tuple(islice(left, len(suffixes)))) for port, suffixes in recipe["writes"])
 
 
+def describe_params(target: Target, left_out: str = "", spread: str = "") -> dict[str, Sequence[str]]:
+    """The stage, params and limits of a target in words; of the param `spread` each value by itself."""
+    words = {name: value for name, value in target.params.items() if name not in (LIMITS, left_out, spread)}
+    every = {**words, **target.params.get(spread, {}), **target.params.get(LIMITS, {})}
+    return {"stage": [target.stage], **{name: [json.dumps(each, ensure_ascii=False)] for name, each in every.items()}}
+
+
 def suffix(path: str) -> str:
     """Suffix of a file name such as `.csv` or `.tar.gz`, by which many programs choose what they write.
 

@@ -8,16 +8,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from pipeline.banks.records import Record, load
-from pipeline.core.graph import Target
-from pipeline.core.journal import JournalDifference, journal_differences, split_lines
+from pipeline.core.graph import Target, path_of_port
+from pipeline.core.journal import JournalDifference, difference_lines, journal_differences, split_lines
 from pipeline.core.text import join_names, plural
 from pipeline.errors import SpecError, did_you_mean
-from pipeline.goals.proving import difference_lines, path_of_port
 from pipeline.mcts.plan import SEARCH, TRACE
 from pipeline.mcts.report.figures import REFUSED
 from pipeline.mcts.search.journal import search_form
 from pipeline.mcts.search.trace import trace_line
+from pipeline.store.records import Record, load
 
 
 class ReplayedJournal(NamedTuple):

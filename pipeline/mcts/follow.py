@@ -6,14 +6,14 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from pipeline.banks.records import goal_of, load
-from pipeline.core.graph import Target
+from pipeline.core.graph import Target, path_of_port
 from pipeline.core.outcome import BUILT, FAILED, RECALLED, Outcome
-from pipeline.goals.bank import doubts, refusal_line
-from pipeline.goals.proving import doubt_lines, has_library, path_of_port, refused_rows
+from pipeline.goals.bank import doubt_lines, doubts, goal_from_json, refusal_line, refused_rows
+from pipeline.lean.backends.keys import has_library
 from pipeline.mcts.plan import COMPARE, GOAL, ROW_INDEX, ROWS, SEARCH, goal_of_target, journal_path
 from pipeline.mcts.report.compare import comparison_headline
 from pipeline.mcts.report.figures import REFUSED, row_refusals
+from pipeline.store.records import load
 
 
 class MctsFollower:
@@ -65,7 +65,7 @@ class MctsFollower:
         for name in sorted(self._looked, key=lines.__getitem__):
             row = load(path_of_port(self._goals[name], "goal.json"))
             if REFUSED not in row:
-                goal = goal_of({**row, "id": name, "line": lines[name]})
+                goal = goal_from_json({**row, "id": name, "line": lines[name]})
                 yield from (refusal_line(bank, each) for each in doubts(goal, has_library(self._goals[name])))
 
     def _results(self) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pipeline.core.graph import Limits, Target
 from pipeline.core.recipe import LIMITS
-from pipeline.goals import proving as banks
+from pipeline.lean.backends.keys import toolchain_target
 from pipeline.mcts.search.agents import Block, Delay
 from pipeline.mcts.search.guides import LEDGER_PRIORS
 from pipeline.mcts.search.journal import REAL_TIME, mode_as_json
@@ -37,8 +37,7 @@ class SearchCell(NamedTuple):
 
 
 def plan(spec: MctsSpec) -> Iterator[Target]:
-    source = banks.RunSource(spec.name, spec.line, spec.bank, spec.lean)
-    yield banks.toolchain_target(source)
+    yield toolchain_target(spec.name, spec.line, spec.lean)
     rows = {ROWS: _paths(spec, ROWS), ROW_INDEX: _run_path(spec, ROW_INDEX)}
     yield _target(spec, ROWS, {"bank": (spec.bank,)}, rows, {"goals": [*spec.goals]})
     yield from (_goal_target(spec, goal) for goal in spec.goals)
@@ -70,7 +69,7 @@ def _goal_target(spec: MctsSpec, goal: str) -> Target:
     """Each row is shown to Lean by itself: an edit of the bank is one of the rows that it changes."""
     reads = {"row": (_path(spec, ROWS, goal),), "toolchain.json": _run_path(spec, "toolchain.json")}
     writes = {"goal.json": (_path(spec, "goals", goal),)}
-    return _target(spec, f"{GOAL}.{goal}", reads, writes, banks.lean_limits(spec.lean), rooms=("lean",))
+    return _target(spec, f"{GOAL}.{goal}", reads, writes, {LIMITS: {"lean": spec.lean._asdict()}}, rooms=("lean",))
 
 
 def _search_target(spec: MctsSpec, cell: SearchCell) -> Target:
@@ -84,7 +83,7 @@ def _search_target(spec: MctsSpec, cell: SearchCell) -> Target:
 
 def _search_params(spec: MctsSpec, cell: SearchCell) -> Mapping[str, Any]:
     sessions = spec.lean.processes if cell.scenario.time == REAL_TIME else 1
-    limits = {**banks.lean_limits(spec.lean)[LIMITS], "ledger": spec.ledger, "sessions": sessions}
+    limits = {"lean": spec.lean._asdict(), "ledger": spec.ledger, "sessions": sessions}
     guides = {"priors": spec.guides.priors, "rewards": spec.guides.rewards, "seed": cell.seed}
     return {"rules": search_rules(spec, cell), "guides": guides, LIMITS: limits}
 

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from pipeline.banks.lean import required_imports, shared_lean
-from pipeline.banks.records import Proof, Record, goal_of, lean_file, load, save, theorem_of, write
 from pipeline.core.journal import JournalDiffers
 from pipeline.core.recipe import LIMITS, compact_json
 from pipeline.core.text import plural
-from pipeline.goals.bank import Goal
+from pipeline.goals.bank import Goal, goal_from_json, theorem_of
+from pipeline.goals.lean_files import Proof, lean_file
+from pipeline.lean.backends.table import required_imports, shared_lean
 from pipeline.lean.model import Interrupted, Theorem
-from pipeline.ledger.model import Attempt, AttemptKey, KnownGoal
+from pipeline.ledger.model import Attempt, AttemptKey
 from pipeline.ledger.sqlite.ledger import Ledger
 from pipeline.machine.job import Job, input_path, output_path
 from pipeline.machine.process import BuildStopping, Processes
@@ -29,6 +29,7 @@ from pipeline.mcts.search.evaluator import Guide
 from pipeline.mcts.search.journal import mode_from_json
 from pipeline.mcts.search.trace import TraceTally, trace_line
 from pipeline.store.files import OwnedLog, open_log
+from pipeline.store.records import Record, load, save, write
 from pipeline.tactics.moves import PORTFOLIO
 
 SEARCH_CODE = f"mcts.search/1 portfolio {PORTFOLIO}"  # the number is raised when the same search may end otherwise
@@ -49,7 +50,7 @@ def keep_attempt(job: Job, goal: Goal, whose: str, toolchain: Record, found: The
         run=job.target.run,
     )
     with Ledger(params[LIMITS]["ledger"]) as ledger:
-        ledger.add_goals([KnownGoal(goal.key, goal.text, goal.context, goal.id)], renew=False).result()
+        ledger.add_goals([goal], renew=False).result()
         ledger.record(attempt).result()
 
 
@@ -111,7 +112,7 @@ def search_goal(job: Job) -> None:
         write_refused(job, goal[REFUSED])
         return
     begun, whose = time.monotonic(), search_identity(job)
-    asked = goal_of({**goal, "id": goal_of_target(job.target)})
+    asked = goal_from_json({**goal, "id": goal_of_target(job.target)})
     wanted = theorem_task(job, asked)
     with open_log(journal_path(job.target), whose) as draft:
         found, tally = _search_or_restart(job, wanted, draft)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pipeline.banks.records import load, load_bank
-from pipeline.core.graph import Target
+from pipeline.core.graph import Target, path_of_port
 from pipeline.core.outcome import BUILT, RECALLED, Outcome
-from pipeline.goals.bank import doubts, refusal_line
-from pipeline.goals.proving import doubt_lines, has_library, path_of_port, refused_rows
+from pipeline.goals.bank import bank_from_json, doubt_lines, doubts, refusal_line, refused_rows
+from pipeline.lean.backends.keys import has_library
 from pipeline.proof.report import results_headline
+from pipeline.store.records import load
 
 
 class ProofFollower:
@@ -33,7 +33,7 @@ class ProofFollower:
             return
         target = self._ended["bank"]
         (path,) = dict(target.reads)["bank"]
-        bank = load_bank(path_of_port(target, "bank.json"))
+        bank = bank_from_json(load(path_of_port(target, "bank.json")))
         yield from refused_rows([refusal_line(path, each) for each in bank.refused])
         found = (each for goal in bank.goals for each in doubts(goal, has_library(target)))
         yield from doubt_lines([refusal_line(path, each) for each in found])

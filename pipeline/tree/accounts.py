@@ -17,11 +17,7 @@ from pipeline.core.text import plural
 from pipeline.errors import SpecError
 from pipeline.store.files import file_sha256
 from pipeline.store.receipts import Receipts
-from pipeline.tree.report.manifest import idea_title
-from pipeline.tree.report.markdown import clip_text, plain_text
-from pipeline.tree.report.replay import DIFFERENT, LOST, SAME, STALE, replay_decisions
-from pipeline.tree.rules.beam import Evaluation, rank_key
-from pipeline.tree.rules.explain import (
+from pipeline.tree.report.explain import (
     CheckExplanation,
     explain_assignment,
     explain_gate,
@@ -30,6 +26,10 @@ from pipeline.tree.rules.explain import (
     finite_or_none,
     margin_to_next,
 )
+from pipeline.tree.report.manifest import idea_title
+from pipeline.tree.report.markdown import clip_text, plain_text
+from pipeline.tree.report.replay import DIFFERENT, LOST, SAME, STALE, replay_decisions
+from pipeline.tree.rules.beam import Evaluation, rank_key
 from pipeline.tree.rules.positions import EvalSlot, RunLayout, own_name, parse_slot, slot_of
 from pipeline.tree.run.decisions import DECIDERS
 from pipeline.tree.run.records import Record, evaluation_of, load, load_if_intact, read_text, scoring_rules
@@ -95,7 +95,7 @@ class Explanation:
         return self.at.of_eval(slot, "summary.json")
 
     def _evaluation(self, slot: EvalSlot) -> Evaluation:
-        return evaluation_of(slot, load(self._summary(slot)))
+        return evaluation_of(load(self._summary(slot)), slot)
 
     def _receipt(self, name: str) -> Receipt | None:
         where = f"d{self.slot.depth}" if name == "promote" else str(self.slot)

@@ -44,15 +44,15 @@ from pipeline.tree.targets.builder import planned_config
 
 def keep_git_state(run: str, manifest: Mapping[str, Any]) -> None:
     """Make the refs and worktrees of a run those of its manifest."""
-    bench = RunRepo(run)
+    repo = RunRepo(run)
     wanted = dict(_wanted_refs(manifest))
-    found = pinned_commits(bench.repo, run)
+    found = pinned_commits(repo.path, run)
     for name in sorted(found.keys() - wanted.keys() - {HOLDOUT_REF}):
-        unpin(bench.repo, run, name)
+        unpin(repo.path, run, name)
     for name in sorted(wanted):
         if found.get(name) != wanted[name]:
-            pin(bench.repo, run, name, bench.commit(ROOT if name == ROOT_REF else parse_position(name)))
-    _keep_worktrees(bench, manifest)
+            pin(repo.path, run, name, repo.commit(ROOT if name == ROOT_REF else parse_position(name)))
+    _keep_worktrees(repo, manifest)
 
 
 def _wanted_refs(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -62,22 +62,22 @@ def _wanted_refs(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from ((name, found["candidate_commit"]) for name, found in candidates if found["candidate_commit"])
 
 
-def _keep_worktrees(bench: RunRepo, manifest: Mapping[str, Any]) -> None:
+def _keep_worktrees(repo: RunRepo, manifest: Mapping[str, Any]) -> None:
     nodes = manifest["nodes"]
-    for name in _folders(bench.nodes.folder):
+    for name in _folders(repo.nodes.folder):
         if name not in nodes:
-            bench.nodes.remove(name)
+            repo.nodes.remove(name)
     for name, node in nodes.items():
-        if _commit_at(bench, name) != node["commit"]:  # a recalled node has not moved it
-            bench.nodes.add(name, node["commit"])
+        if _commit_at(repo, name) != node["commit"]:  # a recalled node has not moved it
+            repo.nodes.add(name, node["commit"])
     if not manifest["run_config"]["keep"]["rejected_worktrees"]:
-        for name in _folders(bench.at.of_run(CANDIDATES)):
-            bench.candidates.remove(name)
+        for name in _folders(repo.at.of_run(CANDIDATES)):
+            repo.candidates.remove(name)
 
 
-def _commit_at(bench: RunRepo, name: str) -> str:
+def _commit_at(repo: RunRepo, name: str) -> str:
     try:
-        return worktree_head(bench.nodes.at(name))
+        return worktree_head(repo.nodes.at(name))
     except GitProblem:
         return ""
 
@@ -116,7 +116,8 @@ class TreeFollower:
         for name, life in sorted(self.known.items()):
             failed = life["task_state"] == records.EVENT_FAILED
             waits = failed and not os.path.exists(self.at.of_eval(parse_slot(name), "summary.json"))
-            if name in self.todo and (records.is_life_open(life) or waits):
+            gone = life["task_state"] == records.TASK_STATES[records.EVENT_STARTED]  # the build that ran it
+            if name in self.todo and (gone or waits):
                 self._log_event(records.EVENT_REQUEUED, name)
         for depth in range(self.config["max_depth"]):
             self._queue(depth)
@@ -201,9 +202,7 @@ class TreeFollower:
             self._write_manifest()
 
     def _log_event(self, what: str, eval_id: str, at: float | None = None, **more: Any) -> None:
-        event = self.log.append({"event": what, "eval_id": eval_id, **more}, at)
-        life = self.known.get(eval_id, records.NEW_LIFE)
-        self.known[eval_id] = life | records.life_after(life, event)
+        records.note_event(self.known, self.log.append({"event": what, "eval_id": eval_id, **more}, at))
 
     def _write_manifest(self) -> Record:
         manifest = fold_manifest(self.run, self.config, self.known)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import pipeline
-from pipeline.banks.read import lean_table
 from pipeline.commands.flags import long_name
-from pipeline.goals.proving import LeanKeys
+from pipeline.lean.backends.keys import lean_table
+from pipeline.lean.model import LeanKeys
 from pipeline.mcts import read as mcts
 from pipeline.mcts.spec import scenario
 from pipeline.proof import read as proof

@@ -25,9 +25,9 @@ KINDS = ["steps", "tree", "proof", "mcts"]
 
 # From the inside out: a folder, or a module at the top, imports only what stands before it.
 ORDER = [
-    *["errors", "spec", "core", "trust", "tactics/text", "tactics/families", "tactics", "goals", "lean", "ledger"],
+    *["errors", "spec", "core", "trust", "tactics/text", "tactics/families", "tactics", "lean", "goals", "ledger"],
     *["store", "machine", "spec_fields", "kinds", "git", "models", "ledger/sqlite"],
-    *["lean/repl", "lean/toolchain", "lean/dojo", "banks", "views/pages", "views"],
+    *["lean/repl", "lean/toolchain", "lean/dojo", "lean/backends", "views/pages", "views"],
     *["steps/spec", "steps"],
     *["tree/rules", "tree/spec", "tree/targets", "tree/run", "tree/report", "tree"],
     *["proof/schedule", "proof/spec", "proof/run", "proof/workers", "proof"],

@@ -292,8 +292,7 @@ class _Evaluation:
 
 def idea_title(text: str) -> str:
     """The first line of an idea."""
-    parsed = parse_idea(text).idea
-    lines = (line.strip(" #*") for line in (parsed.idea if parsed else text).splitlines())
+    lines = (line.strip(" #*") for line in parse_idea(text).sections.get("IDEA", text).splitlines())
     return next(filter(None, lines), "")
 
 

@@ -5,10 +5,12 @@ is missing or was changed, so that nothing can be said).  Each is rebuilt as it 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
+from itertools import zip_longest
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
@@ -18,9 +20,8 @@ from pipeline.core.recipe import reads_of, same_request, writes_of
 from pipeline.git.command import GitProblem
 from pipeline.store.files import file_sha256, read_bytes
 from pipeline.store.receipts import Receipts
-from pipeline.tree.rules.explain import first_difference
 from pipeline.tree.run.decisions import DECIDERS, Decider
-from pipeline.tree.run.run_repo import ReadOnlyRepo
+from pipeline.tree.run.run_repo import open_as_is
 
 # Outcomes of a replay.
 SAME, DIFFERENT, STALE, LOST = "same", "different", "stale", "lost"
@@ -113,8 +114,8 @@ def _replay_one(decision: RecordedDecision, made: Mapping[str, str], folder: str
     code = decision.receipt.recipe["stage"]
     if code != decider.code:
         return ReplayedDecision(name, STALE, f"it was decided by {code}, this Coppice has {decider.code}")
-    if obstacle := _changed_input(decision.receipt, made):
-        return ReplayedDecision(name, *obstacle)
+    if ending := _changed_input(decision.receipt, made):
+        return ReplayedDecision(name, *ending)
     try:
         differences = tuple(_rebuild(decision, decider, folder))
     except GitProblem as problem:
@@ -144,7 +145,7 @@ def _rebuild(decision: RecordedDecision, decider: Decider, folder: str) -> Itera
     writes = {port: [f"{folder}/{path}" for path in group] for port, group in target.writes}
     for path in target.outputs:
         os.makedirs(os.path.dirname(f"{folder}/{path}"), exist_ok=True)
-    decider.do(ReplayJob(target, dict(target.reads), writes), ReadOnlyRepo)
+    decider.do(ReplayJob(target, dict(target.reads), writes), open_as_is)
     for path, sha in decision.receipt.outputs.items():
         yield from _compare_file(path, sha, read_bytes(f"{folder}/{path}"))
 
@@ -153,7 +154,64 @@ def _compare_file(path: str, sha: str, rebuilt: bytes) -> Iterator[RebuiltDiffer
     """Compare a rebuilt file with the recorded one, and with its receipt."""
     if not os.path.isfile(path):
         yield RebuiltDifference(path, "", "missing", f"{len(rebuilt)} bytes")
-    elif place := first_difference(read_bytes(path), rebuilt):
-        yield RebuiltDifference(path, *place)
+    elif difference := first_difference(read_bytes(path), rebuilt):
+        yield RebuiltDifference(path, *difference)
     elif (again := sha256(rebuilt).hexdigest()) != sha:
         yield RebuiltDifference(path, "its receipt's sha256", sha, again)
+
+
+_NOTHING = object()
+
+
+class FirstDifference(NamedTuple):
+    """The first difference of two records: `where`, such as `decisions.d1.n0.i1.why` or `line 3`, and both texts."""
+
+    where: str
+    old: str
+    new: str
+
+
+def first_difference(old: bytes, new: bytes) -> FirstDifference | None:
+    """The first difference: a key of two JSON records, or else a line."""
+    if old == new:
+        return None
+    sides = _record(old), _record(new)
+    in_records = None if _NOTHING in sides else _in_values("", *sides)
+    return in_records or _in_lines(old, new)
+
+
+def _record(content: bytes) -> Any:
+    try:
+        found = json.loads(content)
+    except ValueError:
+        return _NOTHING
+    return found if isinstance(found, Mapping) else _NOTHING
+
+
+def _in_values(where: str, old: Any, new: Any) -> FirstDifference | None:
+    if inner := [*_inner_values(where, old, new)]:
+        return next((found for each in inner if (found := _in_values(*each))), None)
+    texts = _value_text(old), _value_text(new)  # 1, 1.0 and true are equal, but not the same
+    return FirstDifference(where, *texts) if texts[0] != texts[1] else None
+
+
+def _inner_values(where: str, old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for name in sorted({*old, *new}):
+            yield f"{where}.{name}" if where else name, old.get(name, _NOTHING), new.get(name, _NOTHING)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for n, (a, b) in enumerate(zip(old, new, strict=True)):
+            yield f"{where}[{n}]", a, b
+
+
+def _value_text(value: Any) -> str:
+    if value is _NOTHING:
+        return "missing"
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+def _in_lines(old: bytes, new: bytes) -> FirstDifference:
+    """The first line that differs, its end included."""
+    lines = enumerate(zip_longest(old.splitlines(True), new.splitlines(True), fillvalue=None), 1)
+    number, (a, b) = next((number, pair) for number, pair in lines if pair[0] != pair[1])
+    return FirstDifference(f"line {number}", *("missing" if line is None else ascii(line)[2:-1] for line in (a, b)))

@@ -11,7 +11,7 @@ from pipeline.store.files import read_bytes
 from pipeline.tree.rules.positions import ROOT, EvalSlot, NodePlace, RunLayout, places_of, slots_of
 from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, check_rows
 from pipeline.tree.run.records import Record, load_if_intact
-from pipeline.tree.run.verdicts import expected_by_csv, sheet_of
+from pipeline.tree.run.verdicts import expected_by_sheet, sheet_of
 
 EMPTY_SHA = sha256(b"").hexdigest()
 
@@ -107,4 +107,4 @@ class RunRecords:
     @cached_property
     def expected_rows(self) -> ExpectedRows | None:
         root = self.content(self.at.csv(ROOT))
-        return None if root is None else expected_by_csv(self.config, root)
+        return None if root is None else expected_by_sheet(self.config, sheet_of(self.config, root))

@@ -21,8 +21,8 @@ from pipeline.tree.report.markdown import (
     table_cell,
 )
 from pipeline.tree.rules.assignment import NO_IDEA, NO_NODE
-from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN, round_relative
-from pipeline.trust.series import round_significant
+from pipeline.tree.rules.beam import rank_numbers
+from pipeline.tree.rules.scoring import DEPTH, PAIRED, RUN
 
 GRADE_COLUMNS, VERDICT_COLUMNS = ("grade", "score"), ("verdict", "estimate", "between", "p")
 IDEA_WIDTH, WHY_WIDTH = 48, 100  # characters
@@ -285,10 +285,8 @@ def node_rank(manifest: Manifest, name: str) -> tuple[float, float]:
     if not evaluation or not evaluation["scoring_summary"]:
         return 0.0, 0.0
     root = evaluation["scoring_summary"]["root_recommendation"]
-    delta = round_significant(root["primary_delta"])
-    if root["evidence"] or root["score"] is None:  # what an estimate is shrunk by is not the same at all depths
-        return delta, delta
-    return round_relative(root["score"]), delta
+    # what an estimate is shrunk by is not the same at all depths
+    return rank_numbers(None if root["evidence"] else root["score"], root["primary_delta"])
 
 
 def headline(manifest: Manifest) -> str:
