@@ -9,13 +9,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from pipeline.tactics.text import arithmetic, numbers, syntax, terms
+from pipeline.tactics.text import arithmetic, numbers
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.move import LONG, MIDDLE, SHORT, TacticMove, case_split, chain, disjunction, one_of_values
+from pipeline.tactics.text.move import (
+    LONG,
+    MIDDLE,
+    SHORT,
+    TacticMove,
+    case_split,
+    chain,
+    decide_below,
+    disjunction,
+    one_of_values,
+)
 from pipeline.tactics.text.numbers import Polynomial
 from pipeline.tactics.text.terms import Leaf, Number, Operation, Relation, Term, subterms, term_text
 
-LAW_WORDS = {"+": "add", "-": "sub", "*": "mul"}
+LAW_WORDS = {"+": "add", "-": "sub", "*": "mul", "neg": "neg", "^": "pow"}
 
 
 class ResidueSide(NamedTuple):
@@ -35,28 +45,31 @@ class ResidueNames(NamedTuple):
 
 
 def prove_by_computation(
-    sides: Sequence[ResidueSide], claim: str, modulus: int, kinds: dict[str, str], names: ResidueNames
+    sides: Sequence[ResidueSide], claim: str, modulus: int, goal: PrintedGoal, names: ResidueNames
 ) -> str:
-    """`claim` speaks of the sides with residues in place of leaves, as `residual` writes them."""
-    lines = [residue_fact(leaf, kinds[leaf], modulus, names) for leaf in names.leaves]
+    """`claim` speaks of the sides with residues in place of leaves, as `residual_text` writes them."""
+    lines = [residue_fact(leaf, arithmetic.number_type(leaf, goal), modulus, names) for leaf in names.leaves]
     for kind in dict.fromkeys(side.kind for side in sides):
-        used = set().union(*(signs_in(side.term) for side in sides if side.kind == kind))
-        lines += congruence_laws(kind, modulus, names, used - ({"-"} if kind == "Nat" else set()))
+        parts = (one for side in sides if side.kind == kind for one in subterms(side.term))
+        signs = {one.sign for one in parts if isinstance(one, Operation)}
+        lines += congruence_laws(kind, modulus, names, signs - ({"-"} if kind == "Nat" else set()))
     for place, side in enumerate(sides):
-        said = f"{term_text(side.term, tight=True)} % {modulus} = {residual_text(side, names)} % {modulus}"
-        lines.append(f"have {names.side}{place} : {said} := {congruence_proof(side.term, side.kind, names)}")
-    lines += [decide_residues(claim, modulus, names), "omega"]
-    return chain(lines)
+        same = f"{term_text(side.term, tight=True)} % {modulus} = {residual_text(side, names)} % {modulus}"
+        lines.append(f"have {names.side}{place} : {same} := {congruence_proof(side.term, side.kind, names)}")
+    limits = dict.fromkeys([name for name, _ in names.leaves.values()], modulus)
+    checked, proof = decide_below(claim, limits, names.key, [f"{fact}b" for _, fact in names.leaves.values()])
+    decided = chain([checked, f"have {names.key} := {proof}"])
+    return chain([*lines, decided, "omega"])
 
 
 def residue_fact(leaf: str, kind: str, modulus: int, names: ResidueNames) -> str:
     """A natural below the modulus; the fact about it is `leaf % m = r`."""
     name, fact = names.leaves[leaf]
-    found = f"({leaf} : {kind}) % {modulus}"
-    value = found if kind == "Nat" else f"({found}).toNat"
-    cast = name if kind == "Nat" else f"({name} : Int)"
-    said = f"∃ {name} : Nat, {found} = {cast} % {modulus} ∧ {name} < {modulus}"
-    return f"obtain ⟨{name}, {fact}, {fact}b⟩ : {said} := ⟨{value}, by omega, by omega⟩"
+    integral = kind == "Int"
+    residue = f"({leaf} : {'Int' if integral else 'Nat'}) % {modulus}"
+    value, cast = (f"({residue}).toNat", f"({name} : Int)") if integral else (residue, name)
+    claim = f"∃ {name} : Nat, {residue} = {cast} % {modulus} ∧ {name} < {modulus}"
+    return f"obtain ⟨{name}, {fact}, {fact}b⟩ : {claim} := ⟨{value}, by omega, by omega⟩"
 
 
 def congruence_laws(kind: str, modulus: int, names: ResidueNames, signs: set[str]) -> list[str]:
@@ -64,8 +77,9 @@ def congruence_laws(kind: str, modulus: int, names: ResidueNames, signs: set[str
     of, mod, name = f"{names.law}{kind}", f"% {modulus}", "mod" if kind == "Nat" else "emod"
     given = f"∀ a b c d : {kind}, a {mod} = b {mod} → c {mod} = d {mod} →"
     found = []
-    for sign, word in LAW_WORDS.items():
+    for sign in "+-*":
         if sign in signs or (sign == "*" and "^" in signs):
+            word = LAW_WORDS[sign]
             law = f"{kind}.{word}_{name}"
             why = f"fun a b c d h g => by rw [{law}, h, g, ← {law}]"
             found.append(f"have {of}{word} : {given} (a {sign} c) {mod} = (b {sign} d) {mod} := {why}")
@@ -80,23 +94,27 @@ def congruence_laws(kind: str, modulus: int, names: ResidueNames, signs: set[str
     return found
 
 
-def signs_in(term: Term) -> set[str]:
-    return {one.sign for one in subterms(term) if isinstance(one, Operation)}
+def looked_into(term: Term, kind: str) -> tuple[Term, ...] | None:
+    """The parts whose residues decide the term's; None for a leaf: a variable, an application, naturals subtracted."""
+    match term:
+        case Number():
+            return ()
+        case Operation("^", (base, Number())):
+            return (base,)
+        case Operation(sign, arguments) if sign in ("+", "*", "neg") or (sign == "-" and kind == "Int"):
+            return arguments
+    return None
 
 
 def congruence_proof(term: Term, kind: str, names: ResidueNames) -> str:
-    of = f"{names.law}{kind}"
-    match term:
-        case Operation(sign, (left, right)) if sign in LAW_WORDS and (sign != "-" or kind == "Int"):
-            both = " ".join(congruence_proof(side, kind, names) for side in (left, right))
-            return f"({of}{LAW_WORDS[sign]} _ _ _ _ {both})"
-        case Operation("neg", (inside,)):
-            return f"({of}neg _ _ {congruence_proof(inside, kind, names)})"
-        case Operation("^", (base, Number())):
-            return f"({of}pow _ _ _ {congruence_proof(base, kind, names)})"
-        case Number():
-            return "rfl"
-    return names.leaves[term_text(term)][1]
+    parts = looked_into(term, kind)
+    if parts is None:
+        return names.leaves[term_text(term)][1]
+    if not isinstance(term, Operation):
+        return "rfl"
+    holes = "_ " * (3 if term.sign == "^" else 2 * len(parts))
+    proofs = " ".join(congruence_proof(one, kind, names) for one in parts)
+    return f"({names.law}{kind}{LAW_WORDS[term.sign]} {holes}{proofs})"
 
 
 def residual_text(side: ResidueSide, names: ResidueNames) -> str:
@@ -105,28 +123,13 @@ def residual_text(side: ResidueSide, names: ResidueNames) -> str:
 
 
 def with_residues(term: Term, kind: str, names: ResidueNames) -> Term:
-    match term:
-        case Number():
-            return term
-        case Operation("^", (base, Number() as exponent)):
-            return Operation("^", (with_residues(base, kind, names), exponent))
-        case Operation(sign, arguments) if sign in "+*neg" or (sign == "-" and kind == "Int"):
-            return Operation(sign, tuple(with_residues(one, kind, names) for one in arguments))
-    name = names.leaves[term_text(term)][0]
-    return Leaf(name if kind == "Nat" else f"({name} : Int)")
-
-
-def decide_residues(claim: str, modulus: int, names: ResidueNames) -> str:
-    """The claim at our residues, since the kernel finds it true at all of them."""
-    residues = [name for name, _ in names.leaves.values()]
-    inner = f"decide ({claim})"
-    for name in reversed(residues):
-        inner = f"(List.range {modulus}).all (fun {name} => {inner})"
-    key = names.key
-    found = key
-    for name, fact in names.leaves.values():
-        found = f"List.all_eq_true.mp ({found}) {name} (List.mem_range.mpr {fact}b)"
-    return chain([f"have {key} : ({inner}) = true := by decide +kernel", f"have {key} := of_decide_eq_true ({found})"])
+    parts = looked_into(term, kind)
+    if parts is None:
+        name = names.leaves[term_text(term)][0]
+        return Leaf(name if kind == "Nat" else f"({name} : Int)")
+    if not isinstance(term, Operation):
+        return term
+    return Operation(term.sign, (*(with_residues(one, kind, names) for one in parts), *term.arguments[len(parts) :]))
 
 
 MODULI_TRIED = (*range(2, 17), 19, 20, 21, 24, 25, 27, 28, 32)
@@ -174,7 +177,7 @@ def moduli_decide(goal: PrintedGoal, modulus: int) -> bool:
     target = target_congruences(goal, modulus)
     if target is None and goal.target != "False":
         return False
-    leaves = names_in([*facts, *(target or [])])
+    leaves = sorted({name for one in [*facts, *(target or [])] for name in numbers.leaf_names(one.form)})
     if not leaves or modulus ** len(leaves) > MOST_POINTS:
         return False
     points = (dict(zip(leaves, choice, strict=True)) for choice in product(range(modulus), repeat=len(leaves)))
@@ -182,34 +185,28 @@ def moduli_decide(goal: PrintedGoal, modulus: int) -> bool:
     return all(any(holds_at_point(one, point) for one in target or []) for point in left)
 
 
-def names_in(congruences: Iterable[Congruence]) -> list[str]:
-    return sorted({name for one in congruences for name in numbers.leaf_names(one.form)})
-
-
 def target_congruences(goal: PrintedGoal, modulus: int) -> list[Congruence] | None:
     """Congruences of the target modulo the number, its alternatives; None where it says more than that."""
-    alternatives = [terms.read_relation(part) for part in syntax.split_at(goal.target, "∨")]
     found = [
-        congruence_of(without_subtraction(one), modulus, goal, exact=True) if one else None for one in alternatives
+        congruence_of(without_subtraction(one), modulus, goal, exact=True) if one else None
+        for one in arithmetic.target_alternatives(goal)
     ]
-    return [one for one in found if one] if found and all(found) else None
+    return [one for one in found if one] if all(found) else None
 
 
 def without_subtraction(relation: Relation) -> Relation:
     """`m ∣ a - b`, for which it is enough that a and b are the same modulo m, of naturals too."""
     match relation:
-        case Relation("∣", Number() as number, Operation("-", (left, right)), True):
-            pass
-        case Relation("=", Operation("%", (Operation("-", (left, right)), Number() as number)), Number(0), True):
-            pass
-        case _:
-            return relation
-    return Relation("=", Operation("%", (left, number)), Operation("%", (right, number)))
+        case Relation("∣", Number() as number, Operation("-", (left, right)), True) | Relation(
+            "=", Operation("%", (Operation("-", (left, right)), Number() as number)), Number(0), True
+        ):
+            return Relation("=", Operation("%", (left, number)), Operation("%", (right, number)))
+    return relation
 
 
 def congruence_of(relation: Relation, modulus: int, goal: PrintedGoal, *, exact: bool = False) -> Congruence | None:
     """Congruence that follows from a relation modulo the number; `exact`: only one that is the same as it."""
-    naturals = not arithmetic.is_integral_relation(relation, goal)
+    naturals = arithmetic.relation_kind(relation, goal) == "Nat"
     match relation:
         case Relation("∣", Number(number), right, holds) if number > 1 and modulus % number == 0:
             return Congruence(numbers.polynomial(right, naturals=naturals), number, holds)
@@ -246,34 +243,23 @@ def holds_at_point(one: Congruence, point: dict[str, int]) -> bool:
 def compute_residues(goal: PrintedGoal, modulus: int, cost: float) -> TacticMove:
     """Compute what the relations say modulo the number, for all residues of their leaves."""
     facts = [fact.relation for fact in arithmetic.fact_relations(goal) if congruence_of(fact.relation, modulus, goal)]
-    targets = [
-        without_subtraction(one) for part in syntax.split_at(goal.target, "∨") if (one := terms.read_relation(part))
-    ]
-    relations = [*facts, *targets]
-    sides = list(dict.fromkeys(side for one in relations for side in sides_of(one, goal)))
-    sides = [side for side in sides if not isinstance(side.term, Number)]
+    targets = [without_subtraction(one) for one in arithmetic.target_alternatives(goal) if one]
+    sides = [side for side in dict.fromkeys(sides_of([*facts, *targets], goal)) if not isinstance(side.term, Number)]
     leaves = sorted({name for side in sides for name in opaque_leaves(side.term, side.kind)})
-    names = residue_names(goal, leaves)
-    known = {name: "Int" if arithmetic.number_type(name, goal) == "Int" else "Nat" for name in leaves}
+    found = zip(goal.fresh("k", len(leaves)), goal.fresh("hk", len(leaves)), strict=True)
+    others = (goal.fresh(stem)[0] for stem in ("law", "hside", "key"))
+    names = ResidueNames(dict(zip(leaves, found, strict=True)), *others)
     given = " ∧ ".join(f"({relation_text(one, modulus, goal, names)})" for one in facts)
     aim = disjunction(relation_text(one, modulus, goal, names) for one in targets)
     claim = f"{given} → ({aim})" if given and aim else aim or f"¬({given})"
-    tactic = prove_by_computation(sides, claim, modulus, known, names)
+    tactic = prove_by_computation(sides, claim, modulus, goal, names)
     return TacticMove(cost, tactic, LONG + 0.001 * modulus ** len(leaves), closing=True)
 
 
-def residue_names(goal: PrintedGoal, leaves: list[str]) -> ResidueNames:
-    found = zip(goal.fresh("k", len(leaves)), goal.fresh("hk", len(leaves)), strict=True)
-    return ResidueNames(
-        dict(zip(leaves, found, strict=True)), *(goal.fresh(stem)[0] for stem in ("law", "hside", "key"))
-    )
-
-
-def sides_of(relation: Relation, goal: PrintedGoal) -> Iterator[ResidueSide]:
-    kind = "Int" if arithmetic.is_integral_relation(relation, goal) else "Nat"
-    sides = [relation.right] if relation.sign == "∣" else [relation.left, relation.right]
-    for side in sides:
-        yield ResidueSide(inside_modulus(side), kind)
+def sides_of(relations: Iterable[Relation], goal: PrintedGoal) -> Iterator[ResidueSide]:
+    for one in relations:
+        for side in [one.right] if one.sign == "∣" else [one.left, one.right]:
+            yield ResidueSide(inside_modulus(side), arithmetic.relation_kind(one, goal))
 
 
 def inside_modulus(side: Term) -> Term:
@@ -281,22 +267,16 @@ def inside_modulus(side: Term) -> Term:
 
 
 def opaque_leaves(term: Term, kind: str) -> Iterator[str]:
-    """Leaves that are not looked into: variables, applications, naturals subtracted."""
-    match term:
-        case Number():
-            return
-        case Operation("^", (base, Number())):
-            yield from opaque_leaves(base, kind)
-        case Operation(sign, arguments) if sign in ("+", "*", "neg") or (sign == "-" and kind == "Int"):
-            for one in arguments:
-                yield from opaque_leaves(one, kind)
-        case _:
-            yield term_text(term)
+    parts = looked_into(term, kind)
+    if parts is None:
+        yield term_text(term)
+    for one in parts or ():
+        yield from opaque_leaves(one, kind)
 
 
 def relation_text(relation: Relation, modulus: int, goal: PrintedGoal, names: ResidueNames) -> str:
     """Text of the relation between residues."""
-    kind = "Int" if arithmetic.is_integral_relation(relation, goal) else "Nat"
+    kind = arithmetic.relation_kind(relation, goal)
     left, right = (
         residual_text(ResidueSide(inside_modulus(side), kind), names) for side in (relation.left, relation.right)
     )

@@ -6,7 +6,7 @@ that each can be proved by itself. Both searches go by that: best-first search a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from textwrap import indent
 from typing import NamedTuple, TypeVar
 
@@ -51,6 +51,18 @@ def one_of_values(name: str, values: Iterable[int | str], what: str) -> str:
     return f"have {name} : {disjunction(f'{what} = {number}' for number in values)} := by omega"
 
 
+def decide_below(claim: str, limits: Mapping[str, int], key: str, proofs: Iterable[str]) -> tuple[str, str]:
+    """Let the kernel find the claim true for all naturals below their limits; the step, and the claim as a term.
+
+    `proofs`: tactics, or terms of proofs, that each is below its limit."""
+    computed, proof = f"decide ({claim})", key
+    for name, limit in reversed([*limits.items()]):
+        computed = f"(List.range {limit}).all (fun {name} => {computed})"
+    for name, below in zip(limits, proofs, strict=True):
+        proof = f"List.all_eq_true.mp ({proof}) {name} (List.mem_range.mpr {below})"
+    return f"have {key} : ({computed}) = true := by decide +kernel", f"of_decide_eq_true ({proof})"
+
+
 def divisors(number: int) -> list[int]:
     return [one for one in range(1, number + 1) if number % one == 0]
 
@@ -64,10 +76,6 @@ def floor_root(number: int, degree: int) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if middle**degree <= number else (low, middle)
     return low
-
-
-def joined_names(names: Sequence[str]) -> str:
-    return " ".join(names)
 
 
 MOST_SUBGOALS = 12  # that one tactic may leave

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import reduce
 from itertools import product
 
 from pipeline.tactics.text.terms import LARGEST_VALUE, Leaf, Number, Operation, Relation, Term, term_text
@@ -68,8 +69,12 @@ COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
 }
 
 
-def is_true(relation: Relation, known: Mapping[str, int], *, naturals: bool = True) -> bool:
-    left, right = (evaluate(side, known, naturals=naturals) for side in (relation.left, relation.right))
+def is_true(relation: Relation, known: Mapping[str, int]) -> bool:
+    """True if both sides have a value, and the relation holds between those."""
+    try:
+        left, right = evaluate(relation.left, known), evaluate(relation.right, known)
+    except NoValue:
+        return False
     return bool(COMPARISONS[relation.sign](left, right)) == relation.holds
 
 
@@ -83,7 +88,7 @@ def polynomial(term: Term, *, naturals: bool = True) -> Polynomial:
         case Operation("*", (left, right)):
             return multiply_polynomials(polynomial(left, naturals=naturals), polynomial(right, naturals=naturals))
         case Operation("^", (below, Number(exponent))) if 0 < exponent <= 8:
-            return raise_polynomial(polynomial(below, naturals=naturals), exponent)
+            return reduce(multiply_polynomials, [polynomial(below, naturals=naturals)] * exponent, {(): 1})
         case Operation("-", (left, right)) if not naturals:
             return add_polynomials(polynomial(left, naturals=False), polynomial(right, naturals=False), -1)
         case Operation("neg", (inside,)):
@@ -105,13 +110,6 @@ def multiply_polynomials(left: Polynomial, right: Polynomial) -> Polynomial:
         for name, times in two:
             powers[name] = powers.get(name, 0) + times
         found = add_polynomials(found, {tuple(sorted(powers.items())): a * b})
-    return found
-
-
-def raise_polynomial(below: Polynomial, exponent: int) -> Polynomial:
-    found: Polynomial = {(): 1}
-    for _ in range(exponent):
-        found = multiply_polynomials(found, below)
     return found
 
 

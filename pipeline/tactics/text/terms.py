@@ -72,10 +72,10 @@ class TermParser:
         return left
 
     def signed(self) -> Term:
-        if self.look() == "-":
-            self.take()
-            return negate(self.term(NEGATION))
-        return self.application()
+        if not self.take_if("-"):
+            return self.application()
+        term = self.term(NEGATION)
+        return Number(-term.value) if isinstance(term, Number) else Operation("neg", (term,))
 
     def application(self) -> Term:
         head, arguments = self.leaf(), list[Term]()
@@ -106,10 +106,6 @@ class TermParser:
         return found
 
 
-def negate(term: Term) -> Term:
-    return Number(-term.value) if isinstance(term, Number) else Operation("neg", (term,))
-
-
 NAMED_FUNCTIONS = {"Nat.gcd": "gcd", "Int.gcd": "gcd", "gcd": "gcd", "Nat.lcm": "lcm", "lcm": "lcm"}
 
 
@@ -118,7 +114,7 @@ def apply_term(head: Term, arguments: list[Term]) -> Term:
     match head:
         case Operation("field", (Leaf(name), first)):
             return call_function(name, [first, *arguments])
-        case Leaf(name) if name in NAMED_FUNCTIONS:
+        case Leaf(name) if arguments and name in NAMED_FUNCTIONS:
             return call_function(name, arguments)
         case Leaf(name) if arguments and name.rpartition(".")[2] in NAMED_FUNCTIONS:
             owner, _, field = name.rpartition(".")
@@ -156,36 +152,24 @@ def read_relation(text: str) -> Relation | None:
 
 def term_text(term: Term, *, tight: bool = False) -> str:
     """Text of a term as Lean reads it again; `tight`: as an argument."""
-    match term:
-        case Number(value):
-            return str(value) if value >= 0 else f"({value})"
-        case Leaf(name):
-            return f"({name})" if tight and " " in name else name
-        case Operation(sign, arguments):
-            return f"({operation_text(sign, arguments)})" if tight else operation_text(sign, arguments)
-
-
-def operation_text(sign: str, arguments: tuple[Term, ...]) -> str:
-    if sign == "neg":
-        return f"-{term_text(arguments[0], tight=True)}"
-    if sign in ("gcd", "lcm"):
-        return " ".join([f"Nat.{sign}", *(term_text(one, tight=True) for one in arguments)])
-    return f" {sign} ".join(operand_text(one) for one in arguments)
-
-
-def operand_text(term: Term) -> str:
-    return term_text(term, tight=isinstance(term, Operation))
+    if isinstance(term, Number):
+        return str(term.value) if term.value >= 0 else f"({term.value})"
+    if isinstance(term, Leaf):
+        return f"({term.name})" if tight and " " in term.name else term.name
+    if term.sign == "neg":
+        text = f"-{term_text(term.arguments[0], tight=True)}"
+    elif term.sign in ("gcd", "lcm"):
+        text = " ".join([f"Nat.{term.sign}", *(term_text(one, tight=True) for one in term.arguments)])
+    else:
+        text = f" {term.sign} ".join(term_text(one, tight=isinstance(one, Operation)) for one in term.arguments)
+    return f"({text})" if tight else text
 
 
 def leaves(term: Term) -> list[str]:
     """Names of the leaves, each once, in the order of first sight."""
-    if isinstance(term, Leaf):
-        return [term.name]
-    if isinstance(term, Number):
-        return []
-    return list(dict.fromkeys(name for one in term.arguments for name in leaves(one)))
+    return [one.name for one in subterms(term) if isinstance(one, Leaf)]
 
 
 def subterms(term: Term) -> list[Term]:
-    inner = [] if not isinstance(term, Operation) else [sub for one in term.arguments for sub in subterms(one)]
+    inner = [sub for one in term.arguments for sub in subterms(one)] if isinstance(term, Operation) else []
     return list(dict.fromkeys([term, *inner]))
