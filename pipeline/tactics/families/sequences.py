@@ -179,11 +179,11 @@ def sequence_values(rule: Recurrence, goal: PrintedGoal) -> dict[int, int]:
                 if function == rule.function and at.isdigit():
                     found[int(at)] = number
     begun = range(rule.first, rule.first + rule.order)
-    if not all(at in found for at in begun):
+    if not all(place in found for place in begun):
         return {}
-    for at in range(begun.stop, begun.stop + 2 * (LATEST_START + LONGEST_CYCLE)):
-        before = (factor * found[at - rule.top + shift] for shift, factor in rule.shifts.items())
-        found.setdefault(at, rule.constant + sum(before))
+    for place in range(begun.stop, begun.stop + 2 * (LATEST_START + LONGEST_CYCLE)):
+        before = (factor * found[place - rule.top + shift] for shift, factor in rule.shifts.items())
+        found.setdefault(place, rule.constant + sum(before))
     return found
 
 
