@@ -132,16 +132,16 @@ class LeanDojoBackend:
         text = f"{dojo_text.statement_head(theorem, _theorem_name(theorem))}by\n  sorry\n"
         root = self._copy().folder
         done = self._run_lean(root, root, text, stop)
-        wrong = dojo_text.first_error(dojo_text.parse_messages(done.out)) if done else ""
+        wrong = dojo_text.first_error(dojo_text.parse_messages(done.stdout)) if done else ""
         return NotElaborated(wrong) if wrong else LeanStartError(f"LeanDojo does not start: {error}")
 
     def _check_file(self, root: Path, folder: Path, file: WholeProofFile, stop: Stop | None) -> LeanError | None:
         done = self._run_lean(root, folder, file.text, stop)
         if done is None:
             return LeanError(f"not done after {CHECK:g} seconds; the process was killed", "timeout")
-        if (number := signal_of(Exit(done.code))) in FROM_OUTSIDE:
+        if (number := signal_of(Exit(done.returncode))) in FROM_OUTSIDE:
             raise LeanKilled(f"Lean was killed by signal {number} from outside; is there memory enough?")
-        return dojo_text.check_verdict(file, done.code, dojo_text.parse_messages(done.out))
+        return dojo_text.check_verdict(file, done.returncode, dojo_text.parse_messages(done.stdout))
 
     def _run_lean(self, root: Path, folder: Path, text: str, stop: Stop | None) -> CompletedCommand | None:
         """Run Lean on a text, in a file that is for a moment in a folder of the project.  None: it takes too long."""

@@ -1,4 +1,4 @@
-"""Script that holds one Dojo of LeanDojo: a request, then its answer, each a line of JSON.
+"""Script that holds one Dojo of LeanDojo: a request, then its word and the answer, each a line, as our REPL has it.
 
 LeanDojo changes the working directory, starts Lean in a terminal of its own, and blocks: all of that stays in here.
 It is run as a script: of Coppice it imports nothing."""
@@ -113,7 +113,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what is below is done
     try:
         for line in sys.stdin:
-            print(json.dumps(answer_request(held, json.loads(line))), file=answers, flush=True)
+            request = json.loads(line)
+            word = request.pop("word")
+            print(word, json.dumps(answer_request(held, request)), file=answers, flush=True)
     finally:
         held.close()
 

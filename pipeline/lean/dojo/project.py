@@ -146,5 +146,7 @@ def _run(starter: Starter, argv: list[str], env: Mapping[str, str], cwd: str) ->
         done = run_to_end(starter, argv, env, cwd, BUILD)
     except Overrun:
         raise LeanStartError(f"`{' '.join(argv)}` took longer than {BUILD / 3600:g} hours") from None
-    if done.code:
-        raise LeanStartError(f"`{' '.join(argv)}` ended with {done.code}: {(done.err or done.out).strip()[-2000:]}")
+    if done.returncode:
+        raise LeanStartError(
+            f"`{' '.join(argv)}` ended with {done.returncode}: {(done.stderr or done.stdout).strip()[-2000:]}"
+        )

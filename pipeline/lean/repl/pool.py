@@ -2,18 +2,18 @@
 
 Whole proofs have processes of their own, in which no session ever was.
 
-A session outlives its process: how the states of its theorem came about is kept, and done again in the next one,
-without the theorem noticing.  States are numbered once for all; in each process they have other numbers."""
+A session outlives its process: what led to the states of its theorem is done again in the next one, without the
+theorem noticing."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipeline.lean import model
+from pipeline.lean.history import START, StateHistory, TacticStep
 from pipeline.lean.model import (
     GIVEN_UP,
     HEARTBEATS,
@@ -34,97 +34,10 @@ from pipeline.lean.repl.process import LeanCommand, Overrun, ProcessEnded, Proce
 from pipeline.lean.repl.slot import PREPARING, ReplSlot, ReplState
 
 REPLAY = 60.0  # seconds for a tactic that ended within its own time before: now the machine may be busier
-_NUMBERED = re.compile(r"(\?[A-Za-z_.]*)\d+")
 
 
-class TacticStep(NamedTuple):
-    """Step of a session: state before, tactic, and the goals it left; the first step is from nowhere."""
-
-    before: int
-    tactic: str
-    goals: tuple[str, ...]
-
-
-class StateHistory:
-    """Trail of a session: its states, with numbers that stay; in each process they have others."""
-
-    def __init__(self, theorem: Theorem) -> None:
-        self._theorem = theorem
-        self._steps: list[TacticStep] = []
-        self._numbers: dict[int, int] = {}  # state -> its number in `_warm`
-        self._warm: ReplState | None = None
-
-    def goals(self, state: int) -> tuple[str, ...]:
-        return self._steps[state].goals
-
-    def path_to(self, state: int) -> tuple[str, ...]:
-        """Statement and tactics that lead to a state."""
-        tactics = []
-        while state:
-            state, tactic, _ = self._steps[state]
-            tactics.append(tactic)
-        return (self._theorem.statement, *reversed(tactics))
-
-    def add(self, step: TacticStep, there: int) -> int:
-        """Add the state that a step came to, which has the number `there` in the present process."""
-        self._steps.append(step)
-        self._numbers[len(self._steps) - 1] = there
-        return len(self._steps) - 1
-
-    def number_in(self, warm: ReplState, state: int, stop: Stop | None) -> int:
-        """Number of a state in this process.  ProcessGone leaves all as it was."""
-        if warm is not self._warm:
-            self._warm = warm
-            self._numbers.clear()
-        if state not in self._numbers:
-            try:
-                self._replay(warm, state, stop)
-            except ProcessGone:
-                raise
-            except (ProcessEnded, Overrun) as error:
-                raise LeanCrash(
-                    f"{self._theorem.name}: lost on the way to state {state}: {end_message(error)}"
-                ) from error
-        return self._numbers[state]
-
-    def _replay(self, warm: ReplState, state: int, stop: Stop | None) -> None:
-        missing = []
-        while state not in self._numbers and state:
-            missing.append(state)
-            state = self._steps[state].before
-        if state not in self._numbers:
-            self._start(warm, stop)
-        for each in reversed(missing):
-            before, tactic, _ = self._steps[each]
-            request = {"cmd": "tac", "sid": self._numbers[before], "tactic": tactic, "timeout_ms": int(1000 * REPLAY)}
-            answer = warm.ask(request, REPLAY + 10, stop)
-            self._check_same(each, tuple(answer.get("goals", [f"error: {answer.get('error')}"])))
-            self._numbers[each] = answer["sid"]
-
-    def _start(self, warm: ReplState, stop: Stop | None) -> None:
-        theorem = self._theorem
-        env = warm.environment(theorem.before, stop)
-        request = {"cmd": "start", "env": env, "statement": theorem.statement, "name": theorem.name}
-        answer = warm.ask(request, PREPARING, stop)
-        if "error" in answer:
-            raise NotElaborated(answer["error"])
-        if not self._steps:
-            self._steps.append(TacticStep(-1, "", tuple(answer["goals"])))
-        self._check_same(0, tuple(answer["goals"]))
-        self._numbers[0] = answer["sid"]
-
-    def _check_same(self, state: int, goals: tuple[str, ...]) -> None:
-        """Check that a state is as it was. An unknown has a number in it, which may be another one each time."""
-        was = self._steps[state].goals
-        if goals != was and [*map(_without_numbers, goals)] != [*map(_without_numbers, was)]:
-            raise LeanCrash(
-                f"{self._theorem.name}: state {state} is {_join_goals(goals)} now; it was {_join_goals(was)}"
-            )
-
-    def leave(self) -> None:
-        """Let the process forget all states."""
-        if self._warm is not None:
-            self._warm.freed.append([*self._numbers.values()])
+def as_lean_error(error: ProcessEnded | Overrun) -> LeanError:
+    return LeanError(end_message(error), "timeout" if isinstance(error, Overrun) else "crash")
 
 
 def end_message(error: ProcessEnded | Overrun) -> str:
@@ -133,12 +46,17 @@ def end_message(error: ProcessEnded | Overrun) -> str:
     return f"the process ended: {error}" if str(error) else "the process ended without a word"
 
 
-def _without_numbers(goal: str) -> str:
-    return _NUMBERED.sub(r"\1", goal)
+def milliseconds(timeout: float) -> int:
+    """Milliseconds, at least one: 0 is for ever."""
+    return max(1, math.ceil(1000 * timeout))
 
 
-def _join_goals(goals: tuple[str, ...]) -> str:
-    return "; ".join(goals) or "no goals"
+def answer_error(answer: Mapping[str, Any]) -> LeanError | None:
+    """The error that is answered, or of a proof that rests on axioms that are not trusted."""
+    if "error" in answer:
+        return LeanError(answer["error"], answer["kind"])
+    foreign = sorted({*answer.get("axioms", ())} - TRUSTED)
+    return LeanError(f"the proof rests on {', '.join(foreign)}", "axioms") if foreign else None
 
 
 # Seconds that a tactic may overrun before its process is killed: what a new one costs.
@@ -150,17 +68,18 @@ class ReplSession:
     """Session in a slot, which it may share with others."""
 
     def __init__(self, theorem: Theorem, slot: ReplSlot, stop: Stop | None = None) -> None:
-        self._slot, self._stop = slot, stop
-        self._trail, self._before = StateHistory(theorem), theorem.before
+        self._theorem, self._slot, self._stop = theorem, slot, stop
+        self._history = StateHistory(theorem)
+        self._warm: ReplState | None = None  # the process that the history's numbers are of
         self._is_open = True
 
     def begin(self) -> TacticState:
-        self._slot.use(self._begin_in, self._stop)
-        return TacticState(0, self._trail.goals(0))
+        def start(warm: ReplState) -> None:
+            warm.tidy(self._slot.load == 1, self._stop)
+            self._number(warm, 0)
 
-    def _begin_in(self, warm: ReplState) -> None:
-        warm.tidy(self._slot.load == 1, self._stop)
-        self._trail.number_in(warm, 0, self._stop)
+        self._slot.use(start, self._stop)
+        return TacticState(0, self._history.goals(0))
 
     def run_tac(self, state: TacticState, tactic: str, timeout: float, heartbeats: int = HEARTBEATS) -> TacticResult:
         if tactic.strip() in GIVEN_UP:
@@ -170,24 +89,20 @@ class ReplSession:
             answer = self._ask(state.id, request, timeout + OVERRUN_GRACE)
         except (ProcessEnded, Overrun) as error:
             return as_lean_error(error)
-        return self._result(state, tactic, answer)
-
-    def _result(self, state: TacticState, tactic: str, answer: Mapping[str, Any]) -> TacticResult:
         if "error" in answer:
             return LeanError(answer["error"], answer["kind"])
         goals = tuple(answer["goals"])
-        here = self._trail.add(TacticStep(state.id, tactic, goals), answer["sid"])
+        here = self._history.add(TacticStep(state.id, tactic, goals), answer["sid"])
         if not answer.get("done"):
             return TacticState(here, goals, answer["info"])
-        if foreign := axiom_problem(answer):
-            return LeanError(foreign, "axioms")
-        return ProofFinished(here, tuple(answer["axioms"]), answer["info"])
+        return answer_error(answer) or ProofFinished(here, tuple(answer["axioms"]), answer["info"])
 
     def key(self, state: TacticState, goal: int = 0) -> str:
         exact = self._exact_goal(state, goal)
+        before = self._theorem.before
         if exact.startswith(TOO_LARGE):
-            return model.goal_key((*self._before, *self._trail.path_to(state.id)), f"{TOO_LARGE}{goal}")
-        return model.goal_key(self._before, exact)
+            return model.goal_key((*before, *self._history.path_to(state.id)), f"{TOO_LARGE}{goal}")
+        return model.goal_key(before, exact)
 
     def _exact_goal(self, state: TacticState, goal: int) -> str:
         request = {"cmd": "key", "goal": goal}
@@ -205,31 +120,41 @@ class ReplSession:
     def _ask(self, state: int, request: Mapping[str, Any], timeout: float) -> dict[str, Any]:
         if not self._is_open:
             raise ValueError("the session is closed")
-        trail, stop = self._trail, self._stop
         return self._slot.use(
-            lambda warm: warm.ask({**request, "sid": trail.number_in(warm, state, stop)}, timeout, stop), stop
+            lambda warm: warm.ask({**request, "sid": self._number(warm, state)}, timeout, self._stop), self._stop
         )
+
+    def _number(self, warm: ReplState, state: int) -> int:
+        """Number of a state in this process.  ProcessGone leaves all as it was."""
+        if warm is not self._warm:
+            self._warm = warm
+            self._history.numbers.clear()
+        try:
+            return self._history.number(state, lambda before, tactic: self._redo(warm, before, tactic))
+        except ProcessGone:
+            raise
+        except (ProcessEnded, Overrun) as error:
+            raise LeanCrash(f"{self._theorem.name}: lost on the way to state {state}: {end_message(error)}") from error
+
+    def _redo(self, warm: ReplState, before: int, tactic: str) -> tuple[int, tuple[str, ...]]:
+        theorem = self._theorem
+        if before == START:
+            env = warm.environment(theorem.before, self._stop)
+            request = {"cmd": "start", "env": env, "statement": theorem.statement, "name": theorem.name}
+            answer = warm.ask(request, PREPARING, self._stop)
+            if "error" in answer:
+                raise NotElaborated(answer["error"])
+        else:
+            request = {"cmd": "tac", "sid": before, "tactic": tactic, "timeout_ms": int(1000 * REPLAY)}
+            answer = warm.ask(request, REPLAY + 10, self._stop)
+        return answer.get("sid", START), tuple(answer.get("goals", [f"error: {answer.get('error')}"]))
 
     def close(self) -> None:
         if self._is_open:
             self._is_open = False
-            self._trail.leave()
+            if self._warm is not None:
+                self._warm.freed.append([*self._history.numbers.values()])
             self._slot.leave()
-
-
-def as_lean_error(error: ProcessEnded | Overrun) -> LeanError:
-    return LeanError(end_message(error), "timeout" if isinstance(error, Overrun) else "crash")
-
-
-def milliseconds(timeout: float) -> int:
-    """Milliseconds, at least one: 0 is for ever."""
-    return max(1, math.ceil(1000 * timeout))
-
-
-def axiom_problem(answer: Mapping[str, Any]) -> str:
-    """Axioms that are not trusted, in words; nothing if there are none."""
-    foreign = sorted({*answer["axioms"]} - TRUSTED)
-    return f"the proof rests on {', '.join(foreign)}" if foreign else ""
 
 
 CHECK = 60.0  # seconds for a whole proof
@@ -271,9 +196,18 @@ class Pool:
         self, theorem: Theorem, script: Sequence[str], stop: Stop | None = None, begun: Begun = unheard
     ) -> LeanError | None:
         """The lines of the script as they would stand after `by`."""
+
+        def run(warm: ReplState) -> dict[str, Any]:
+            warm.tidy(True, stop)  # nothing that a check makes is for another
+            env = warm.environment(theorem.before, stop)
+            named = {"cmd": "check", "env": env, "statement": theorem.statement, "name": theorem.name}
+            begun()
+            request = {**named, "script": "\n".join(script), "timeout_ms": milliseconds(CHECK)}
+            return warm.ask(request, CHECK + OVERRUN_GRACE, stop)
+
         slot = self._enter_slot(self._clean)
         try:
-            return _check_error(slot.use(lambda warm: _run_check(warm, theorem, "\n".join(script), stop, begun), stop))
+            return answer_error(slot.use(run, stop))
         except NotElaborated as error:
             return LeanError(str(error), "elab")
         except (ProcessEnded, Overrun) as error:
@@ -298,18 +232,3 @@ class Pool:
     def close(self) -> None:
         for slot in [*self._slots, *self._clean]:
             slot.close()
-
-
-def _run_check(warm: ReplState, theorem: Theorem, script: str, stop: Stop | None, begun: Begun) -> dict[str, Any]:
-    warm.tidy(True, stop)  # nothing that a check makes is for another
-    env = warm.environment(theorem.before, stop)
-    named = {"cmd": "check", "env": env, "statement": theorem.statement, "name": theorem.name}
-    begun()
-    return warm.ask({**named, "script": script, "timeout_ms": milliseconds(CHECK)}, CHECK + OVERRUN_GRACE, stop)
-
-
-def _check_error(answer: Mapping[str, Any]) -> LeanError | None:
-    if "error" in answer:
-        return LeanError(answer["error"], answer["kind"])
-    foreign = axiom_problem(answer)
-    return LeanError(foreign, "axioms") if foreign else None
