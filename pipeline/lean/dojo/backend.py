@@ -24,7 +24,6 @@ from pipeline.lean.model import (
     ProofFinished,
     ProofGivenUp,
     Stop,
-    TacticResult,
     TacticState,
     Theorem,
     unheard,
@@ -41,6 +40,10 @@ CHECK = 600.0  # for a whole proof
 OFFLINE = {"DISABLE_REMOTE_CACHE": "1", "GITHUB_ACCESS_TOKEN": ""}
 FILE = "Goal.lean"
 LEAN = ("lake", "env", "lean", "--json")
+UNFINISHED = {
+    TacticState: LeanError("goals are left", "tactic"),
+    ProofGivenUp: LeanError("the proof was given up", "sorry"),
+}
 
 
 class LeanDojoBackend:
@@ -71,12 +74,15 @@ class LeanDojoBackend:
             return LeanError(str(error), "elab")
         try:
             begun()
-            if wrong := _script_error(session.run_tac(state, proof, CHECK)):
-                return wrong
+            answer = session.run_tac(state, proof, CHECK)
+            if not isinstance(answer, ProofFinished):
+                return answer if isinstance(answer, LeanError) else UNFINISHED[type(answer)]
             file = Path(session.file)
             before = dojo_text.text_before_proof(file.read_text(encoding="utf-8"))
-            whole = dojo_text.file_with_proof(before, proof, _global_name(theorem, name))
-            return self._check_file(file.parents[_depth(theorem)], file.parent, whole, stop)
+            # a theorem of a repository may stand within namespaces of its file
+            whole = dojo_text.file_with_proof(before, proof, f"_root_.{name}" if theorem.file else name)
+            root = file.parents[len(Path(theorem.file or FILE).parts) - 1]
+            return self._check_file(root, file.parent, whole, stop)
         finally:
             session.close()
 
@@ -84,7 +90,10 @@ class LeanDojoBackend:
         """End nothing: sessions end their own Dojos."""
 
     def _begin(self, theorem: Theorem, name: str, stop: Stop | None) -> tuple[DojoSession, TacticState]:
-        _check_theorem(theorem)
+        if not theorem.file:  # its text is put into a file, and may do nothing there but be stated
+            for why in (statement_refusal(theorem.statement), *map(preamble_refusal, theorem.before)):
+                if why:
+                    raise NotElaborated(why)
         while not self._room.acquire(timeout=POLL_PERIOD):
             check_stop(stop)
         session = DojoSession(theorem, lambda: self._open_dojo(theorem, name, stop), self._room.release, stop)
@@ -97,27 +106,22 @@ class LeanDojoBackend:
     def _open_dojo(self, theorem: Theorem, name: str, stop: Stop | None) -> tuple[DojoProcess, dict[str, Any]]:
         project.need_lake(self._env)
         cache = {} if theorem.file else {"CACHE_DIR": str(self._copy().cache)}
+        text = "" if theorem.file else dojo_text.file_with_gap(theorem, name)
+        where = {"repo": self._project.folder, "commit": self._project.commit, "file": theorem.file or FILE}
         dojo = DojoProcess(self._starter, {**self._env, **cache}, self._project.folder)
         try:
-            answer = self._request_open(dojo, theorem, name, stop)
-        except BaseException:
+            request = {**where, "name": name, "text": text, "timeout": START}
+            answer = dojo.ask(request, TRACE if theorem.file else START, stop)
+        except BaseException as error:
             dojo.end()
+            if isinstance(error, (Overrun, ProcessEnded)):
+                why = "it takes too long" if isinstance(error, Overrun) else error
+                raise LeanStartError(f"LeanDojo does not start: {why}") from error
             raise
         if "lost" in answer:
             dojo.end()
             raise self._open_error(theorem, answer["error"], stop)
         return dojo, answer
-
-    def _request_open(self, dojo: DojoProcess, theorem: Theorem, name: str, stop: Stop | None) -> dict[str, Any]:
-        text = "" if theorem.file else dojo_text.file_with_gap(theorem, name)
-        where = {"repo": self._project.folder, "commit": self._project.commit, "file": theorem.file or FILE}
-        try:
-            request = {**where, "name": name, "text": text, "timeout": START}
-            return dojo.ask(request, TRACE if theorem.file else START, stop)
-        except Overrun:
-            raise LeanStartError("LeanDojo does not start: it takes too long") from None
-        except ProcessEnded as error:
-            raise LeanStartError(f"LeanDojo does not start: {error}") from error
 
     def _copy(self) -> ProjectCopy:
         with self._lock:  # one makes it, the others want it too
@@ -160,36 +164,6 @@ def open_dojos(path: str, starter: Starter, env: Mapping[str, str], size: int) -
     return LeanDojoBackend(project.open_project(path), starter, env, size)
 
 
-def _script_error(answer: TacticResult) -> LeanError | None:
-    match answer:
-        case LeanError():
-            return answer
-        case TacticState():
-            return LeanError("goals are left", "tactic")
-        case ProofGivenUp():
-            return LeanError("the proof was given up", "sorry")
-        case ProofFinished():
-            return None
-
-
-def _check_theorem(theorem: Theorem) -> None:
-    """Check that the text can be put into a file, and do nothing there but be stated."""
-    if theorem.file:
-        return
-    for why in (statement_refusal(theorem.statement), *map(preamble_refusal, theorem.before)):
-        if why:
-            raise NotElaborated(why)
-
-
 def _theorem_name(theorem: Theorem) -> str:
     """Name of the theorem; of a statement one that nothing written before can know."""
     return theorem.name if theorem.file else f"goal_{secrets.token_hex(8)}"
-
-
-def _global_name(theorem: Theorem, name: str) -> str:
-    """Global name of a theorem, which may stand within namespaces of its file."""
-    return f"_root_.{name}" if theorem.file else name
-
-
-def _depth(theorem: Theorem) -> int:
-    return len(Path(theorem.file or FILE).parts) - 1

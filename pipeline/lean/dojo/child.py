@@ -100,14 +100,6 @@ class DojoHolder:
             self._dojo.__exit__(None, None, None)
 
 
-def answer_request(held: DojoHolder, request: Answer) -> Answer:
-    """Answer a request; whatever LeanDojo raises is an answer: among it are assertions, where a process ended."""
-    try:
-        return held.tac(**request) if "sid" in request else held.open(**request)
-    except Exception as error:  # noqa: BLE001
-        return {"lost": "crash", "error": f"{type(error).__name__}: {error}".rstrip(": ")}
-
-
 def main() -> None:
     held = DojoHolder()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what is below is done
@@ -115,7 +107,11 @@ def main() -> None:
         for line in sys.stdin:
             request = json.loads(line)
             word = request.pop("word")
-            print(word, json.dumps(answer_request(held, request)), file=answers, flush=True)
+            try:
+                answer = held.tac(**request) if "sid" in request else held.open(**request)
+            except Exception as error:  # noqa: BLE001  # LeanDojo raises assertions, too, where a process ended
+                answer = {"lost": "crash", "error": f"{type(error).__name__}: {error}".rstrip(": ")}
+            print(word, json.dumps(answer), file=answers, flush=True)
     finally:
         held.close()
 

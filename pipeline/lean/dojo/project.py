@@ -46,13 +46,12 @@ class DojoProject(NamedTuple):
         return os.path.basename(self.folder)
 
     @property
-    def cache_name(self) -> str:
-        """Name of the project in LeanDojo's caches."""
-        return f"gitpython-{self.name}-{self.commit}"
-
-    @property
     def version(self) -> str:
         return f"{PACKAGE} {version(PACKAGE)} {self.toolchain} {self.name} {self.commit}"
+
+    def place_in(self, cache: Path) -> Path:
+        """The folder where LeanDojo looks for the project in one of its caches."""
+        return cache / f"gitpython-{self.name}-{self.commit}" / self.name
 
 
 class ProjectCopy(NamedTuple):
@@ -79,14 +78,11 @@ def open_project(path: str) -> DojoProject:
         raise LeanStartError(f"{path} is no git repository of its own; LeanDojo knows repositories by their commits")
     if _git(path, "status", "--porcelain", "--untracked-files=no"):
         raise LeanStartError(f"{path} has changes that are not committed; LeanDojo would not see them: commit them")
-    return DojoProject(folder, _git(path, "rev-parse", "HEAD"), _toolchain(Path(folder, "lean-toolchain")))
-
-
-def _toolchain(file: Path) -> str:
-    found = file.read_text().strip() if file.is_file() else "no such file"
-    if not _TOOLCHAIN.fullmatch(found):
-        raise LeanStartError(f"{file}: LeanDojo wants leanprover/lean4:VERSION there, found: {found[:80]}")
-    return found
+    commit, file = _git(path, "rev-parse", "HEAD"), Path(folder, "lean-toolchain")
+    toolchain = file.read_text().strip() if file.is_file() else "no such file"
+    if not _TOOLCHAIN.fullmatch(toolchain):
+        raise LeanStartError(f"{file}: LeanDojo wants leanprover/lean4:VERSION there, found: {toolchain[:80]}")
+    return DojoProject(folder, commit, toolchain)
 
 
 def _git(folder: str, *what: str) -> str:
@@ -115,30 +111,26 @@ def cached_copy(found: DojoProject, starter: Starter, env: Mapping[str, str]) ->
 
 
 def _places(found: DojoProject, folder: Path) -> ProjectCopy:
-    return ProjectCopy(folder / "cache", folder / "cache" / found.cache_name / found.name)
+    return ProjectCopy(folder / "cache", found.place_in(folder / "cache"))
 
 
 def _make(found: DojoProject, new: Path, starter: Starter, env: Mapping[str, str]) -> None:
-    copy = _places(found, new)
+    cache, copy = _places(found, new)
     # the one beside is what LeanDojo asks for the toolchain; it would copy the repository with all that is built
-    for place in (copy.folder, copy.cache / "repos" / found.cache_name / found.name):
+    for place in (copy, found.place_in(cache / "repos")):
         place.parent.mkdir(parents=True)
         _run(starter, ["git", "clone", "--quiet", found.folder, str(place)], env, str(new))
     built = Path(found.folder, ".lake")
     if built.is_dir():
-        shutil.copytree(built, copy.folder / ".lake", symlinks=True)
-    _add_repl(copy.folder)
-    for what in (["lake", "build"], ["lake", "build", REPL_MODULE]):
-        _run(starter, what, env, str(copy.folder))
-    (new / BUILT_MARK).touch()
-
-
-def _add_repl(folder: Path) -> None:
-    """Add LeanDojo's REPL to the project, as LeanDojo does to what it traces."""
-    shutil.copyfile(package_folder() / "interaction" / f"{REPL_MODULE}.lean", folder / f"{REPL_MODULE}.lean")
-    name, text = next(each for each in LAKEFILES.items() if (folder / each[0]).is_file())
-    with (folder / name).open("a", encoding="utf-8") as end:
+        shutil.copytree(built, copy / ".lake", symlinks=True)
+    # LeanDojo's REPL becomes a part of the project, as LeanDojo does it to what it traces
+    shutil.copyfile(package_folder() / "interaction" / f"{REPL_MODULE}.lean", copy / f"{REPL_MODULE}.lean")
+    name, text = next(each for each in LAKEFILES.items() if (copy / each[0]).is_file())
+    with (copy / name).open("a", encoding="utf-8") as end:
         end.write(text)
+    for what in (["lake", "build"], ["lake", "build", REPL_MODULE]):
+        _run(starter, what, env, str(copy))
+    (new / BUILT_MARK).touch()
 
 
 def _run(starter: Starter, argv: list[str], env: Mapping[str, str], cwd: str) -> None:

@@ -91,7 +91,7 @@ class ReplState:
 
     def tidy(self, alone: bool, stop: Stop | None) -> None:
         """Drop the states of closed sessions; `alone`: no other session has anything here."""
-        if alone and len(self._environments) > ENVIRONMENTS:
+        if alone and len(self._environments) >= ENVIRONMENTS:
             self._environments = {}
             self.freed.clear()
             self.ask({"cmd": "forget"}, PREPARING, stop)
@@ -173,15 +173,12 @@ class ReplSlot:
         assert self._repl is not None
         try:
             return self._repl.ask(request, timeout, stop)
-        except ProcessEnded as error:
-            number = self._repl.was_killed()
+        except BaseException as error:
+            number = self._repl.was_killed() if isinstance(error, ProcessEnded) else 0
             self._lose()
             if number:
                 what = f"signal {number} from outside; is there memory enough? `processes` says how many run at once"
                 raise Killed(what) from error
-            raise
-        except BaseException:
-            self._lose()
             raise
 
     def start(self) -> None:
