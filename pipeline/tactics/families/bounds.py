@@ -10,21 +10,12 @@ from typing import NamedTuple
 
 from pipeline.tactics.text import arithmetic, numbers, syntax
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.move import (
-    CLOSERS,
-    LONG,
-    MIDDLE,
-    TacticMove,
-    case_split,
-    chain,
-    decide_below,
-    floor_root,
-    one_of_values,
-)
+from pipeline.tactics.text.move import LONG, MIDDLE, TacticMove, chain, decide_below, floor_root, one_of_values
 from pipeline.tactics.text.terms import Leaf, Number, Relation
 
 MOST_POINTS = 12_000
 MOST_CASES = 40
+CLOSERS = "first | omega | (simp_all; done) | grind -verbose"
 
 
 class Range(NamedTuple):
@@ -117,8 +108,9 @@ def shift_to_naturals(goal: PrintedGoal, integers: Sequence[str], ranges: dict[s
 def enumerate_values(goal: PrintedGoal, name: str, within_it: Range, cost: float) -> TacticMove:
     values = range(within_it.low or 0, (within_it.high or 0) + 1)
     he = goal.fresh("he")[0]
-    split = case_split(he, len(values)).replace(f" {he}", " rfl").replace("rcases rfl", f"rcases {he}", 1)
-    apart = f"({split}) <;> ({CLOSERS})" if len(values) > 1 else f"first | omega | (subst {he}; {CLOSERS})"
+    apart = f"(rcases {he} with {' | '.join(['rfl'] * len(values))}) <;> ({CLOSERS})"
+    if len(values) <= 1:
+        apart = f"first | omega | (subst {he}; {CLOSERS})"
     return TacticMove(cost, chain([one_of_values(he, values, name), apart]), MIDDLE + 0.15 * len(values), closing=True)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import accumulate
 
 from pipeline.tactics.text import arithmetic, numbers
 from pipeline.tactics.text.arithmetic import StatedRelation
@@ -66,18 +67,15 @@ def reduce_rows(rows: list[LinearRow]) -> list[LinearRow]:
 
 
 def eliminate_lead(row: LinearRow, other: LinearRow) -> LinearRow:
-    """The row less so much of the other that the other's leading unknown is gone."""
-    lead = leading_unknown(other)
+    """The row less so much of the other that the other's leading unknown is gone.
+
+    That is the one of highest degree, so that variables by themselves are left at the end."""
+    lead = max((monomial for monomial in other if monomial), key=lambda one: (sum(times for _, times in one), one))
     if lead not in row:
         return row
     times = row[lead] / other[lead]
     sums = {monomial: row.get(monomial, Fraction(0)) - times * other.get(monomial, 0) for monomial in {**row, **other}}
     return {monomial: factor for monomial, factor in sums.items() if factor}
-
-
-def leading_unknown(row: LinearRow) -> Monomial:
-    """The unknown of highest degree, so that variables by themselves are left at the end."""
-    return max((monomial for monomial in row if monomial), key=lambda one: (sum(times for _, times in one), one))
 
 
 def substitute(row: LinearRow, values: dict[str, int]) -> LinearRow:
@@ -154,22 +152,16 @@ def divide_by_roots(coefficients: Coefficients) -> tuple[list[int], Coefficients
     """The whole roots, each as often as it is one, and the rest."""
     roots: list[int] = []
     for root in sorted(range(-ROOT_REACH, ROOT_REACH + 1), key=abs):
-        while len(coefficients) > 1 and horner_value(coefficients, root) == 0:
+        while len(coefficients) > 1:
+            quotient, remainder = divide_by_root(coefficients, root)
+            if remainder:
+                break
             roots.append(root)
-            coefficients = divide_by_root(coefficients, root)
+            coefficients = quotient
     return roots, coefficients
 
 
-def horner_value(coefficients: Coefficients, at: int) -> int:
-    total = 0
-    for factor in reversed(coefficients):
-        total = total * at + factor
-    return total
-
-
-def divide_by_root(coefficients: Coefficients, root: int) -> Coefficients:
-    """Divide by x - root, without remainder."""
-    found = [coefficients[-1]]
-    for factor in coefficients[-2:0:-1]:
-        found.append(factor + root * found[-1])
-    return found[::-1]
+def divide_by_root(coefficients: Coefficients, root: int) -> tuple[Coefficients, int]:
+    """Divide by x - root; the remainder is the value there."""
+    *quotient, remainder = accumulate(reversed(coefficients), lambda total, factor: total * root + factor)
+    return quotient[::-1], remainder

@@ -5,7 +5,7 @@ same term of residues modulo m; that step is a proof written out along the term.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
@@ -16,11 +16,10 @@ from pipeline.tactics.text.move import (
     MIDDLE,
     SHORT,
     TacticMove,
-    case_split,
     chain,
     decide_below,
     disjunction,
-    one_of_values,
+    remainder_split,
 )
 from pipeline.tactics.text.numbers import Polynomial
 from pipeline.tactics.text.terms import Leaf, Number, Operation, Relation, Term, subterms, term_text
@@ -244,26 +243,25 @@ def compute_residues(goal: PrintedGoal, modulus: int, cost: float) -> TacticMove
     """Compute what the relations say modulo the number, for all residues of their leaves."""
     facts = [fact.relation for fact in arithmetic.fact_relations(goal) if congruence_of(fact.relation, modulus, goal)]
     targets = [without_subtraction(one) for one in arithmetic.target_alternatives(goal) if one]
-    sides = [side for side in dict.fromkeys(sides_of([*facts, *targets], goal)) if not isinstance(side.term, Number)]
-    leaves = sorted({name for side in sides for name in opaque_leaves(side.term, side.kind)})
+    sides = dict.fromkeys(side for one in [*facts, *targets] for side in sides_of(one, goal)[one.sign == "∣" :])
+    computed = [side for side in sides if not isinstance(side.term, Number)]
+    leaves = sorted({name for side in computed for name in opaque_leaves(side.term, side.kind)})
     found = zip(goal.fresh("k", len(leaves)), goal.fresh("hk", len(leaves)), strict=True)
     others = (goal.fresh(stem)[0] for stem in ("law", "hside", "key"))
     names = ResidueNames(dict(zip(leaves, found, strict=True)), *others)
     given = " ∧ ".join(f"({relation_text(one, modulus, goal, names)})" for one in facts)
     aim = disjunction(relation_text(one, modulus, goal, names) for one in targets)
     claim = f"{given} → ({aim})" if given and aim else aim or f"¬({given})"
-    tactic = prove_by_computation(sides, claim, modulus, goal, names)
+    tactic = prove_by_computation(computed, claim, modulus, goal, names)
     return TacticMove(cost, tactic, LONG + 0.001 * modulus ** len(leaves), closing=True)
 
 
-def sides_of(relations: Iterable[Relation], goal: PrintedGoal) -> Iterator[ResidueSide]:
-    for one in relations:
-        for side in [one.right] if one.sign == "∣" else [one.left, one.right]:
-            yield ResidueSide(inside_modulus(side), arithmetic.relation_kind(one, goal))
-
-
-def inside_modulus(side: Term) -> Term:
-    return side.arguments[0] if isinstance(side, Operation) and side.sign == "%" else side
+def sides_of(relation: Relation, goal: PrintedGoal) -> list[ResidueSide]:
+    """Left and right; of `x % 7` that is x."""
+    kind = arithmetic.relation_kind(relation, goal)
+    sides = (relation.left, relation.right)
+    inside = (one.arguments[0] if isinstance(one, Operation) and one.sign == "%" else one for one in sides)
+    return [ResidueSide(one, kind) for one in inside]
 
 
 def opaque_leaves(term: Term, kind: str) -> Iterator[str]:
@@ -276,10 +274,7 @@ def opaque_leaves(term: Term, kind: str) -> Iterator[str]:
 
 def relation_text(relation: Relation, modulus: int, goal: PrintedGoal, names: ResidueNames) -> str:
     """Text of the relation between residues."""
-    kind = arithmetic.relation_kind(relation, goal)
-    left, right = (
-        residual_text(ResidueSide(inside_modulus(side), kind), names) for side in (relation.left, relation.right)
-    )
+    left, right = (residual_text(side, names) for side in sides_of(relation, goal))
     match relation:
         case Relation("∣", Number(number), _, holds):
             return f"{right} % {modulus} % {number} {'=' if holds else '≠'} 0"
@@ -292,7 +287,7 @@ def single_variable_cases(goal: PrintedGoal, modulus: int) -> Iterator[TacticMov
     name = goal.fresh("hr")[0]
     tail = f"(first | omega | (simp [{name}, {MODULO_LAWS}]; done) | (simp_all [{MODULO_LAWS}]; done) | grind -verbose)"
     for place, variable in enumerate(goal.of_type("Nat", "Int")[:3]):
-        split = [one_of_values(name, range(modulus), f"{variable} % {modulus}"), case_split(name, modulus)]
-        yield TacticMove(1.0 + 0.02 * modulus + 0.3 * place, f"{chain(split)} <;> {tail}", LONG, closing=True)
+        split = remainder_split(name, variable, modulus)
+        yield TacticMove(1.0 + 0.02 * modulus + 0.3 * place, f"{split} <;> {tail}", LONG, closing=True)
         if modulus <= 5:
-            yield TacticMove(2.0 + 0.3 * place, chain(split), SHORT)
+            yield TacticMove(2.0 + 0.3 * place, split, SHORT)

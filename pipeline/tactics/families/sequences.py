@@ -44,15 +44,13 @@ class RecurrenceProof(NamedTuple):
     modulus: int
     key: str
 
-    def value(self, place: int) -> int:
-        return self.values[place] % self.modulus if self.modulus else self.values[place]
-
     def term(self, at: str) -> str:
         """The sequence at a place, modulo the number."""
         return f"{self.rule.function} ({at}) % {self.modulus}" if self.modulus else f"{self.rule.function} ({at})"
 
     def value_claim(self, at: str, place: int) -> str:
-        return f"{self.term(at)} = {self.value(place)}"
+        value = self.values[place]
+        return f"{self.term(at)} = {value % self.modulus if self.modulus else value}"
 
     def claim_for_all(self) -> str:
         """Claim for all periods, proved by induction: the values of one from those of the one before."""

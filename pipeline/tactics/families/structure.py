@@ -12,8 +12,7 @@ from itertools import combinations
 from pipeline.tactics.families.bounds import stated_limits
 from pipeline.tactics.text import arithmetic, syntax, terms
 from pipeline.tactics.text.goal import Hypothesis, PrintedGoal, is_universe, result_type
-from pipeline.tactics.text.move import MIDDLE, QUICK, SHORT, TacticMove, chain, one_of_values
-from pipeline.tactics.text.move import case_split as apart
+from pipeline.tactics.text.move import MIDDLE, QUICK, SHORT, TacticMove, chain, remainder_split
 from pipeline.tactics.text.terms import Leaf, Number, Relation
 
 CASE_COSTS = {"Bool": 0.3, "Nat": 0.8, "List": 0.8, "Option": 0.6, "Int": 1.5, "Fin": 1.5, "Prod": 0.4, "Sum": 0.6}
@@ -39,8 +38,7 @@ def remainder_cases(goal: PrintedGoal) -> Iterator[TacticMove]:
     if "∃" in goal.target:
         for place, number in enumerate(dict.fromkeys(int(one) for one in re.findall(r"\b([2-5]) \*", goal.target))):
             for name in goal.of_type("Nat", "Int")[:2]:
-                found = goal.fresh("hr")[0]
-                split = chain([one_of_values(found, range(number), f"{name} % {number}"), apart(found, number)])
+                split = remainder_split(goal.fresh("hr")[0], name, number)
                 yield TacticMove(0.8 + 0.1 * place, split, SHORT)
 
 
@@ -62,7 +60,7 @@ def order_cases(goal: PrintedGoal) -> Iterator[TacticMove]:
         for place, (one, other) in enumerate([*pairs][:3]):
             yield TacticMove(cost + 0.2 * place, which.format(kind, one, other), QUICK)
     match terms.read_relation(goal.target):
-        case Relation("=", Leaf(one), Number() as number, True) if goal.types.get(one) == "Int":
+        case Relation("=", Leaf(one), Number() as number) if goal.types.get(one) == "Int":
             yield TacticMove(0.7, which.format("Int", one, terms.term_text(number, tight=True)), QUICK)
 
 

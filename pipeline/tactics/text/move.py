@@ -29,9 +29,6 @@ class TacticMove(NamedTuple):
     family: str = ""
 
 
-CLOSERS = "first | omega | (simp_all; done) | grind -verbose"
-
-
 def chain(tactics: Iterable[str]) -> str:
     """Tactics one after another, as one tactic."""
     return "(" + "; ".join(f"({one})" for one in tactics) + ")"
@@ -44,6 +41,11 @@ def disjunction(propositions: Iterable[str]) -> str:
 def case_split(name: str, count: int) -> str:
     """Take a disjunction apart; each case has the same name for what comes out."""
     return f"rcases {name} with {' | '.join([name] * count)}" if count > 1 else "skip"
+
+
+def remainder_split(name: str, what: str, modulus: int) -> str:
+    """A case for each remainder of `what`."""
+    return chain([one_of_values(name, range(modulus), f"{what} % {modulus}"), case_split(name, modulus)])
 
 
 def one_of_values(name: str, values: Iterable[int | str], what: str) -> str:
