@@ -4,7 +4,6 @@ Pure, and imports nothing of ours; what talks to a Lean is below: repl/, then to
 import those before it.
 
 model       theorems, states, errors, sessions; the key of a goal
-history     the states of a session, whatever process they are in
 repl/       our REPL: processes of Lean, shared by sessions
 toolchain/  the Leans there are: one from npm, the machine's own; the REPL compiled for them
 dojo/       theorems of a repository, by LeanDojo"""

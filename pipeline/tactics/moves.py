@@ -18,7 +18,7 @@ from pipeline.tactics.families import (
     witnesses,
 )
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.move import TacticMove
+from pipeline.tactics.text.tactic import TacticMove
 
 FAMILIES: dict[str, Callable[[PrintedGoal], Iterator[TacticMove]]] = {
     "finishers": logic.propose_finishers,

@@ -31,7 +31,7 @@ from pipeline.lean.model import (
 from pipeline.lean.repl.process import POLL_PERIOD, Overrun, ProcessEnded, Starter, check_stop
 from pipeline.machine.failures import FROM_OUTSIDE, signal_of
 from pipeline.machine.process import Exit
-from pipeline.tactics.text.move import as_block
+from pipeline.tactics.script import as_block
 
 START = 600.0  # seconds until the first goal is there: a large library is read before
 TRACE = 24 * 3600.0  # the same, where LeanDojo may have to trace the repository

@@ -18,7 +18,6 @@ import psutil
 
 from pipeline.lean.dojo import text
 from pipeline.lean.dojo.text import tactic_refusal
-from pipeline.lean.history import START, StateHistory, TacticStep
 from pipeline.lean.model import (
     A_SECOND,
     GIVEN_UP,
@@ -32,6 +31,7 @@ from pipeline.lean.model import (
     TacticState,
     Theorem,
 )
+from pipeline.lean.repl.pool import START, StateHistory, TacticStep
 from pipeline.lean.repl.process import LeanCommand, Overrun, ProcessEnded, Repl, Starter, check_stop
 from pipeline.lean.repl.slot import process_family
 from pipeline.machine.process import BuildStopping, has_ended, signal_group

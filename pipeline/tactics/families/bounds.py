@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from itertools import permutations
 from typing import NamedTuple
 
-from pipeline.tactics.text import arithmetic, numbers, syntax
+from pipeline.tactics.text import arithmetic, syntax, terms
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.move import LONG, MIDDLE, TacticMove, chain, decide_below, floor_root, one_of_values
+from pipeline.tactics.text.tactic import LONG, MIDDLE, TacticMove, chain, decide_below, one_of_values
 from pipeline.tactics.text.terms import Leaf, Number, Relation
 
 MOST_POINTS = 12_000
@@ -53,7 +53,7 @@ def implied_bounds(relation: Relation, name: str, goal: PrintedGoal) -> Iterator
     """`2 * x + y ≤ 12` of naturals: no part of a sum is above the whole."""
     if relation.sign not in ("=", "≤", "<") or not relation.holds or not isinstance(relation.right, Number):
         return
-    linear = numbers.linear_form(numbers.polynomial(relation.left))
+    linear = terms.linear_form(terms.polynomial(relation.left))
     if linear is None or len(linear[0]) < 2 or name not in linear[0] or min(linear[0].values()) <= 0:
         return
     if all(arithmetic.number_type(one, goal) == "Nat" for one in linear[0]):
@@ -134,7 +134,7 @@ def bound_by_products(
 def guessed_limits(goal: PrintedGoal) -> list[int]:
     """Numbers of the equations and their roots, the small ones first."""
     large = max((number for number in goal.numerals if number <= 10**7), default=0)
-    roots = {floor_root(large, degree) + 1 for degree in (2, 3)}
+    roots = {terms.floor_root(large, degree) + 1 for degree in (2, 3)}
     found = roots | {number for number in goal.numerals if 4 < number <= 500}
     return sorted(number for number in found if number > 1)[:5]
 

@@ -10,12 +10,21 @@ from collections.abc import Iterator
 from math import gcd
 
 from pipeline.tactics.families.witnesses import monomial_text, polynomial_text
-from pipeline.tactics.text import arithmetic, numbers
+from pipeline.tactics.text import arithmetic, terms
 from pipeline.tactics.text.arithmetic import StatedRelation
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.move import LONG, MIDDLE, SHORT, TacticMove, case_split, chain, disjunction, divisors
-from pipeline.tactics.text.numbers import Monomial, Polynomial
-from pipeline.tactics.text.terms import Number, Operation, Term, leaves, read_relation, subterms, term_text
+from pipeline.tactics.text.tactic import LONG, MIDDLE, SHORT, TacticMove, case_split, chain, disjunction
+from pipeline.tactics.text.terms import (
+    Monomial,
+    Number,
+    Operation,
+    Polynomial,
+    Term,
+    leaves,
+    read_relation,
+    subterms,
+    term_text,
+)
 
 LARGEST_PRODUCT = 4000
 MOST_DIVISORS = 36
@@ -36,9 +45,9 @@ def propose_factors(goal: PrintedGoal) -> Iterator[TacticMove]:
 
 
 def product_moves(one: StatedRelation, goal: PrintedGoal) -> Iterator[tuple[float, str]]:
-    match (one.relation.left, numbers.constant_value(one.relation.right)):
+    match (one.relation.left, terms.constant_value(one.relation.right)):
         case (Operation("*", factors), int(number)) if 0 < number <= LARGEST_PRODUCT:
-            values = divisors(number)
+            values = [one for one in range(1, number + 1) if number % one == 0]
             for cost, place in ((0.3, 0), (0.35, 1)) if len(values) <= MOST_DIVISORS else ():
                 if leaves(factors[place]) and not has_open_power(factors[place]):
                     yield cost, split_factor(one, factors[place], values, goal, is_first=not place)
@@ -92,7 +101,7 @@ def solve_factor(factor: Term, values: list[int]) -> tuple[str, list[int]]:
 
     A factor with more than one variable stays as it is, and so does one that subtracts: of naturals that is not what
     polynomials do."""
-    form = numbers.polynomial(factor, naturals=False)
+    form = terms.polynomial(factor, naturals=False)
     others = [monomial for monomial in form if monomial]
     if len(others) != 1 or (isinstance(factor, Operation) and factor.sign == "-"):
         return term_text(factor), values
@@ -157,7 +166,7 @@ def gcd_moves(term: Operation, goal: PrintedGoal) -> Iterator[TacticMove]:
 
 def constant_combination(left: Term, right: Term) -> tuple[int, int, int] | None:
     """p, q, c with p * left - q * right = c for linear terms of the same one variable; c is not negative."""
-    one, other = (numbers.linear_form(numbers.polynomial(side)) for side in (left, right))
+    one, other = (terms.linear_form(terms.polynomial(side)) for side in (left, right))
     if one is None or other is None or len(one[0]) != 1 or one[0].keys() != other[0].keys():
         return None
     (a,), (b,) = one[0].values(), other[0].values()
@@ -227,7 +236,7 @@ def propose_quotients(goal: PrintedGoal) -> Iterator[TacticMove]:
     relation = read_relation(goal.target) if goal.connective == "∣" else None
     if relation and leaves(relation.left):
         naturals = not goal.of_type("Int")
-        by, whole = (numbers.polynomial(side, naturals=naturals) for side in (relation.left, relation.right))
+        by, whole = (terms.polynomial(side, naturals=naturals) for side in (relation.left, relation.right))
         found = polynomial_quotient(whole, by)
         if found is not None and (not naturals or min(found.values(), default=0) >= 0):
             yield TacticMove(0.1, f"exact ⟨{polynomial_text(found)}, by grind -verbose⟩", MIDDLE, closing=True)
@@ -244,14 +253,14 @@ def polynomial_quotient(whole: Polynomial, by: Polynomial) -> Polynomial | None:
         if step is None or whole[lead] % by[under]:
             return None
         part = {step: whole[lead] // by[under]}
-        found = numbers.add_polynomials(found, part)
-        whole = numbers.add_polynomials(whole, numbers.multiply_polynomials(part, by), -1)
+        found = terms.add_polynomials(found, part)
+        whole = terms.add_polynomials(whole, terms.multiply_polynomials(part, by), -1)
     return None
 
 
 def leading_monomial(form: Polynomial) -> Monomial:
     """The first monomial in the order of the dictionary, which products keep."""
-    names = numbers.leaf_names(form)
+    names = terms.leaf_names(form)
     return max(form, key=lambda one: tuple(dict(one).get(name, 0) for name in names))
 
 

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import accumulate
 
-from pipeline.tactics.text import arithmetic, numbers
+from pipeline.tactics.text import arithmetic, terms
 from pipeline.tactics.text.arithmetic import StatedRelation
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.move import LONG, TacticMove, chain, floor_root
-from pipeline.tactics.text.numbers import Monomial
+from pipeline.tactics.text.tactic import LONG, TacticMove, chain
+from pipeline.tactics.text.terms import Monomial
 
 LinearRow = dict[Monomial, Fraction]
 MOST_EQUATIONS = 12
@@ -94,10 +94,10 @@ Coefficients = list[int]  # from the constant on
 def propose_polynomials(goal: PrintedGoal) -> Iterator[TacticMove]:
     for place, one in enumerate(arithmetic.equations(goal)):
         form = one.form
-        names = numbers.leaf_names(form)
+        names = terms.leaf_names(form)
         if len(names) != 1 or "↑" in names[0] or (one.kind == "Nat" and goal.types.get(names[0]) != "Nat"):
             continue
-        coefficients = [0] * (numbers.degree(form) + 1)
+        coefficients = [0] * (terms.degree(form) + 1)
         for monomial, factor in form.items():
             coefficients[monomial[0][1] if monomial else 0] = factor
         if len(coefficients) > 2:
@@ -112,8 +112,8 @@ def split_at_roots(one: StatedRelation, name: str, coefficients: Coefficients, g
     factors = [f"({at} - ({root}))" for root in roots]
     scale, none = "", "fail"
     if len(rest) > 1:
-        terms = (f"({factor}) * {at} ^ {power}" for power, factor in enumerate(rest) if factor)
-        factors.append(f"({' + '.join(terms)})")
+        summands = (f"({factor}) * {at} ^ {power}" for power, factor in enumerate(rest) if factor)
+        factors.append(f"({' + '.join(summands)})")
         none = no_root_proof(rest, at)
     elif rest[0] != 1:
         scale = f"{rest[0]} * "
@@ -141,7 +141,7 @@ def no_root_proof(rest: Coefficients, at: str) -> str:
         sign = f"(rcases Int.le_total 0 {base} with hs | hs)"
         positive = "(have hp := Int.mul_nonneg hs hs; omega)"
         return f"({square}); {sign}; {positive}; (have hp := Int.mul_nonneg_of_nonpos_of_nonpos hs hs; omega)"
-    low = floor_root(number, 2)
+    low = terms.floor_root(number, 2)
     sizes = f"have hsz : {size} * {size} = {number} := by (rw [← Int.natAbs_mul, hsq]; rfl)"
     below = "(have hw := Nat.mul_le_mul (Nat.le_of_lt_succ hv) (Nat.le_of_lt_succ hv); omega)"
     split = f"rcases Nat.lt_or_ge {size} {low + 1} with hv | hv"

@@ -12,7 +12,7 @@ from itertools import product
 
 from pipeline.tactics.text import arithmetic, syntax
 from pipeline.tactics.text.goal import Hypothesis, PrintedGoal, is_universe
-from pipeline.tactics.text.move import LONG, MIDDLE, QUICK, SHORT, TacticMove, chain
+from pipeline.tactics.text.tactic import LONG, MIDDLE, QUICK, SHORT, TacticMove, chain
 
 DISTRIBUTED = "{0}.mul_add, {0}.add_mul, {0}.pow_succ, {0}.pow_zero, {0}.mul_sub, {0}.sub_mul"
 REORDERED = "{0}.mul_comm, {0}.mul_left_comm, {0}.mul_assoc, {0}.add_comm, {0}.add_left_comm, {0}.add_assoc"

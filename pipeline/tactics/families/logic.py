@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from pipeline.tactics.text import syntax
 from pipeline.tactics.text.goal import Hypothesis, PrintedGoal
-from pipeline.tactics.text.move import LONG, MIDDLE, QUICK, SHORT, TacticMove, chain
+from pipeline.tactics.text.tactic import LONG, MIDDLE, QUICK, SHORT, TacticMove, chain
 
 FIRST_TACTICS = (("rfl", 0.3), ("omega", QUICK), ("(simp_all; done)", QUICK), ("grind -verbose", QUICK))
 

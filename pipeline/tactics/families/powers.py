@@ -8,10 +8,10 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pipeline.tactics.text import arithmetic, numbers
+from pipeline.tactics.text import arithmetic, terms
 from pipeline.tactics.text.arithmetic import StatedRelation
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.move import LONG, MIDDLE, SHORT, TacticMove, case_split, chain, disjunction, floor_root
+from pipeline.tactics.text.tactic import LONG, MIDDLE, SHORT, TacticMove, case_split, chain, disjunction
 from pipeline.tactics.text.terms import Leaf, Number, Operation, Term, leaves, subterms, term_text
 
 LONGEST_PERIOD = 24
@@ -167,7 +167,7 @@ LARGEST_EXPONENT = 60
 def propose_roots(goal: PrintedGoal) -> Iterator[TacticMove]:
     for place, fact in enumerate(arithmetic.equations(goal)):
         for one in (fact, fact.swapped()):
-            match (as_power(one.relation.left), numbers.constant_value(one.relation.right)):
+            match (as_power(one.relation.left), terms.constant_value(one.relation.right)):
                 case ((base, exponent), int(number)) if number > 0 and (exponent == 2 or one.kind == "Nat"):
                     tactic = take_root(one, base, exponent, number, goal)
                     yield TacticMove(0.2 + 0.05 * place, tactic, MIDDLE)
@@ -186,7 +186,7 @@ def as_power(term: Term) -> tuple[Term, int] | None:
 
 def take_root(one: StatedRelation, base: Term, exponent: int, number: int, goal: PrintedGoal) -> str:
     """The base is a root of the number, or there is none; the root of an integer's square goes by absolute values."""
-    value, found, text = floor_root(number, exponent), goal.fresh("hf")[0], f"({term_text(base)})"
+    value, found, text = terms.floor_root(number, exponent), goal.fresh("hf")[0], f"({term_text(base)})"
     given = f"{number} := by (have he := {one.name}; grind -verbose)"
     if one.kind == "Nat":
         size, lines, signs = text, [f"have {found}p : {text} ^ {exponent} = {given}"], []

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from itertools import combinations, combinations_with_replacement, permutations
 
 from pipeline.tactics.families.witnesses import polynomial_text
-from pipeline.tactics.text import arithmetic, numbers, syntax, terms
+from pipeline.tactics.text import arithmetic, syntax, terms
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.move import LONG, MIDDLE, SHORT, TacticMove, chain
+from pipeline.tactics.text.tactic import LONG, MIDDLE, SHORT, TacticMove, chain
 from pipeline.tactics.text.terms import Leaf, Number, Operation, Relation, Term, term_text
 
 CLOSE = "first | omega | grind -verbose"
@@ -43,11 +43,11 @@ def monotone_products(goal: PrintedGoal) -> Iterator[TacticMove]:
 def square_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
     """Squares of differences, of sums, of the variables themselves."""
     integers = goal.of_type("Int")
-    terms = [*integers[:3], *(f"({a} - {b})" for a, b in combinations(integers[:4], 2))]
-    terms += [f"({a} + {b})" for a, b in combinations(integers[:2], 2)]
-    terms += [f"({a} - {number})" for a in integers[:1] for number in goal.numerals[:3] if number]
+    squared = [*integers[:3], *(f"({a} - {b})" for a, b in combinations(integers[:4], 2))]
+    squared += [f"({a} + {b})" for a, b in combinations(integers[:2], 2)]
+    squared += [f"({a} - {number})" for a in integers[:1] for number in goal.numerals[:3] if number]
     lines = []
-    for name, term in zip(goal.fresh("hq", len(terms)), terms, strict=True):
+    for name, term in zip(goal.fresh("hq", len(squared)), squared, strict=True):
         signs = f"rcases Int.le_total 0 ({term}) with hs | hs"
         lines.append(f"have {name} : 0 ≤ {term} * {term} := by ({signs}; {NONNEGATIVE_CASES})")
     if lines:
@@ -78,9 +78,7 @@ def cancel_common_variable(goal: PrintedGoal) -> Iterator[TacticMove]:
         "Nat": "by first | omega | grind",
     }
     for one in arithmetic.equations(goal):
-        sides = [
-            numbers.polynomial(side, naturals=one.kind == "Nat") for side in (one.relation.left, one.relation.right)
-        ]
+        sides = [terms.polynomial(side, naturals=one.kind == "Nat") for side in (one.relation.left, one.relation.right)]
         monomials = [set(dict(monomial)) for side in sides for monomial in side]
         for name in sorted(set.intersection(*monomials)) if all(sides) else ():
             left, right = (
@@ -102,7 +100,7 @@ def compare_powers(goal: PrintedGoal) -> Iterator[TacticMove]:
                 yield TacticMove(0.4, f"have {name} := ({law} (by omega)).mp {one.name}", SHORT)
 
 
-def without_variable(name: str, monomial: numbers.Monomial) -> numbers.Monomial:
+def without_variable(name: str, monomial: terms.Monomial) -> terms.Monomial:
     """The monomial divided by a variable in it."""
     return tuple((each, times - (each == name)) for each, times in monomial if each != name or times > 1)
 
@@ -185,7 +183,7 @@ def power_multiples(goal: PrintedGoal) -> Iterator[str]:
     """Powers of the same base whose exponents differ by a number: one is so many times the other."""
     for one, other in permutations(arithmetic.operations(goal, "^")[:6], 2):
         (base, exponent), (same, less) = one.arguments, other.arguments
-        apart = numbers.difference(Relation("=", exponent, less), naturals=True)
+        apart = terms.difference(Relation("=", exponent, less), naturals=True)
         if base == same and terms.leaves(exponent) and set(apart) == {()} and apart[()] > 0:
             kind = arithmetic.term_kind(base, goal)
             b, at = term_text(base, tight=True), term_text(exponent)

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from pipeline.tactics.text import arithmetic, numbers
+from pipeline.tactics.text import arithmetic, terms
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.move import (
+from pipeline.tactics.text.tactic import (
     LONG,
     MIDDLE,
     SHORT,
@@ -21,8 +21,7 @@ from pipeline.tactics.text.move import (
     disjunction,
     remainder_split,
 )
-from pipeline.tactics.text.numbers import Polynomial
-from pipeline.tactics.text.terms import Leaf, Number, Operation, Relation, Term, subterms, term_text
+from pipeline.tactics.text.terms import Leaf, Number, Operation, Polynomial, Relation, Term, subterms, term_text
 
 LAW_WORDS = {"+": "add", "-": "sub", "*": "mul", "neg": "neg", "^": "pow"}
 
@@ -176,7 +175,7 @@ def moduli_decide(goal: PrintedGoal, modulus: int) -> bool:
     target = target_congruences(goal, modulus)
     if target is None and goal.target != "False":
         return False
-    leaves = sorted({name for one in [*facts, *(target or [])] for name in numbers.leaf_names(one.form)})
+    leaves = sorted({name for one in [*facts, *(target or [])] for name in terms.leaf_names(one.form)})
     if not leaves or modulus ** len(leaves) > MOST_POINTS:
         return False
     points = (dict(zip(leaves, choice, strict=True)) for choice in product(range(modulus), repeat=len(leaves)))
@@ -208,14 +207,14 @@ def congruence_of(relation: Relation, modulus: int, goal: PrintedGoal, *, exact:
     naturals = arithmetic.relation_kind(relation, goal) == "Nat"
     match relation:
         case Relation("∣", Number(number), right, holds) if number > 1 and modulus % number == 0:
-            return Congruence(numbers.polynomial(right, naturals=naturals), number, holds)
+            return Congruence(terms.polynomial(right, naturals=naturals), number, holds)
         case Relation("=" | "≠" as sign, Operation("%", (inside, Number(number))), right) if (
             number > 1 and modulus % number == 0 and (reduced := residue_form(right, number)) is not None
         ):
-            form = numbers.add_polynomials(numbers.polynomial(inside, naturals=naturals), reduced, -1)
+            form = terms.add_polynomials(terms.polynomial(inside, naturals=naturals), reduced, -1)
             return Congruence(form, number, relation.holds == (sign == "="))
         case Relation("=", _, _, True) if not exact:
-            return Congruence(numbers.difference(relation, naturals=naturals), modulus, holds=True)
+            return Congruence(terms.difference(relation, naturals=naturals), modulus, holds=True)
     return None
 
 
@@ -225,7 +224,7 @@ def residue_form(term: Term, number: int) -> Polynomial | None:
         case Number(value) if 0 <= value < number:
             return {(): value} if value else {}
         case Operation("%", (inside, Number(other))) if other == number:
-            return numbers.polynomial(inside)
+            return terms.polynomial(inside)
     return None
 
 

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pipeline.tactics.text import arithmetic, numbers, syntax, terms
+from pipeline.tactics.text import arithmetic, syntax, terms
 from pipeline.tactics.text.goal import Hypothesis, PrintedGoal, result_type
-from pipeline.tactics.text.move import LONG, TacticMove, chain
+from pipeline.tactics.text.tactic import LONG, TacticMove, chain
 
 
 class Recurrence(NamedTuple):
@@ -83,11 +83,13 @@ class RecurrenceProof(NamedTuple):
     def relation(self, before: str, at: int) -> str:
         """A value by those before it; `at` is the first of these."""
         low, mod = min(self.rule.shifts), f" % {self.modulus}" if self.modulus else ""
-        terms = [
+        parts = [
             f"({factor}) * ({self.term(f'{before}{at + shift - low}')})"
             for shift, factor in sorted(self.rule.shifts.items())
         ]
-        return f"{self.term(f'{before}{at + self.rule.order}')} = ({' + '.join(terms)} + ({self.rule.constant})){mod}"
+        return (
+            f"{self.term(f'{before}{at + self.rule.order}')} = ({' + '.join(parts)} + ({self.rule.constant})){mod}"
+        )
 
     def step(self, before: str, at: int, stem: str) -> str:
         """The value at a place from those before it."""
@@ -141,8 +143,8 @@ def recurrence_of(
 ) -> Recurrence | None:
     if not isinstance(relation.left, terms.Leaf) or not (left := sequence_place(relation.left.name, at)):
         return None
-    form = numbers.polynomial(relation.right, naturals=result_type(goal.types.get(left[0], "")) == "Nat")
-    linear = numbers.linear_form(form)
+    form = terms.polynomial(relation.right, naturals=result_type(goal.types.get(left[0], "")) == "Nat")
+    linear = terms.linear_form(form)
     places = {leaf: sequence_place(leaf, at) for leaf in linear[0]} if linear else {}
     if linear is None or not places or any(place is None or place[0] != left[0] for place in places.values()):
         return None

@@ -12,7 +12,7 @@ from itertools import combinations
 from pipeline.tactics.families.bounds import stated_limits
 from pipeline.tactics.text import arithmetic, syntax, terms
 from pipeline.tactics.text.goal import Hypothesis, PrintedGoal, is_universe, result_type
-from pipeline.tactics.text.move import MIDDLE, QUICK, SHORT, TacticMove, chain, remainder_split
+from pipeline.tactics.text.tactic import MIDDLE, QUICK, SHORT, TacticMove, chain, remainder_split
 from pipeline.tactics.text.terms import Leaf, Number, Relation
 
 CASE_COSTS = {"Bool": 0.3, "Nat": 0.8, "List": 0.8, "Option": 0.6, "Int": 1.5, "Fin": 1.5, "Prod": 0.4, "Sum": 0.6}

@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator
 from itertools import combinations, islice, product
 
-from pipeline.tactics.text import arithmetic, numbers, syntax, terms
+from pipeline.tactics.text import arithmetic, syntax, terms
 from pipeline.tactics.text.goal import PrintedGoal, is_universe
-from pipeline.tactics.text.move import SHORT, TacticMove
-from pipeline.tactics.text.numbers import is_true
-from pipeline.tactics.text.terms import Relation
+from pipeline.tactics.text.tactic import SHORT, TacticMove
+from pipeline.tactics.text.terms import Relation, is_true
 
 REACHES = (3000, 150, 25, 13)  # how far is tried, by the number of variables
 # By the type of `f x x`: a function that differs from `f x` at x, for every x.
@@ -73,15 +72,15 @@ def equation_witnesses(goal: PrintedGoal, bound: list[str], body: str) -> Iterat
 
 def solve_for(relation: Relation, bound: list[str], goal: PrintedGoal) -> Iterator[str]:
     """`m = 2 * k + 1` for k: `(m - 1) / 2`; where all is divisible, divided.  Others that are bound are small."""
-    whole = numbers.difference(relation, naturals=arithmetic.relation_kind(relation, goal) == "Nat")
+    whole = terms.difference(relation, naturals=arithmetic.relation_kind(relation, goal) == "Nat")
     scale = whole.pop(((bound[0], 1),), 0)
     for small in range(3 if len(bound) > 1 else 1):
-        form: numbers.Polynomial = {}
+        form: terms.Polynomial = {}
         for monomial, factor in whole.items():
             left = tuple((name, times) for name, times in monomial if name not in bound)
             worth = factor if left == monomial else factor * small
-            form = numbers.add_polynomials(form, {left: -worth if scale > 0 else worth})
-        if not scale or any(syntax.mentions(bound[0], leaf) for leaf in numbers.leaf_names(form)):
+            form = terms.add_polynomials(form, {left: -worth if scale > 0 else worth})
+        if not scale or any(syntax.mentions(bound[0], leaf) for leaf in terms.leaf_names(form)):
             continue
         if any(factor % scale for factor in form.values()):
             yield f"({polynomial_text(form)}) / {abs(scale)}"
@@ -89,14 +88,14 @@ def solve_for(relation: Relation, bound: list[str], goal: PrintedGoal) -> Iterat
             yield polynomial_text({monomial: factor // abs(scale) for monomial, factor in form.items()})
 
 
-def polynomial_text(form: numbers.Polynomial) -> str:
+def polynomial_text(form: terms.Polynomial) -> str:
     """Text of a polynomial. Subtracted terms stand at the end, so that a natural is cut off as late as may be."""
     ordered = sorted(form.items(), key=lambda item: item[1] < 0)
     parts = [f"{'-' if factor < 0 else '+'} {monomial_text(abs(factor), mono)}" for mono, factor in ordered]
     return " ".join(parts).removeprefix("+ ") or "0"
 
 
-def monomial_text(factor: int, monomial: numbers.Monomial) -> str:
+def monomial_text(factor: int, monomial: terms.Monomial) -> str:
     tight = [(f"({name})" if " " in name else name, times) for name, times in monomial]
     powers = [name if times == 1 else f"{name} ^ {times}" for name, times in tight]
     return " * ".join([str(factor), *powers] if factor != 1 or not powers else powers)
@@ -108,7 +107,7 @@ def division_moves(goal: PrintedGoal, bound: list[str], body: str) -> Iterator[T
     if len(bound) != 1 or relation is None or relation.sign != "=":
         return
     for side, other in ((relation.left, relation.right), (relation.right, relation.left)):
-        linear = numbers.linear_form(numbers.polynomial(other))
+        linear = terms.linear_form(terms.polynomial(other))
         if linear and list(linear[0]) == bound and (of := linear[0][bound[0]]) > 1 and 0 <= linear[1] < of:
             whole = terms.term_text(side, tight=True)
             claim = f"{goal.fresh('hm')[0]} : {whole} % {of} = {linear[1]}"

@@ -6,10 +6,9 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from pipeline.tactics.text import numbers, syntax, terms
+from pipeline.tactics.text import syntax, terms
 from pipeline.tactics.text.goal import PrintedGoal, result_type
-from pipeline.tactics.text.numbers import Polynomial
-from pipeline.tactics.text.terms import Leaf, Number, Operation, Relation, Term
+from pipeline.tactics.text.terms import Leaf, Number, Operation, Polynomial, Relation, Term
 
 TARGET = "⊢"
 
@@ -24,7 +23,7 @@ class StatedRelation(NamedTuple):
     @property
     def form(self) -> Polynomial:
         """Left minus right."""
-        return numbers.difference(self.relation, naturals=self.kind == "Nat")
+        return terms.difference(self.relation, naturals=self.kind == "Nat")
 
     def swapped(self) -> StatedRelation:
         """`6 = x * y` as `x * y = 6`."""
