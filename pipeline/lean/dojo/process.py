@@ -31,7 +31,7 @@ from pipeline.lean.model import (
     TacticState,
     Theorem,
 )
-from pipeline.lean.repl.pool import START, StateHistory, TacticStep
+from pipeline.lean.repl.pool import NOWHERE, StateHistory, TacticStep
 from pipeline.lean.repl.process import LeanCommand, Overrun, ProcessEnded, Repl, Starter, check_stop
 from pipeline.lean.repl.slot import process_family
 from pipeline.machine.process import BuildStopping, has_ended, signal_group
@@ -151,7 +151,7 @@ class DojoSession:
         return ProofFinished(here, message=message) if "done" in answer else TacticState(here, goals, message)
 
     def _redo(self, before: int, tactic: str) -> tuple[int, tuple[str, ...]]:
-        if before == START:
+        if before == NOWHERE:
             self._dojo, answer = self._open()
         else:
             answer = self._ask(before, tactic, REPLAY)

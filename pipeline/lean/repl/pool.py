@@ -35,15 +35,15 @@ from pipeline.lean.repl.slot import PREPARING, ReplSlot, ReplState
 
 REPLAY = 60.0  # seconds for a tactic that ended within its own time before: now the machine may be busier
 _NUMBERED = re.compile(r"(\?[A-Za-z_.]*)\d+")
-START = -1  # before the first state
+NOWHERE = -1  # no state: the first one comes from there
 
-# Runs a tactic in the present process, on the state of that number there, or states the theorem, where that is START.
+# Runs a tactic in the present process, on the state of that number there, or states the theorem, from NOWHERE.
 # It gives the number and the goals of the state that this came to.
 Redo = Callable[[int, str], tuple[int, tuple[str, ...]]]
 
 
 class TacticStep(NamedTuple):
-    """Step of a session: state before, tactic, and the goals it left; the first one is from START."""
+    """Step of a session: state before, tactic, and the goals it left; the first one is from NOWHERE."""
 
     before: int
     tactic: str
@@ -57,7 +57,7 @@ class StateHistory:
 
     def __init__(self, theorem: Theorem) -> None:
         self._theorem = theorem
-        self._steps = [TacticStep(START, "", None)]
+        self._steps = [TacticStep(NOWHERE, "", None)]
         self.numbers: dict[int, int] = {}
 
     def add(self, step: TacticStep, number: int | None) -> int:
@@ -81,11 +81,11 @@ class StateHistory:
     def number(self, state: int, redo: Redo) -> int:
         """Number of a state in the present process, where all that led to it is done again if need be."""
         missing = [state]
-        while missing[-1] not in self.numbers and missing[-1] != START:
+        while missing[-1] not in self.numbers and missing[-1] != NOWHERE:
             missing.append(self._steps[missing[-1]].before)
         for each in reversed(missing[:-1]):
             before, tactic, goals = self._steps[each]
-            number, now = redo(self.numbers.get(before, START), tactic)
+            number, now = redo(self.numbers.get(before, NOWHERE), tactic)
             # an unknown has a number in it, which may be another one each time
             if goals is not None and [*map(_without_numbers, now)] != [*map(_without_numbers, goals)]:
                 was, is_now = ("; ".join(one) or "no goals" for one in (goals, now))
@@ -201,7 +201,7 @@ class ReplSession:
 
     def _redo(self, warm: ReplState, before: int, tactic: str) -> tuple[int, tuple[str, ...]]:
         theorem = self._theorem
-        if before == START:
+        if before == NOWHERE:
             env = warm.environment(theorem.before, self._stop)
             request = {"cmd": "start", "env": env, "statement": theorem.statement, "name": theorem.name}
             answer = warm.ask(request, PREPARING, self._stop)
@@ -210,7 +210,7 @@ class ReplSession:
         else:
             request = {"cmd": "tac", "sid": before, "tactic": tactic, "timeout_ms": int(1000 * REPLAY)}
             answer = warm.ask(request, REPLAY + 10, self._stop)
-        return answer.get("sid", START), tuple(answer.get("goals", [f"error: {answer.get('error')}"]))
+        return answer.get("sid", NOWHERE), tuple(answer.get("goals", [f"error: {answer.get('error')}"]))
 
     def close(self) -> None:
         if self._is_open:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from threading import Lock
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import psutil
 
@@ -55,14 +55,10 @@ WATCH = 0.5  # seconds between looks at how large it is
 _SORRY = re.compile(r"^declaration uses .sorry.")
 
 
-class ReplRequest(Protocol):
-    def __call__(self, request: Mapping[str, Any], timeout: float, stop: Stop | None = None) -> dict[str, Any]: ...
-
-
 class ReplState:
     """Process with environments and states, whose numbers no other knows.  `most`: bytes that it may have."""
 
-    def __init__(self, ask: ReplRequest, pid: int, most: int) -> None:
+    def __init__(self, ask: Callable[..., dict[str, Any]], pid: int, most: int) -> None:
         self.ask = ask
         self.freed: deque[list[int]] = deque()  # states of sessions that are closed
         self._environments: dict[tuple[str, ...], int] = {}

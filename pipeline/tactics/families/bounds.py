@@ -76,7 +76,7 @@ def stated_limits(relation: Relation, name: str) -> tuple[list[int], list[int]]:
 
 
 def decide_points(goal: PrintedGoal, naturals: Sequence[str], ranges: dict[str, Range]) -> Iterator[TacticMove]:
-    """Every variable has a bound: the kernel looks at all points, unless they or the goal's numbers are too many."""
+    """Let the kernel look at all points, where every variable has a bound, and neither points nor numbers are many."""
     points = math.prod(ranges[name].size for name in naturals)
     others = [
         one for one in goal.variables if one.name not in naturals and syntax.mentions(one.name, goal.propositions)

@@ -14,17 +14,7 @@ from pipeline.tactics.text import arithmetic, terms
 from pipeline.tactics.text.arithmetic import StatedRelation
 from pipeline.tactics.text.goal import PrintedGoal
 from pipeline.tactics.text.tactic import LONG, MIDDLE, SHORT, TacticMove, case_split, chain, disjunction
-from pipeline.tactics.text.terms import (
-    Monomial,
-    Number,
-    Operation,
-    Polynomial,
-    Term,
-    leaves,
-    read_relation,
-    subterms,
-    term_text,
-)
+from pipeline.tactics.text.terms import Monomial, Number, Operation, Polynomial, Term, leaves, read_relation, term_text
 
 LARGEST_PRODUCT = 4000
 MOST_DIVISORS = 36
@@ -57,7 +47,7 @@ def product_moves(one: StatedRelation, goal: PrintedGoal) -> Iterator[tuple[floa
 
 def has_open_power(term: Term) -> bool:
     """True if an exponent in it is open: of all divisors few are such powers."""
-    powers = (one for one in subterms(term) if isinstance(one, Operation) and one.sign == "^")
+    powers = (one for one in terms.subterms(term) if isinstance(one, Operation) and one.sign == "^")
     return any(not isinstance(one.arguments[1], Number) for one in powers)
 
 
@@ -178,7 +168,7 @@ def constant_combination(left: Term, right: Term) -> tuple[int, int, int] | None
 def eliminate_variable(
     sides: tuple[str, str], divides: tuple[str, str], combined: tuple[int, int, int], goal: PrintedGoal
 ) -> Iterator[str]:
-    """The gcd divides the constant that a combination of both sides is, and so is small."""
+    """Steps to a small gcd: it divides the constant that a combination of both sides is."""
     *factors, constant = combined
     g, name, size = goal.fresh("g")[0], goal.fresh("hd")[0], abs(constant)
     whole = f"Nat.gcd {sides[0]} {sides[1]}"

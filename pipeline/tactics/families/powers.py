@@ -132,7 +132,7 @@ def period_proof(raised: str, kind: str, start: int, period: int) -> str:
 
 
 def exponent_cases(power: Power, start: int, period: int, modulus: int, name: str) -> str:
-    """The exponent is small, or one of a period beyond the start."""
+    """Cases of an exponent: it is small, or one of a period beyond the start."""
     e, of = power.at, power.raised
     times = f"(({e} - {start}) / {period})"
     forms = [f"{e} = ({period} * {times} + {start}) + {step}" for step in range(period)]

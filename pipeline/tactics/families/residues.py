@@ -11,16 +11,7 @@ from typing import NamedTuple
 
 from pipeline.tactics.text import arithmetic, terms
 from pipeline.tactics.text.goal import PrintedGoal
-from pipeline.tactics.text.tactic import (
-    LONG,
-    MIDDLE,
-    SHORT,
-    TacticMove,
-    chain,
-    decide_below,
-    disjunction,
-    remainder_split,
-)
+from pipeline.tactics.text.tactic import LONG, MIDDLE, SHORT, TacticMove, chain, decide_below, remainder_split
 from pipeline.tactics.text.terms import Leaf, Number, Operation, Polynomial, Relation, Term, subterms, term_text
 
 LAW_WORDS = {"+": "add", "-": "sub", "*": "mul", "neg": "neg", "^": "pow"}
@@ -71,7 +62,7 @@ def residue_fact(leaf: str, kind: str, modulus: int, names: ResidueNames) -> str
 
 
 def congruence_laws(kind: str, modulus: int, names: ResidueNames, signs: set[str]) -> list[str]:
-    """Equal residues stay equal under the operations of these signs."""
+    """Laws by which equal residues stay equal under the operations of these signs."""
     of, mod, name = f"{names.law}{kind}", f"% {modulus}", "mod" if kind == "Nat" else "emod"
     given = f"∀ a b c d : {kind}, a {mod} = b {mod} → c {mod} = d {mod} →"
     found = []
@@ -249,7 +240,7 @@ def compute_residues(goal: PrintedGoal, modulus: int, cost: float) -> TacticMove
     others = (goal.fresh(stem)[0] for stem in ("law", "hside", "key"))
     names = ResidueNames(dict(zip(leaves, found, strict=True)), *others)
     given = " ∧ ".join(f"({relation_text(one, modulus, goal, names)})" for one in facts)
-    aim = disjunction(relation_text(one, modulus, goal, names) for one in targets)
+    aim = " ∨ ".join(relation_text(one, modulus, goal, names) for one in targets)
     claim = f"{given} → ({aim})" if given and aim else aim or f"¬({given})"
     tactic = prove_by_computation(computed, claim, modulus, goal, names)
     return TacticMove(cost, tactic, LONG + 0.001 * modulus ** len(leaves), closing=True)

@@ -87,9 +87,7 @@ class RecurrenceProof(NamedTuple):
             f"({factor}) * ({self.term(f'{before}{at + shift - low}')})"
             for shift, factor in sorted(self.rule.shifts.items())
         ]
-        return (
-            f"{self.term(f'{before}{at + self.rule.order}')} = ({' + '.join(parts)} + ({self.rule.constant})){mod}"
-        )
+        return f"{self.term(f'{before}{at + self.rule.order}')} = ({' + '.join(parts)} + ({self.rule.constant})){mod}"
 
     def step(self, before: str, at: int, stem: str) -> str:
         """The value at a place from those before it."""

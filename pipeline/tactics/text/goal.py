@@ -109,7 +109,7 @@ def read_goal(printed: str) -> PrintedGoal:
 
 
 def logical_lines(printed: str) -> list[str]:
-    """Lines that are indented go on from the one before."""
+    """Lines of a goal, each with those that are indented and go on from it."""
     lines: list[str] = []
     for line in printed.splitlines():
         if line[:1].isspace() and lines:
