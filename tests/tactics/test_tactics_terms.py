@@ -33,12 +33,12 @@ def test_a_term_that_is_written_reads_as_itself(term):
 
 @given(combined("+-*"), assignments)
 def test_polynomials_have_the_value_of_their_terms(term, known):
-    form = terms.polynomial(term, naturals=False)
+    form = terms.polynomial(term, kind="Int")
     total = sum(
         factor * math.prod(known[name] ** times for name, times in monomial) for monomial, factor in form.items()
     )
     assume(abs(total) < terms.LARGEST_VALUE)
-    assert total == terms.evaluate(term, known, naturals=False)
+    assert total == terms.evaluate(term, known, kind="Int")
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_naturals_are_computed_as_lean_does(text, value):
 
 
 def test_division_of_integers_leaves_no_negative_rest():
-    assert terms.evaluate(terms.read_term("(-7) % 2"), {}, naturals=False) == 1
-    assert terms.evaluate(terms.read_term("(-7) / 2"), {}, naturals=False) == -4
+    assert terms.evaluate(terms.read_term("(-7) % 2"), {}, kind="Int") == 1
+    assert terms.evaluate(terms.read_term("(-7) / 2"), {}, kind="Int") == -4
 
 
 def test_a_natural_that_is_subtracted_is_not_looked_into():

@@ -13,7 +13,7 @@ from typing import Any
 from pipeline.lean.dojo import project
 from pipeline.lean.dojo import text as dojo_text
 from pipeline.lean.dojo.process import CompletedCommand, DojoProcess, DojoSession, run_to_end
-from pipeline.lean.dojo.project import DojoProject, ProjectCopy
+from pipeline.lean.dojo.project import DojoProject
 from pipeline.lean.dojo.text import WholeProofFile, preamble_refusal, statement_refusal, tactic_refusal
 from pipeline.lean.model import (
     Begun,
@@ -55,7 +55,7 @@ class LeanDojoBackend:
         self._env = {**env, **OFFLINE}
         self._room = Semaphore(size)
         self._lock = Lock()
-        self._copied: ProjectCopy | None = None
+        self._copied: Path | None = None
 
     def open(self, theorem: Theorem, stop: Stop | None = None) -> tuple[DojoSession, TacticState]:
         return self._begin(theorem, _theorem_name(theorem), stop)
@@ -105,7 +105,7 @@ class LeanDojoBackend:
 
     def _open_dojo(self, theorem: Theorem, name: str, stop: Stop | None) -> tuple[DojoProcess, dict[str, Any]]:
         project.need_lake(self._env)
-        cache = {} if theorem.file else {"CACHE_DIR": str(self._copy().cache)}
+        cache = {} if theorem.file else {"CACHE_DIR": str(self._copy())}
         text = "" if theorem.file else dojo_text.file_with_gap(theorem, name)
         where = {"repo": self._project.folder, "commit": self._project.commit, "file": theorem.file or FILE}
         dojo = DojoProcess(self._starter, {**self._env, **cache}, self._project.folder)
@@ -123,7 +123,7 @@ class LeanDojoBackend:
             raise self._open_error(theorem, answer["error"], stop)
         return dojo, answer
 
-    def _copy(self) -> ProjectCopy:
+    def _copy(self) -> Path:
         with self._lock:  # one makes it, the others want it too
             if self._copied is None:
                 self._copied = project.cached_copy(self._project, self._starter, self._env)
@@ -134,7 +134,7 @@ class LeanDojoBackend:
         if theorem.file:
             return LeanStartError(f"{theorem.file}: {theorem.name}: LeanDojo does not open it: {error}")
         text = f"{dojo_text.statement_head(theorem, _theorem_name(theorem))}by\n  sorry\n"
-        root = self._copy().folder
+        root = self._project.place_in(self._copy())
         done = self._run_lean(root, root, text, stop)
         wrong = dojo_text.first_error(dojo_text.parse_messages(done.stdout)) if done else ""
         return NotElaborated(wrong) if wrong else LeanStartError(f"LeanDojo does not start: {error}")

@@ -25,7 +25,7 @@ from pipeline.lean.toolchain import cache
 PACKAGE = "lean_dojo"
 INSTALL = "pip install 'coppice[leandojo]', with Python 3.11 or 3.12: for 3.13 there is none"
 BUILD = 6 * 3600.0  # seconds that `lake build` may take
-BUILT_MARK = "built"
+BUILT_MARK, CACHE = "built", "cache"
 # Of both Lake takes the first.  What makes LeanDojo's REPL a part of the project:
 LAKEFILES = {
     "lakefile.lean": f"\nlean_lib {REPL_MODULE} {{\n\n}}\n",
@@ -52,13 +52,6 @@ class DojoProject(NamedTuple):
     def place_in(self, cache: Path) -> Path:
         """The folder where LeanDojo looks for the project in one of its caches."""
         return cache / f"gitpython-{self.name}-{self.commit}" / self.name
-
-
-class ProjectCopy(NamedTuple):
-    """`cache`: the folder where LeanDojo looks; `folder`, in it, the copy itself."""
-
-    cache: Path
-    folder: Path
 
 
 def package_folder() -> Path:
@@ -100,24 +93,20 @@ def need_lake(env: Mapping[str, str]) -> None:
         raise LeanStartError("LeanDojo needs `lake`, which is not on the PATH; install a Lean, as by elan")
 
 
-def cached_copy(found: DojoProject, starter: Starter, env: Mapping[str, str]) -> ProjectCopy:
-    """The copy of this commit, made if there is none; its first build may take long."""
+def cached_copy(found: DojoProject, starter: Starter, env: Mapping[str, str]) -> Path:
+    """The cache of LeanDojo that has the copy of this commit, made if there is none; its first build may take long."""
     what = f"{found.folder}\0{found.version}"
     name = f"leandojo-{sha256(what.encode()).hexdigest()[:16]}"
     folder = cache.cached_folder(
         name, lambda new: _make(found, new, starter, env), lambda old: (old / BUILT_MARK).is_file()
     )
-    return _places(found, folder)
-
-
-def _places(found: DojoProject, folder: Path) -> ProjectCopy:
-    return ProjectCopy(folder / "cache", found.place_in(folder / "cache"))
+    return folder / CACHE
 
 
 def _make(found: DojoProject, new: Path, starter: Starter, env: Mapping[str, str]) -> None:
-    cache, copy = _places(found, new)
+    copy = found.place_in(new / CACHE)
     # the one beside is what LeanDojo asks for the toolchain; it would copy the repository with all that is built
-    for place in (copy, found.place_in(cache / "repos")):
+    for place in (copy, found.place_in(new / CACHE / "repos")):
         place.parent.mkdir(parents=True)
         _run(starter, ["git", "clone", "--quiet", found.folder, str(place)], env, str(new))
     built = Path(found.folder, ".lake")

@@ -91,7 +91,7 @@ def solve_factor(factor: Term, values: list[int]) -> tuple[str, list[int]]:
 
     A factor with more than one variable stays as it is, and so does one that subtracts: of naturals that is not what
     polynomials do."""
-    form = terms.polynomial(factor, naturals=False)
+    form = terms.polynomial(factor, "Int")
     others = [monomial for monomial in form if monomial]
     if len(others) != 1 or (isinstance(factor, Operation) and factor.sign == "-"):
         return term_text(factor), values
@@ -155,7 +155,7 @@ def gcd_moves(term: Operation, goal: PrintedGoal) -> Iterator[TacticMove]:
 
 
 def constant_combination(left: Term, right: Term) -> tuple[int, int, int] | None:
-    """p, q, c with p * left - q * right = c for linear terms of the same one variable; c is not negative."""
+    """p, q, c with p * left - q * right = c for linear terms of the same one variable; c is not 0."""
     one, other = (terms.linear_form(terms.polynomial(side)) for side in (left, right))
     if one is None or other is None or len(one[0]) != 1 or one[0].keys() != other[0].keys():
         return None
@@ -225,10 +225,10 @@ MOST_STEPS = 60  # of a division
 def propose_quotients(goal: PrintedGoal) -> Iterator[TacticMove]:
     relation = read_relation(goal.target) if goal.connective == "∣" else None
     if relation and leaves(relation.left):
-        naturals = not goal.of_type("Int")
-        by, whole = (terms.polynomial(side, naturals=naturals) for side in (relation.left, relation.right))
+        kind = "Int" if goal.of_type("Int") else "Nat"
+        by, whole = (terms.polynomial(side, kind) for side in (relation.left, relation.right))
         found = polynomial_quotient(whole, by)
-        if found is not None and (not naturals or min(found.values(), default=0) >= 0):
+        if found is not None and (kind == "Int" or min(found.values(), default=0) >= 0):
             yield TacticMove(0.1, f"exact ⟨{polynomial_text(found)}, by grind -verbose⟩", MIDDLE, closing=True)
 
 

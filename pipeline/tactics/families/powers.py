@@ -141,14 +141,9 @@ def exponent_cases(power: Power, start: int, period: int, modulus: int, name: st
     value = f"(by (have hv := congrArg (fun k => {of} k % {modulus}) hr); simp only at hv; rw [hv]; "
     value += f"rw [{power.kind}.pow_add, {law}, {name}r {times}] <;> rfl)"
     proofs = ["⟨hr, by rw [hr] <;> rfl⟩"] * start + [f"⟨by omega, by omega, {value}⟩"] * period
-    chosen = [f"(exact {or_alternative(place, len(proofs), one)})" for place, one in enumerate(proofs)]
-    return "; ".join([f"({split})", case_split("hr", start + period), *chosen])
-
-
-def or_alternative(place: int, count: int, proof: str) -> str:
-    """Proof of one of so many alternatives joined by ∨."""
-    last = f"(Or.inl {proof})" if place < count - 1 else proof
-    return "(Or.inr " * place + last + ")" * place
+    chosen = [f"(Or.inl {proof})" for proof in proofs[:-1]] + proofs[-1:]
+    exact = [f"(exact {'(Or.inr ' * place}{one}{')' * place})" for place, one in enumerate(chosen)]
+    return "; ".join([f"({split})", case_split("hr", start + period), *exact])
 
 
 def power_cycle(base: int, modulus: int) -> tuple[int, int]:

@@ -78,7 +78,7 @@ def cancel_common_variable(goal: PrintedGoal) -> Iterator[TacticMove]:
         "Nat": "by first | omega | grind",
     }
     for one in arithmetic.equations(goal):
-        sides = [terms.polynomial(side, naturals=one.kind == "Nat") for side in (one.relation.left, one.relation.right)]
+        sides = [terms.polynomial(side, one.kind) for side in (one.relation.left, one.relation.right)]
         monomials = [set(dict(monomial)) for side in sides for monomial in side]
         for name in sorted(set.intersection(*monomials)) if all(sides) else ():
             left, right = (
@@ -183,7 +183,7 @@ def power_multiples(goal: PrintedGoal) -> Iterator[str]:
     """Powers of the same base whose exponents differ by a number: one is so many times the other."""
     for one, other in permutations(arithmetic.operations(goal, "^")[:6], 2):
         (base, exponent), (same, less) = one.arguments, other.arguments
-        apart = terms.difference(Relation("=", exponent, less), naturals=True)
+        apart = terms.difference(Relation("=", exponent, less), "Nat")
         if base == same and terms.leaves(exponent) and set(apart) == {()} and apart[()] > 0:
             kind = arithmetic.term_kind(base, goal)
             b, at = term_text(base, tight=True), term_text(exponent)

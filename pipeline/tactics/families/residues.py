@@ -195,17 +195,17 @@ def without_subtraction(relation: Relation) -> Relation:
 
 def congruence_of(relation: Relation, modulus: int, goal: PrintedGoal, *, exact: bool = False) -> Congruence | None:
     """Congruence that follows from a relation modulo the number; `exact`: only one that is the same as it."""
-    naturals = arithmetic.relation_kind(relation, goal) == "Nat"
+    kind = arithmetic.relation_kind(relation, goal)
     match relation:
         case Relation("∣", Number(number), right, holds) if number > 1 and modulus % number == 0:
-            return Congruence(terms.polynomial(right, naturals=naturals), number, holds)
+            return Congruence(terms.polynomial(right, kind), number, holds)
         case Relation("=" | "≠" as sign, Operation("%", (inside, Number(number))), right) if (
             number > 1 and modulus % number == 0 and (reduced := residue_form(right, number)) is not None
         ):
-            form = terms.add_polynomials(terms.polynomial(inside, naturals=naturals), reduced, -1)
+            form = terms.add_polynomials(terms.polynomial(inside, kind), reduced, -1)
             return Congruence(form, number, relation.holds == (sign == "="))
         case Relation("=", _, _, True) if not exact:
-            return Congruence(terms.difference(relation, naturals=naturals), modulus, holds=True)
+            return Congruence(terms.difference(relation, kind), modulus, holds=True)
     return None
 
 

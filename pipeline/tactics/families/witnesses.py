@@ -72,7 +72,7 @@ def equation_witnesses(goal: PrintedGoal, bound: list[str], body: str) -> Iterat
 
 def solve_for(relation: Relation, bound: list[str], goal: PrintedGoal) -> Iterator[str]:
     """`m = 2 * k + 1` for k: `(m - 1) / 2`; where all is divisible, divided.  Others that are bound are small."""
-    whole = terms.difference(relation, naturals=arithmetic.relation_kind(relation, goal) == "Nat")
+    whole = terms.difference(relation, arithmetic.relation_kind(relation, goal))
     scale = whole.pop(((bound[0], 1),), 0)
     for small in range(3 if len(bound) > 1 else 1):
         form: terms.Polynomial = {}

@@ -23,7 +23,7 @@ class StatedRelation(NamedTuple):
     @property
     def form(self) -> Polynomial:
         """Left minus right."""
-        return terms.difference(self.relation, naturals=self.kind == "Nat")
+        return terms.difference(self.relation, self.kind)
 
     def swapped(self) -> StatedRelation:
         """`6 = x * y` as `x * y = 6`."""

@@ -187,7 +187,7 @@ class NoValue(Exception):
     """No value is known for a leaf, or it is too large."""
 
 
-def evaluate(term: Term, known: Mapping[str, int], *, naturals: bool = True) -> int:
+def evaluate(term: Term, known: Mapping[str, int], kind: str = "Nat") -> int:
     """Evaluate as Lean does: subtraction of naturals ends at 0, division by 0 is 0."""
     if isinstance(term, Number):
         return term.value
@@ -195,8 +195,8 @@ def evaluate(term: Term, known: Mapping[str, int], *, naturals: bool = True) -> 
         if term.name not in known:
             raise NoValue(term.name)
         return known[term.name]
-    numbers = [evaluate(one, known, naturals=naturals) for one in term.arguments]
-    found = max(0, OPERATIONS[term.sign](*numbers)) if naturals else OPERATIONS[term.sign](*numbers)
+    numbers = [evaluate(one, known, kind) for one in term.arguments]
+    found = max(0, OPERATIONS[term.sign](*numbers)) if kind == "Nat" else OPERATIONS[term.sign](*numbers)
     if abs(found) > LARGEST_VALUE:
         raise NoValue(term.sign)
     return found
@@ -248,21 +248,21 @@ def is_true(relation: Relation, known: Mapping[str, int]) -> bool:
     return bool(COMPARISONS[relation.sign](left, right)) == relation.holds
 
 
-def polynomial(term: Term, *, naturals: bool = True) -> Polynomial:
+def polynomial(term: Term, kind: str = "Nat") -> Polynomial:
     """The polynomial of a term, multiplied out; any other term than a sum or product is a leaf by its text."""
     match term:
         case Number(number):
             return {(): number} if number else {}
         case Operation("+", (left, right)):
-            return add_polynomials(polynomial(left, naturals=naturals), polynomial(right, naturals=naturals))
+            return add_polynomials(polynomial(left, kind), polynomial(right, kind))
         case Operation("*", (left, right)):
-            return multiply_polynomials(polynomial(left, naturals=naturals), polynomial(right, naturals=naturals))
+            return multiply_polynomials(polynomial(left, kind), polynomial(right, kind))
         case Operation("^", (below, Number(exponent))) if 0 < exponent <= 8:
-            return reduce(multiply_polynomials, [polynomial(below, naturals=naturals)] * exponent, {(): 1})
-        case Operation("-", (left, right)) if not naturals:
-            return add_polynomials(polynomial(left, naturals=False), polynomial(right, naturals=False), -1)
+            return reduce(multiply_polynomials, [polynomial(below, kind)] * exponent, {(): 1})
+        case Operation("-", (left, right)) if kind != "Nat":
+            return add_polynomials(polynomial(left, kind), polynomial(right, kind), -1)
         case Operation("neg", (inside,)):
-            return add_polynomials({}, polynomial(inside, naturals=naturals), -1)
+            return add_polynomials({}, polynomial(inside, kind), -1)
     return {((term_text(term), 1),): 1}
 
 
@@ -287,11 +287,9 @@ def degree(form: Polynomial) -> int:
     return max((sum(times for _, times in monomial) for monomial in form), default=0)
 
 
-def difference(relation: Relation, *, naturals: bool) -> Polynomial:
+def difference(relation: Relation, kind: str) -> Polynomial:
     """Left minus right; both sides are polynomials of their own before, so that naturals need no care."""
-    return add_polynomials(
-        polynomial(relation.left, naturals=naturals), polynomial(relation.right, naturals=naturals), -1
-    )
+    return add_polynomials(polynomial(relation.left, kind), polynomial(relation.right, kind), -1)
 
 
 def leaf_names(form: Polynomial) -> list[str]:
