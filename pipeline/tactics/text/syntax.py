@@ -9,7 +9,8 @@ OPENING = "([{⟨⟦"
 CLOSING = ")]}⟩⟧"
 CONNECTIVES = ("↔", "→", "∨", "∧")  # weakest first
 RELATIONS = ("≠", "=", "≤", "<", "≥", ">", "∣")
-BINDERS = ("∀", "∃", "fun ", "let ", "if ", "match ", "λ")  # each reaches as far to the right as it can
+BINDER_STARTS = "∀∃λflim"
+BINDER = re.compile(r"(?<![\w.'✝])(?:∀|∃|λ|fun |let |if |match )")  # reaches as far to the right as it can
 
 
 def depths(text: str) -> Iterator[tuple[int, str, int]]:
@@ -22,11 +23,12 @@ def depths(text: str) -> Iterator[tuple[int, str, int]]:
 
 def outer_characters(text: str) -> Iterator[tuple[int, str]]:
     """The characters outside of all brackets and binders, with their places."""
-    for place, char, depth in depths(text):
-        starts_word = place == 0 or not (text[place - 1].isalnum() or text[place - 1] in "_.'✝")
-        if depth == 0 and starts_word and text.startswith(BINDERS, place):
-            return
+    depth = 0
+    for place, char in enumerate(text):
+        depth += (char in OPENING) - (char in CLOSING)
         if depth == 0 and char not in CLOSING:
+            if char in BINDER_STARTS and BINDER.match(text, place):
+                return
             yield place, char
 
 
