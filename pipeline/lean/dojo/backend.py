@@ -47,7 +47,7 @@ UNFINISHED = {
 
 
 class LeanDojoBackend:
-    """Backend with up to `size` Dojos at once; a further `open` waits."""
+    """Backend with up to `size` Dojos at once; a further `open` waits. None starts before something is asked."""
 
     def __init__(self, project: DojoProject, starter: Starter, env: Mapping[str, str], size: int) -> None:
         self.version = project.version
@@ -157,11 +157,6 @@ class LeanDojoBackend:
                 return run_to_end(self._starter, argv, self._env, str(root), CHECK, stop)
             except Overrun:
                 return None
-
-
-def open_dojos(path: str, starter: Starter, env: Mapping[str, str], size: int) -> LeanDojoBackend:
-    """Open the backend; no process starts before it is asked something."""
-    return LeanDojoBackend(project.open_project(path), starter, env, size)
 
 
 def _theorem_name(theorem: Theorem) -> str:

@@ -47,8 +47,8 @@ def product_moves(one: StatedRelation, goal: PrintedGoal) -> Iterator[tuple[floa
 
 def has_open_power(term: Term) -> bool:
     """True if an exponent in it is open: of all divisors few are such powers."""
-    powers = (one for one in terms.subterms(term) if isinstance(one, Operation) and one.sign == "^")
-    return any(not isinstance(one.arguments[1], Number) for one in powers)
+    powers = (one.arguments for one in terms.subterms(term) if isinstance(one, Operation) and one.sign == "^")
+    return not all(isinstance(exponent, Number) for _, exponent in powers)
 
 
 def split_factor(one: StatedRelation, factor: Term, values: list[int], goal: PrintedGoal, *, is_first: bool) -> str:

@@ -33,11 +33,10 @@ class Hypothesis:
 
 @dataclass(frozen=True)
 class PrintedGoal:
-    """One goal; `case` is the tag that Lean gave it."""
+    """One goal."""
 
     hypotheses: tuple[Hypothesis, ...]
     target: str
-    case: str = ""
 
     @cached_property
     def types(self) -> dict[str, str]:
@@ -96,16 +95,14 @@ class PrintedGoal:
 
 def read_goal(printed: str) -> PrintedGoal:
     """A goal from what Lean prints; what does not look like one is a target without hypotheses."""
-    case, target = "", ""
+    target = ""
     hypotheses: list[Hypothesis] = []
     for line in logical_lines(printed):
-        if line.startswith("case ") and not hypotheses:
-            case = line.removeprefix("case ").strip()
-        elif line.startswith("⊢"):
+        if line.startswith("⊢"):
             target = line.removeprefix("⊢").strip()
-        else:
+        elif hypotheses or not line.startswith("case "):  # the tag that Lean gave it
             hypotheses.extend(read_hypotheses(line))
-    return PrintedGoal(tuple(hypotheses), target or ("" if hypotheses else printed.strip()), case)
+    return PrintedGoal(tuple(hypotheses), target or ("" if hypotheses else printed.strip()))
 
 
 def logical_lines(printed: str) -> list[str]:
