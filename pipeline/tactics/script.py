@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from textwrap import indent
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from pipeline.tactics.text.goal import PrintedGoal, new_names
 
@@ -20,17 +20,10 @@ _UNKNOWN = re.compile(r"(?<!\w)\?\w")
 N = TypeVar("N")
 
 
-class FrontTactics(NamedTuple):
-    """`rotation` brings a goal to the front, `prelude` names its hypotheses that have no name; each may be empty."""
-
-    rotation: tuple[str, ...]
-    prelude: tuple[str, ...]
-
-
-def front_tactics(goal: PrintedGoal, place: int) -> FrontTactics:
-    """Tactics that bring the goal at this place of its state to the front."""
+def front_tactics(goal: PrintedGoal, place: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Tactics that bring the goal at this place of its state to the front, and those that name what has none."""
     names = new_names(goal)
-    return FrontTactics((f"rotate_left {place}",) if place else (), (f"rename_i {' '.join(names)}",) if names else ())
+    return (f"rotate_left {place}",) if place else (), (f"rename_i {' '.join(names)}",) if names else ()
 
 
 def in_sequence(tactics: Iterable[str]) -> str:

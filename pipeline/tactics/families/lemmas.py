@@ -68,18 +68,15 @@ LONGEST_RECURRENCE = 120  # steps of a recurrence
 
 
 def propose_specialising(goal: PrintedGoal) -> Iterator[TacticMove]:
+    values = [*dict.fromkeys(instance_values(goal))]
     general = [fact for fact in goal.facts if syntax.connective(fact.type) == "∀"]
     for place, fact in enumerate(general):
-        yield from instance_moves(fact, goal, 1.1 + 0.05 * place)
+        count = len(syntax.bound_variables(fact.type)[0])
+        choices = product(values[: 9 if count == 1 else 4], repeat=min(count, 2))
+        for further, choice in enumerate(choices):
+            instance = f"have {goal.fresh('hs')[0]} := {fact.name} {' '.join(choice)}"
+            yield TacticMove(1.1 + 0.05 * place + 0.06 * further, instance, SHORT)
         yield from follow_recurrence(fact, goal)
-
-
-def instance_moves(fact: Hypothesis, goal: PrintedGoal, cost: float) -> Iterator[TacticMove]:
-    count = len(syntax.bound_variables(fact.type)[0])
-    values = [*dict.fromkeys(instance_values(goal))][: 9 if count == 1 else 4]
-    for place, choice in enumerate(product(values, repeat=min(count, 2))):
-        instance = f"have {goal.fresh('hs')[0]} := {fact.name} {' '.join(choice)}"
-        yield TacticMove(cost + 0.06 * place, instance, SHORT)
 
 
 def instance_values(goal: PrintedGoal) -> Iterator[str]:

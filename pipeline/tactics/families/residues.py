@@ -163,24 +163,19 @@ def deciding_moduli(goal: PrintedGoal) -> list[int]:
 
 def moduli_decide(goal: PrintedGoal, modulus: int) -> bool:
     facts = [one for fact in arithmetic.fact_relations(goal) if (one := congruence_of(fact.relation, modulus, goal))]
-    target = target_congruences(goal, modulus)
-    if target is None and goal.target != "False":
+    target = [
+        congruence_of(without_subtraction(one), modulus, goal, exact=True) if one else None
+        for one in arithmetic.target_alternatives(goal)
+    ]
+    aims = [one for one in target if one]
+    if None in target and goal.target != "False":
         return False
-    leaves = sorted({name for one in [*facts, *(target or [])] for name in terms.leaf_names(one.form)})
+    leaves = sorted({name for one in [*facts, *aims] for name in terms.leaf_names(one.form)})
     if not leaves or modulus ** len(leaves) > MOST_POINTS:
         return False
     points = (dict(zip(leaves, choice, strict=True)) for choice in product(range(modulus), repeat=len(leaves)))
     left = (point for point in points if all(holds_at_point(one, point) for one in facts))
-    return all(any(holds_at_point(one, point) for one in target or []) for point in left)
-
-
-def target_congruences(goal: PrintedGoal, modulus: int) -> list[Congruence] | None:
-    """Congruences of the target modulo the number, its alternatives; None where it says more than that."""
-    found = [
-        congruence_of(without_subtraction(one), modulus, goal, exact=True) if one else None
-        for one in arithmetic.target_alternatives(goal)
-    ]
-    return [one for one in found if one] if all(found) else None
+    return all(any(holds_at_point(one, point) for one in aims) for point in left)
 
 
 def without_subtraction(relation: Relation) -> Relation:

@@ -128,7 +128,9 @@ def propose_definitions(goal: PrintedGoal) -> Iterator[TacticMove]:
         yield TacticMove(0.25, f"grind -verbose [{names}]", MIDDLE, closing=True)
         yield TacticMove(0.5, f"simp [{names}] at *", SHORT)
         yield from (TacticMove(0.6, f"unfold {name} at *", SHORT) for name in own[:3])
-        yield from (TacticMove(0.9, f"fun_induction {name}", SHORT) for name in applied_functions(own, goal))
+        calls = (re.search(rf"(?<![\w.]){re.escape(name)}((?: [^\W\d][\w']*)+)", goal.target) for name in own)
+        applied = [call[0] for call in calls if call and all(one in goal.types for one in call[1].split())]
+        yield from (TacticMove(0.9, f"fun_induction {call}", SHORT) for call in applied[:2])
     yield from inductive_moves(goal)
 
 
@@ -145,11 +147,6 @@ def own_constants(goal: PrintedGoal) -> list[str]:
         if word not in bound | KNOWN_WORDS | goal.types.keys()
         if word.split(".", maxsplit=1)[0] not in goal.types and not word.startswith(LIBRARY)
     ]
-
-
-def applied_functions(own: list[str], goal: PrintedGoal) -> list[str]:
-    calls = (re.search(rf"(?<![\w.]){re.escape(name)}((?: [^\W\d][\w']*)+)", goal.target) for name in own)
-    return [call[0] for call in calls if call and all(one in goal.types for one in call[1].split())][:2]
 
 
 def inductive_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
