@@ -45,3 +45,9 @@ def test_moves_are_proposed_for_whatever_is_printed(given_facts, target):
 )
 def test_a_divisor_that_is_nothing_and_a_function_by_itself_are_no_arithmetic(printed):
     assert moves.propose_moves(goal.read_goal(printed))
+
+
+def test_a_fact_of_a_hundred_parts_is_taken_apart() -> None:
+    parts = " ∧ ".join(f"a = {number}" for number in range(100))
+    (move,) = moves.propose_moves(goal.read_goal(f"a : Nat\nh : {parts}\n⊢ a = 1"))
+    assert "hc99" in move.tactic

@@ -50,12 +50,8 @@ def propose_finishers(goal: PrintedGoal) -> Iterator[TacticMove]:
         yield TacticMove(cost, tactic, budget, closing=True)
     if goal.target == "False":
         yield TacticMove(0.3, "contradiction", QUICK, closing=True)
-    kinds = [one.type for one in goal.variables]
-    if (
-        kinds
-        and not goal.facts
-        and all(syntax.without_brackets(kind) == "Bool" or kind.startswith("Fin ") for kind in kinds)
-    ):
+    infinite = [one for one in goal.variables if not re.match(r"Fin |\(*Bool\)*$", one.type)]
+    if goal.variables and not goal.facts and not infinite:
         yield TacticMove(0.2, "decide +revert", MIDDLE, closing=True)
 
 
@@ -69,8 +65,8 @@ def forced_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
     if goal.connective in ("∀", "→"):
         yield TacticMove(0.0, "intros", QUICK)
     elif torn := [fact for fact in goal.facts if syntax.connective(fact.type) in ("∧", "∃")]:
-        names = iter(goal.fresh("hc", 64))  # all facts at once, to the bottom
-        obtained = (f"obtain {pattern(fact.type, goal, names)} := {fact.name}" for fact in torn[:8])
+        names = goal.free_names("hc")  # all facts at once, to the bottom
+        obtained = (f"obtain {pattern(fact.type, names)} := {fact.name}" for fact in torn[:8])
         yield TacticMove(0.0, chain(obtained), SHORT)
     elif goal.connective in ("∧", "↔"):
         yield TacticMove(0.0, "constructor", QUICK)
@@ -78,15 +74,16 @@ def forced_moves(goal: PrintedGoal) -> Iterator[TacticMove]:
         yield TacticMove(0.0, f"intro {goal.fresh('hn')[0]}", QUICK)
 
 
-def pattern(proposition: str, goal: PrintedGoal, names: Iterator[str]) -> str:
+def pattern(proposition: str, names: Iterator[str]) -> str:
     sign = syntax.connective(proposition)
     if sign == "∧":
-        inner = (pattern(part, goal, names) for part in syntax.split_at(proposition, "∧"))
-        return f"⟨{', '.join(inner)}⟩"
-    if sign == "∃":
+        parts = [pattern(part, names) for part in syntax.split_at(proposition, "∧")]
+    elif sign == "∃":
         bound, body = syntax.bound_variables(proposition)
-        return f"⟨{', '.join([*(next(names) for _ in bound), pattern(body, goal, names)])}⟩"
-    return next(names)
+        parts = [*(next(names) for _ in bound), pattern(body, names)]
+    else:
+        return next(names)
+    return f"⟨{', '.join(parts)}⟩"
 
 
 def propose_logic(goal: PrintedGoal) -> Iterator[TacticMove]:
