@@ -41,9 +41,15 @@ def test_moves_are_proposed_for_whatever_is_printed(given_facts, target):
 
 
 @pytest.mark.parametrize(
-    "printed", ["a b : Int\n⊢ a - a ∣ b", "f : Nat → Nat → Nat\nh : f = Nat.gcd\n⊢ f 2 4 = 2", "n : Nat\n⊢ gcd = n"]
+    "printed",
+    [
+        "a b : Int\n⊢ a - a ∣ b",
+        "f : Nat → Nat → Nat\nh : f = Nat.gcd\n⊢ f 2 4 = 2",
+        "n : Nat\n⊢ gcd = n",
+        "f : Nat → Nat\nh : ∀ x\n⊢ f 2 = 2",
+    ],
 )
-def test_a_divisor_that_is_nothing_and_a_function_by_itself_are_no_arithmetic(printed):
+def test_what_is_no_arithmetic_after_all_ends_no_search(printed):
     assert moves.propose_moves(goal.read_goal(printed))
 
 

@@ -104,7 +104,7 @@ def main() -> None:
     held = DojoHolder()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what is below is done
     try:
-        for line in sys.stdin:
+        for line in sys.stdin.buffer:  # UTF-8, whatever the locale says
             request = json.loads(line)
             word = request.pop("word")
             try:

@@ -127,13 +127,14 @@ def propose_sequences(goal: PrintedGoal) -> Iterator[TacticMove]:
 def read_recurrence(fact: Hypothesis, goal: PrintedGoal) -> Recurrence | None:
     head, body = syntax.bound_variables(fact.type)
     given, *rest = syntax.split_at(body, "→")
-    condition = " ".join(head) if len(head) == 3 else given if rest else f"{head[0]} ≥ 0"
+    at = head[0] if head else ""
+    condition = " ".join(head) if len(head) == 3 else given if rest else f"{at} ≥ 0"
     limit = CONDITION.match(condition)
     relation = terms.read_relation(rest[-1] if rest else body)
-    if not limit or len(rest) > 1 or relation is None or relation.sign != "=" or limit[1] != head[0]:
+    if not limit or len(rest) > 1 or relation is None or relation.sign != "=" or limit[1] != at:
         return None
     start = int(limit[3]) + (limit[2] == ">")
-    return recurrence_of(fact.name, relation, head[0], start, goal, conditional=bool(rest) or len(head) == 3)
+    return recurrence_of(fact.name, relation, at, start, goal, conditional=bool(rest) or len(head) == 3)
 
 
 def recurrence_of(
