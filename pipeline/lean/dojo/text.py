@@ -35,7 +35,7 @@ def statement_head(theorem: Theorem, name: str) -> str:
     LeanDojo's own module is imported for the check too, so that the check has the same environment."""
     imports = [IMPORT + REPL_MODULE, *(text.strip() for text in theorem.before if is_import(text))]
     before = [text.strip() for text in theorem.before if not is_import(text)]
-    # in brackets, which end on a line of their own: `refused_statement` knows that they are a pair
+    # in brackets, which end on a line of their own: `statement_refusal` knows that they are a pair
     statement = f"set_option maxHeartbeats 0 in\ntheorem {name} : ({theorem.statement.strip()}\n) := "
     return "\n\n".join(["\n".join(imports), *before, statement])
 
