@@ -54,7 +54,8 @@ class KeysInProgress:
         self._keys: set[str] = set()
 
     @contextmanager
-    def alone(self, key: str) -> Iterator[None]:
+    def claim(self, key: str) -> Iterator[None]:
+        """Keep a key to this thread for the block.  Raises Busy when another one has it."""
         with self._mutex:
             if key in self._keys:
                 raise Busy(key)
@@ -113,7 +114,7 @@ class Maker:
         key = recipes.result_key(recipe, inputs.values())
         if self.always:
             return self._run(TargetWork(target, recipe, inputs, key, time.time()))
-        with self.making.alone(key):
+        with self.making.claim(key):
             if self.is_fresh(target, key):
                 return Outcome(FRESH)
             work = TargetWork(target, recipe, inputs, key, time.time())
@@ -162,8 +163,11 @@ class Maker:
     def _attempt(self, work: TargetWork, attempt: int, marks: Mapping[str, Mark], log: str) -> Outcome:
         target = work.target
         stage = self.stages[target.run][target.stage]
+        folder, say = self.stores[target.run].folder, partial(self.say, target)
         with Staging(target, stage.own_folder, attempt) as staged:
-            self._run_stage(stage, self._job(target, staged, log), staged.paths)
+            reads, writes = files_by_port(target.reads), staged.by_port(target.writes)
+            job = Job(target, reads, writes, log, self.processes, self.workers, self.kept, folder, say)
+            self._run_stage(stage, job, staged.paths)
             if self.processes.stopping:
                 raise BuildStopping  # it may have answered our signal by ending well, half done
             outputs = [sync_output(path, final) for path, final in zip(staged.paths, target.outputs, strict=True)]
@@ -198,11 +202,6 @@ class Maker:
         except OSError as error:
             return error
         return None
-
-    def _job(self, target: Target, staged: Staging, log: str) -> Job:
-        reads, writes = files_by_port(target.reads), staged.by_port(target.writes)
-        store, say = self.stores[target.run].folder, partial(self.say, target)
-        return Job(target, reads, writes, log, self.processes, self.workers, self.kept, store, say)
 
     def _publish(
         self, target: Target, staged: Sequence[str], contents: Sequence[str], versions: Sequence[Version] = ()

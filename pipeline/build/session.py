@@ -42,15 +42,13 @@ class BuildSession:
         self.listed_files: dict[str, list[str]] = {}  # files of a run's state that are still the right ones
         files, receipts = self._load_files(), {run: Receipts(run) for run in self.plans}
         stages = {run: kinds.stages(plan.kind) for run, plan in self.plans.items()}
-        self.maker = Maker(self.graph, files, receipts, self._stores(), stages, locks, always)
+        by_folder = {plan.store: Store(plan.store) for plan in self.plans.values()}
+        stores = {run: by_folder[plan.store] for run, plan in self.plans.items()}
+        self.maker = Maker(self.graph, files, receipts, stores, stages, locks, always)
         self.aside = {self.graph.index[target.name] for target in aside}
         self.suspects |= self.aside  # no state tells of them
         if always:
             self.suspects = set(range(len(self.graph.targets)))
-
-    def _stores(self) -> dict[str, Store]:
-        by_folder = {plan.store: Store(plan.store) for plan in self.plans.values()}
-        return {run: by_folder[plan.store] for run, plan in self.plans.items()}
 
     def _load_files(self) -> Files:
         """Load what is known from the last builds, and mark the targets that this leaves in doubt."""
@@ -69,12 +67,12 @@ class BuildSession:
             known |= fresh
             self.watched |= more.watched
             if self._same_deciding_files(plan, seen):
-                self._doubt(changed, more)
+                self._doubt_paths(with_patterns_behind(changed, more.watched))
+                self.suspects.update(self.graph.index[name] for name in more.suspects if name in self.graph.index)
                 self.listed_files[run] = seen.files[len(plan.sources) + 1 :]
             else:
                 self._doubt_run(run)
-        for path in with_patterns_behind(between, self.watched):
-            self.suspects.update(self.graph.touching(path))
+        self._doubt_paths(with_patterns_behind(between, self.watched))
         return Files(known)
 
     @staticmethod
@@ -92,19 +90,15 @@ class BuildSession:
     def _doubt_run(self, run: str) -> None:
         self.suspects.update(i for i, t in enumerate(self.graph.targets) if t.run == run)
 
-    def _doubt(self, changed: set[str], more: state.StateDetails) -> None:
-        for path in with_patterns_behind(changed, more.watched):
+    def _doubt_paths(self, paths: Iterable[str]) -> None:
+        for path in paths:
             self.suspects.update(self.graph.touching(path))
-        self.suspects.update(self.graph.index[name] for name in more.suspects if name in self.graph.index)
 
     def select(self, words: Iterable[str]) -> set[int]:
         """Select targets by name (`run:target`), run, step, path of an output, or pattern of names or paths; all for
         no words."""
-        wanted: set[int] = set()
-        words = list(words)
-        for word in words:
-            wanted |= self._select_word(word)
-        return wanted if words else set(range(len(self.graph.targets)))
+        chosen = [self._select_word(word) for word in words]
+        return set().union(*chosen) if chosen else set(range(len(self.graph.targets)))
 
     def _select_word(self, word: str) -> set[int]:
         if word in self.graph.index:
@@ -125,8 +119,6 @@ class BuildSession:
     def stale(self, wanted: Iterable[int]) -> set[int]:
         """Find, in what `wanted` needs, the targets that are in doubt or made from such."""
         needed = self.graph.upstream(wanted)
-        if not self.suspects & needed:
-            return set()
         return self.graph.downstream(self.suspects & needed) & needed
 
     def check_sources(self, todo: Collection[int]) -> None:
@@ -171,13 +163,11 @@ class BuildSession:
         ok = {i for i, status in ended.items() if status != FAILED}
         files = self.maker.files
         moved = with_patterns_behind(files.unstable, {**self.watched, **files.watched})
-        self.suspects = (self.suspects_below() - ok) | {i for path in moved for i in self.graph.touching(path)}
+        self.suspects = self.graph.downstream(self.suspects) - ok
+        self._doubt_paths(moved)
         for run, plan in self.plans.items():
             self.maker.receipts[run].compact(len(plan.targets))
             self._save_run(run, plan)
-
-    def suspects_below(self) -> set[int]:
-        return self.graph.downstream(self.suspects) if self.suspects else set()
 
     def _save_run(self, run: str, plan: project.RunPlan) -> None:
         watched = {**self.watched, **self.maker.files.watched}
@@ -202,6 +192,10 @@ class BuildSession:
         )
         known = state.StateDetails([""] * len(deciding) + contents, suspects, watched)
         write_whole(f"{noop.folder(run)}/state", state.dump_state(seen, known), durable=False)
+
+    def sync_receipts(self) -> None:
+        for receipts in self.maker.receipts.values():
+            receipts.sync()
 
     def close(self) -> None:
         self.maker.kept.close()

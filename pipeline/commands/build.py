@@ -15,7 +15,7 @@ from doit.exceptions import InvalidCommand, TaskFailed, UnmetDependency
 
 from pipeline import kinds
 from pipeline.build.project import RunPlan
-from pipeline.build.runner import RoomRunner, TargetTask, TaskSelection, doit_task
+from pipeline.build.runner import RoomRunner, TargetTask, TaskSelection
 from pipeline.build.session import BuildSession
 from pipeline.commands.selection import plans_for
 from pipeline.core.graph import Target, room_places
@@ -95,7 +95,7 @@ class ForeignReporter(Reporter):
         self._theirs.complete_run()
 
     def _task(self, target: Target) -> TargetTask:
-        return doit_task(self._session, self._session.graph.index[target.name])
+        return TargetTask(self._session, self._session.graph.index[target.name])
 
 
 def build(words: list[str], params: Mapping[str, Any], reporters: Mapping[str, Any]) -> int:

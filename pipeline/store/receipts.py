@@ -211,10 +211,6 @@ def parse_line(raw: bytes) -> ReceiptLine | None:
         return None
 
 
-def failed_entry(target: str, failure: FailureRecord) -> ReceiptEntry:
-    return receipt_entry(target, FAILED, failure._asdict())
-
-
 def done_entry(target: str, receipt: Receipt) -> ReceiptEntry:
     fields = receipt._asdict()
     return receipt_entry(target, DONE, fields | {name: list(fields[name].items()) for name in ORDERED})
