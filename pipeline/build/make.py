@@ -99,7 +99,7 @@ class Maker:
         """Make one target.  Raises Busy when another thread makes the very same."""
         try:
             return self._make_or_recall(target)
-        except StageFailed as error:  # outside of any attempt: a folder in the way of an output
+        except StageFailed as error:  # outside of any attempt: unreadable input, a folder in the way of an output
             return Outcome(FAILED, why=str(error), exit=error.status)
 
     def _make_or_recall(self, target: Target) -> Outcome:

@@ -47,6 +47,10 @@ def log_if_any(path: str) -> str:
     return path if size else ""
 
 
+def unreadable_message(error: OSError) -> str:
+    return f"{error.filename} cannot be read: {error.strerror}"
+
+
 # What file systems allow for a name, in bytes.
 LONGEST_NAME = 255
 
@@ -141,7 +145,10 @@ class Inputs:
         """Give the sha256 of an input that may be used, None when there is nothing.
 
         `seen`: its content when it was last used, which was checked against its maker then."""
-        found = self._files.content(path)
+        try:
+            found = self._files.content(path)
+        except OSError as error:
+            raise StageFailed(unreadable_message(error), 2) from error
         if found == seen and path not in self.contents:
             return found
         recorded = self._recorded_content(path)

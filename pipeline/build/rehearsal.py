@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pipeline import kinds
+from pipeline.build.outputs import unreadable_message
 from pipeline.build.session import BuildSession
 from pipeline.core import recipe as recipes
 from pipeline.core.freshness import (
@@ -23,13 +24,19 @@ from pipeline.core.freshness import (
 )
 from pipeline.core.graph import Target, room_places, rooms_of, step_of
 from pipeline.core.outcome import BUILT, FAILED, FRESH, HELD, IGNORED, MAYBE, RECALLED, RUN, STALE, Forecast, wall_time
+from pipeline.errors import SpecError
 from pipeline.views.plan import BuildPlan, PlanItem, plan_reasons
 
 
 def rehearse(session: BuildSession, todo: Iterable[int]) -> dict[int, Forecast]:
     rehearsal = _Rehearsal(session)
     for i in sorted(todo):  # the graph's order: each after all it reads from
-        rehearsal.forecasts[i] = rehearsal.forecast(i)
+        try:
+            rehearsal.forecasts[i] = rehearsal.forecast(i)
+        except OSError as error:
+            target = session.graph.targets[i]
+            where = f"{session.plans[target.run].spec}:{target.line}"
+            raise SpecError(f"{where}: {target.name}: {unreadable_message(error)}") from error
     return rehearsal.forecasts
 
 

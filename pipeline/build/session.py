@@ -130,10 +130,16 @@ class BuildSession:
                 if path not in self.graph.writer:
                     asked.setdefault(path, target)
         for path, target in asked.items():
-            if not os.path.exists(path) and self.maker.files.content(path) is None:
+            if not os.path.exists(path) and self._is_missing(path):
                 missing = f"{printable_line(path, LONGEST_PATH)} is missing, which {target.name} reads"
                 raise SpecError(f"{self.plans[target.run].spec}:{target.line}: {missing}; {_missing_hint(path)}")
         self._check_folders(todo)
+
+    def _is_missing(self, path: str) -> bool:
+        try:
+            return self.maker.files.content(path) is None
+        except OSError:
+            return False  # there, but not to be read, in which its target fails
 
     def _check_folders(self, todo: Collection[int]) -> None:
         """Check that no output leaves the run's folder through a symbolic link."""
