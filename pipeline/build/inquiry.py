@@ -57,11 +57,11 @@ def _open_stored(session: BuildSession, target: Target, path: str) -> IO[bytes] 
     store = session.maker.stores[target.run]
     receipt = session.maker.receipts[target.run].receipt(target.name)
     stored = store.peek(receipt.key) if receipt else None
-    if stored is None or len(stored.result.contents) != len(target.outputs):
+    if stored is None or len(stored.contents) != len(target.outputs):
         return None
     place = target.outputs.index(path)
-    content, small = stored.result.contents[place], stored.result.small[place]
-    return BytesIO(small) if small is not None else open(store.object(content), "rb")
+    small = stored.small[place]
+    return BytesIO(small) if small is not None else open(store.object(stored.contents[place]), "rb")
 
 
 def _first_difference(old: IO[bytes], new: IO[bytes]) -> int:

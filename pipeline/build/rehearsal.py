@@ -91,8 +91,8 @@ class _Rehearsal:
             return FRESH
         if key and not is_held and not self.maker.receipts[target.run].is_forgotten(target.name):
             stored = self.maker.stores[target.run].peek(key)
-            if stored and len(stored.result.contents) == len(target.outputs):
-                self.after |= dict(zip(target.outputs, stored.result.contents, strict=True))
+            if stored and len(stored.contents) == len(target.outputs):
+                self.after |= dict(zip(target.outputs, stored.contents, strict=True))
                 return RECALLED
         self.after |= dict.fromkeys(target.outputs)
         if is_held:

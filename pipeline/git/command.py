@@ -10,10 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 
 from pipeline.errors import cut_text
 from pipeline.machine.process import has_ended, signal_group
+from pipeline.store.flock import file_lock
 
 TIMEOUT = 600.0
 GIT_KILL_AFTER = 3.0
@@ -105,6 +106,11 @@ def users_git(*words: str, cwd: str) -> bytes:
     home = {name: os.environ[name] for name in ("HOME", "XDG_CONFIG_HOME") if name in os.environ}
     env = _environment() | home | {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
     return _run(words, env, cwd, b"", (), TIMEOUT)
+
+
+def repository_lock(repo: str) -> AbstractContextManager[int]:
+    """Hold the lock for changes of a repository's worktrees and set-up."""
+    return file_lock(f"{repo}/coppice.lock")
 
 
 def checked_sha(text: str) -> str:

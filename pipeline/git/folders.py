@@ -1,39 +1,13 @@
-"""Delete folders with hostile contents; lock by a file.
-
-A lock is the operating system's: it holds among threads and processes, and ends with its holders."""
+"""Folders with hostile contents: made removable, deleted; files of theirs read without waiting."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import stat
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-from pipeline.store.flock import LOCK_PATIENCE, acquire_lock
-
-
-@contextmanager
-def file_lock(path: str, patience: float = LOCK_PATIENCE) -> Iterator[int]:
-    """Hold a lock; gives the open file: a child that inherits it keeps the lock for as long as it runs.  Any command
-    that runs beside us can take the lock and keep it, so nobody waits for longer than `patience`."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        acquire_lock(fd, fcntl.LOCK_EX, path, patience)
-        yield fd
-    finally:
-        os.close(fd)
-
-
-@contextmanager
-def repository_lock(repo: str) -> Iterator[int]:
-    """Hold the lock for changes of a repository's worktrees and set-up."""
-    with file_lock(f"{repo}/coppice.lock") as fd:
-        yield fd
-
 
 # Nested folders that we inspect: Python and the system's paths reach no further than about 1000.
 _DEEPEST = 400

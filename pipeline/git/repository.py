@@ -16,8 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from pipeline.core.text import join_names
-from pipeline.git.command import GitProblem, git, split_names, users_git
-from pipeline.git.folders import repository_lock
+from pipeline.git.command import GitProblem, git, repository_lock, split_names, users_git
 from pipeline.git.objects import EPOCH, has_commit, open_with_gitpython, tree_hash, write_commit
 from pipeline.git.refs import is_pinned, pin, pin_by_git
 from pipeline.store.files import read_bytes, write_whole

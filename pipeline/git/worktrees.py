@@ -15,18 +15,16 @@ from contextlib import contextmanager
 from hashlib import sha256
 from typing import NamedTuple
 
-from pipeline.git.command import TIMEOUT, GitProblem, checked_sha, git
+from pipeline.git.command import TIMEOUT, GitProblem, checked_sha, git, repository_lock
 from pipeline.git.folders import (
     delete_tree,
-    file_lock,
     make_removable,
     read_file_text,
     remove_file,
-    repository_lock,
     unseen_by_git,
 )
 from pipeline.store.files import write_all, write_whole
-from pipeline.store.flock import LOCK_PATIENCE
+from pipeline.store.flock import LOCK_PATIENCE, file_lock
 
 _HEAD = re.compile(r"(ref: .+|[0-9a-f]{40})\n")
 _PLAIN = re.compile(r"(?!.*\.lock$)[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")

@@ -127,10 +127,6 @@ class Files:
         self._listings.setdefault(folder, {_LAST_BUILD: before[0]} if before else {})[group] = seen
         self._known[folder] = (seen, FOLDER)
 
-    def _disputed(self) -> set[str]:
-        """Find folders that changed between two looks: no signature is right for all that rests on them."""
-        return {folder for folder, found in self._listings.items() if len({*found.values()}) > 1}
-
     def marks(self, contents: Mapping[str, str | None]) -> dict[str, Mark]:
         """Make marks by which a later look sees if these inputs, whose contents were just asked for, were
         written to."""
@@ -170,7 +166,9 @@ class Files:
     def signatures(self, paths: Sequence[str]) -> tuple[list[int], list[str]]:
         """Signatures and contents; 0 never matches, so what is not certain is read again."""
         latest = time.time_ns() - TICK_NS
-        unsure = self._unsure | {path for path, written in self._own.items() if written >= latest} | self._disputed()
+        # They changed between two looks: no signature is right for all that rests on them.
+        disputed = {folder for folder, found in self._listings.items() if len({*found.values()}) > 1}
+        unsure = self._unsure | disputed | {path for path, written in self._own.items() if written >= latest}
         known, nothing = self._known, (0, "")
         rows = [known.get(path, nothing) for path in paths]
         signatures = [0 if path in unsure else row[0] for path, row in zip(paths, rows, strict=True)]
@@ -191,21 +189,17 @@ def is_pattern(path: str) -> bool:
     return GLOB.search(path) is not None and not os.path.lexists(path)
 
 
-def matching_files(path: str) -> list[str]:
-    """List the files a pattern stands for; a file or a folder stands for itself."""
-    if not is_pattern(path):
-        return [path]
-    return [name for name, seen in _walk(path) if seen is None]
-
-
 def files_behind(path: str) -> list[str]:
     """List the files in a folder or that match a pattern; a file stands for itself."""
     return [name for name, seen in _walk(path) if seen is None] if os.path.isdir(path) or is_pattern(path) else [path]
 
 
 def files_by_port(ports: Ports) -> dict[str, list[str]]:
-    """Map each port to the files behind it."""
-    return {port: [match for path in group for match in matching_files(path)] for port, group in ports}
+    """Map each port to the files behind it; a folder stands for itself."""
+    return {
+        port: [match for path in group for match in (files_behind(path) if is_pattern(path) else [path])]
+        for port, group in ports
+    }
 
 
 def _walk(path: str) -> Iterator[tuple[str, int | None]]:
@@ -221,8 +215,10 @@ def _walk(path: str) -> Iterator[tuple[str, int | None]]:
         place, before = _folder_identity(folder or ".")
         if (level and (place != runs or linked)) or (place and not level):
             yield folder or ".", before
-        if not place or (level and (place in seen or (linked and _is_skipped(folder)))):
+        if not place or (level and place in seen):
             continue  # a link may lead round in a circle
+        if level and linked and os.path.basename(os.path.realpath(folder)) in _SKIPPED:
+            continue
         seen.add(place)
         with suppress(FileNotFoundError, NotADirectoryError):  # gone meanwhile, which changes what it is watched by
             files, links, inner = _list_folder(folder, meant, depth is None or level < depth)
@@ -275,10 +271,6 @@ def _nothing_behind(found: os.DirEntry[str]) -> int | None:
             return NOTHING
         raise
     return None if S_ISREG(stat.st_mode) or S_ISDIR(stat.st_mode) else stat_signature(stat)
-
-
-def _is_skipped(link: str) -> bool:
-    return os.path.basename(os.path.realpath(link)) in _SKIPPED
 
 
 def _folder_identity(folder: str) -> tuple[Place | None, int]:

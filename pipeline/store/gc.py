@@ -37,18 +37,19 @@ def collect_garbage(store: Store, own: Collection[str], dry: bool) -> GcReport:
     results = {name for name in store.entry_names("results") if _SHA.fullmatch(name)}
     others = _other_checkouts(store)
     if not dry:
-        _rewrite_root(store, results.intersection(own))
+        lines = (f"# {checkout_name()}", *sorted(results.intersection(own)))  # its builders are locked out
+        os.makedirs(os.path.dirname(store.root), exist_ok=True)
+        write_whole(store.root, "".join(f"{line}\n" for line in lines).encode())
     kept = results.intersection(own).union(*(keys & results for _, keys in others))
     dropped = _remove(_entry_paths(store, "results", results - kept), dry)
     whole, objects = _undamaged_results(store, kept)
-    broken = _remove(_entry_paths(store, "results", kept - whole), dry)
+    damaged = _remove([*_entry_paths(store, "results", kept - whole), *_files(f"{store.folder}/damaged")], dry)
     idle = {name for name in store.entry_names("objects") if _SHA.fullmatch(name)} - objects
     freed = _remove(_entry_paths(store, "objects", idle), dry)
     drafts = _remove(_drafts(store), dry)
-    damaged = _remove(_files(f"{store.folder}/damaged"), dry)
     left = _tally([*_entry_paths(store, "results", whole), *_entry_paths(store, "objects", objects)])
     named = tuple(root._replace(results=len(keys & results)) for root, keys in others)
-    return GcReport(store.folder, dropped, freed, drafts, damaged.plus(broken), left, named)
+    return GcReport(store.folder, dropped, freed, drafts, damaged, left, named)
 
 
 def _other_checkouts(store: Store) -> list[tuple[CheckoutRefs, set[str]]]:
@@ -61,12 +62,6 @@ def _other_checkouts(store: Store) -> list[tuple[CheckoutRefs, set[str]]]:
         place = lines[0][2:] if lines and lines[0].startswith("# ") else ""
         found.append((CheckoutRefs(place, path, 0), {*lines}))
     return found
-
-
-def _rewrite_root(store: Store, keys: Iterable[str]) -> None:
-    """Rewrite this checkout's references without those its receipts no longer have.  Its builders are locked out."""
-    os.makedirs(os.path.dirname(store.root), exist_ok=True)
-    write_whole(store.root, "".join(f"{line}\n" for line in (f"# {checkout_name()}", *sorted(keys))).encode())
 
 
 def _undamaged_results(store: Store, names: Iterable[str]) -> tuple[set[str], set[str]]:

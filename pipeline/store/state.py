@@ -13,19 +13,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from pipeline.store import noop
-from pipeline.store.noop import FORMAT, NOTHING, folder
-
-__all__ = [
-    "FORMAT",
-    "StateDetails",
-    "StateHead",
-    "changed_inputs",
-    "dump_state",
-    "folder",
-    "load_state",
-    "signature",
-    "stat_signature",
-]
+from pipeline.store.noop import NOTHING
 
 
 class StateHead(NamedTuple):
