@@ -46,8 +46,7 @@ class FailureRecord(NamedTuple):
 
 
 class Reason(NamedTuple):
-    """Difference between a record and what is there now.  Hashable: targets with the same reasons are listed
-    together."""
+    """Difference between a record and what is there now.  Hashable: targets with the same ones are listed together."""
 
     what: str
     where: str
@@ -109,8 +108,7 @@ class _Parts(NamedTuple):
         return cls(recipe.get("reads"), recipe.get("params", {}).get("paths"), {**others, **params})
 
     def grouped(self, new: _Parts) -> bool:
-        """Check if files are read by other ports or paths now.  Being named in the command, or no longer, does not
-        count."""
+        """Check if files are read by other ports or paths now, whether named in the command or not."""
         named = None not in (self.by_port, new.by_port) and {*self.by_port} == {*new.by_port}
         return compact_json(self.reads) != compact_json(new.reads) or (
             named and compact_json(self.by_port) != compact_json(new.by_port)
@@ -174,7 +172,7 @@ class Causes:
         for i in sorted(found):
             above = [j for j in graph.above(i) if j in self.own]
             if found[i] or above:
-                self.own[i] = tuple(r for r in found[i] if not self._from_above(r))
+                self.own[i] = tuple(reason for reason in found[i] if not self._is_from_above(reason))
                 self.via[i] = above
 
     def above(self, wanted: Iterable[int]) -> list[int]:
@@ -196,19 +194,15 @@ class Causes:
         below: dict[int, int | None] = {i: None}
         for j in (front := [i]):
             if self.own[j]:
-                yield _path(below, j)
+                walk = [j]
+                while (step := below[walk[-1]]) is not None:
+                    walk.append(step)
+                yield tuple(reversed(walk))
                 continue
             fresh = [k for k in self.via[j] if k not in below]
             below.update(dict.fromkeys(fresh, j))
             front.extend(fresh)
 
-    def _from_above(self, reason: Reason) -> bool:
-        """The input differs, but what makes it is stale itself and may put it right."""
+    def _is_from_above(self, reason: Reason) -> bool:
+        """Check if what makes the input that differs is stale itself and may put it right."""
         return reason.what in ("input changed", "input missing") and self.graph.writer.get(reason.where) in self.own
-
-
-def _path(below: Mapping[int, int | None], last: int) -> tuple[int, ...]:
-    walk = [last]
-    while (step := below[walk[-1]]) is not None:
-        walk.append(step)
-    return tuple(reversed(walk))

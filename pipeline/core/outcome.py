@@ -86,8 +86,7 @@ class FileCount(NamedTuple):
 
 
 class CheckoutRefs(NamedTuple):
-    """References of another checkout: its place `host:/path`, the file with the references, the number of stored
-    results."""
+    """References of another checkout: its place `host:/path`, the file with them, the number of stored results."""
 
     place: str
     file: str

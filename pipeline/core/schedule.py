@@ -55,13 +55,13 @@ class Schedule:
                 best = rooms
         if best is None:
             return None
-        self._change(best, -1)
+        self._add_places(best, -1)
         return heappop(self.ready[best])
 
-    def _change(self, rooms: tuple[str, ...], by: int) -> None:
+    def _add_places(self, rooms: tuple[str, ...], number: int) -> None:
         for room in rooms:
             if room in self.free:
-                self.free[room] += by
+                self.free[room] += number
 
     def ready_count(self) -> int:
         """Count the targets that could start if there were threads and places enough."""
@@ -69,7 +69,7 @@ class Schedule:
 
     def release(self, index: int) -> None:
         """Release the places of a target that needs them no longer."""
-        self._change(self.rooms_of.get(index, ()), 1)
+        self._add_places(self.rooms_of.get(index, ()), 1)
 
     def finish(self, index: int, ok: bool) -> list[BlockedTarget]:
         """Free those that waited for this one; the ones that can never run are returned, nearest first."""

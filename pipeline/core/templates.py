@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from string import Formatter
 from typing import NamedTuple, Protocol
 
@@ -91,11 +92,7 @@ def _escaped(text: str) -> str:
 
 def files_by_name(reads: Mapping[str, Sequence[str]], writes: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
     """Map names in braces to files, for a command that is about to run."""
-    everything = {
-        "in": [path for group in reads.values() for path in group],
-        "out": [path for group in writes.values() for path in group],
-    }
-    return {**everything, **reads, **writes}
+    return {"in": [*chain(*reads.values())], "out": [*chain(*writes.values())], **reads, **writes}
 
 
 def fill_argv(words: Sequence[str], files: Mapping[str, Sequence[str]]) -> list[str]:

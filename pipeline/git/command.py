@@ -71,7 +71,13 @@ class _Child(subprocess.Popen[bytes]):
         """Wait by the kernel's notice: Python only polls, with pauses longer than git runs."""
         if timeout is not None and sys.platform == "linux" and self.returncode is None:
             with suppress(OSError):  # an older kernel
-                _await_readable(os.pidfd_open(self.pid), max(timeout, 0.0))
+                ended = os.pidfd_open(self.pid)
+                try:
+                    waiting = select.poll()
+                    waiting.register(ended, select.POLLIN)
+                    waiting.poll(max(timeout, 0.0) * 1000)
+                finally:
+                    os.close(ended)
         return super().wait(timeout)
 
 
@@ -163,15 +169,6 @@ def _end(child: subprocess.Popen[bytes]) -> None:
     for stream in (child.stdin, child.stdout, child.stderr):
         if stream is not None:
             stream.close()
-
-
-def _await_readable(fd: int, seconds: float) -> None:
-    try:
-        waiting = select.poll()
-        waiting.register(fd, select.POLLIN)
-        waiting.poll(seconds * 1000)
-    finally:
-        os.close(fd)
 
 
 def _error_line(errors: bytes) -> str:

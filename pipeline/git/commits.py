@@ -50,11 +50,6 @@ class _Unusual(Exception):
     """An index that is left to git."""
 
 
-def index_is_whole(text: bytes) -> bool:
-    """True for an index that ends with the hash of the rest."""
-    return text[-20:] == sha1(text[:-20]).digest()
-
-
 def cached_trees(index: str) -> list[str]:
     """The valid trees of an index, the tree of a whole commit first."""
     try:
@@ -171,7 +166,7 @@ def apply_to_tree(repo: str, start: bytes, patch: bytes) -> AppliedPatch:
 def index_of_commit(repo: str, commit: str) -> bytes:
     """The index of a commit, made once for all patches, and again when a power cut has damaged it."""
     kept = f"{repo}/coppice/{commit}.index"
-    if os.path.exists(kept) and index_is_whole(text := read_bytes(kept)):
+    if os.path.exists(kept) and (text := read_bytes(kept))[-20:] == sha1(text[:-20]).digest():
         return text
     os.makedirs(f"{repo}/coppice", exist_ok=True)
     with scratch_path(f"{repo}/coppice") as index:
@@ -265,7 +260,10 @@ def _candidate(repo: str, tree: str, parent: str, message: str, counts: Counts |
     commit = write_commit(repo, tree, (parent,), above.date + 1, message)
     if tree == above.tree:
         counts = Counts(0, 0, 0)
-    return Candidate(commit, tree, parent, message, *(counts or diff_stat(repo, parent, commit).counts))
+    if counts is None:
+        files = diff_stat(repo, parent, commit)
+        counts = Counts(len(files), sum(file.insertions for file in files), sum(file.deletions for file in files))
+    return Candidate(commit, tree, parent, message, *counts)
 
 
 def patch_between(repo: str, parent: str, commit: str) -> bytes:
@@ -299,7 +297,7 @@ def _candidate_problems() -> Iterator[None]:
 
 
 class CommitFacts(NamedTuple):
-    """The tree of a commit, and its parent, empty for a commit without one."""
+    """Tree of a commit, and its parent, empty for a commit without one."""
 
     tree: str
     parent: str

@@ -58,18 +58,13 @@ def delete_tree(path: str) -> None:
         make_removable(path)
         try:
             shutil.rmtree(path)
-        except (RecursionError, OSError):
-            _delete_any_depth(path)
+        except (RecursionError, OSError):  # too deep for Python, as a program in an endless loop makes it
+            for words in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
+                subprocess.run([*words, "--", path], stderr=subprocess.DEVNULL, check=False)
+            if os.path.lexists(path):
+                shutil.rmtree(path)  # raises the reason
     else:
         remove_file(path)
-
-
-def _delete_any_depth(path: str) -> None:
-    """Delete a folder too deep for Python, as a program in an endless loop makes it."""
-    for words in (["chmod", "-R", "u+rwX"], ["rm", "-rf"]):
-        subprocess.run([*words, "--", path], stderr=subprocess.DEVNULL, check=False)
-    if os.path.lexists(path):
-        shutil.rmtree(path)  # raises the reason
 
 
 @contextmanager

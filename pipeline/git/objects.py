@@ -54,10 +54,9 @@ def open_with_gitpython(repo: str) -> Iterator[Repo]:
 def has_commit(repo: str, commit: str) -> bool:
     """True when the commit is there; else it must be made again from its record."""
     try:
-        parent_commit(repo, commit)
+        return bool(parent_commit(repo, commit))
     except NoCommit:
         return False
-    return True
 
 
 def tree_hash(repo: str, commit: str) -> str:
@@ -205,23 +204,7 @@ class Counts(NamedTuple):
     deletions: int
 
 
-class DiffStat(NamedTuple):
-    files: tuple[FileStat, ...]
-
-    @property
-    def counts(self) -> Counts:
-        return Counts(len(self.files), self.insertions, self.deletions)
-
-    @property
-    def insertions(self) -> int:
-        return sum(file.insertions for file in self.files)
-
-    @property
-    def deletions(self) -> int:
-        return sum(file.deletions for file in self.files)
-
-
-def diff_stat(repo: str, a: str, b: str) -> DiffStat:
+def diff_stat(repo: str, a: str, b: str) -> tuple[FileStat, ...]:
     """The changes between two commits, by git: GitPython fails on names with newlines or not in UTF-8."""
     form = ("-r", "-z", "--raw", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv")
     listed = iter(split_names(git("diff-tree", *form, checked_sha(a), checked_sha(b), "--", repo=repo)))
@@ -232,8 +215,9 @@ def diff_stat(repo: str, a: str, b: str) -> DiffStat:
             kinds[next(listed)] = row.rpartition(" ")[2]
         else:
             inserted, deleted, path = row.split("\t", 2)
-            files.append(FileStat(path, kinds[path], _count(inserted), _count(deleted)))
-    return DiffStat(tuple(files))
+            lines = (0, 0) if inserted == "-" else (int(inserted), int(deleted))  # a binary file has none
+            files.append(FileStat(path, kinds[path], *lines))
+    return tuple(files)
 
 
 def counts_of(patch: bytes, numstat: bytes) -> Counts | None:
@@ -243,7 +227,3 @@ def counts_of(patch: bytes, numstat: bytes) -> Counts | None:
     if _RENAMED.search(patch) or "-" in {row[0] for row in rows} or len({row[2] for row in rows}) < len(rows):
         return None
     return Counts(len(rows), sum(int(row[0]) for row in rows), sum(int(row[1]) for row in rows))
-
-
-def _count(number: str) -> int:
-    return 0 if number == "-" else int(number)

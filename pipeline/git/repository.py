@@ -67,19 +67,14 @@ def prepare_repository(run: str, borrowed: str = "") -> str:
 
 def restore_setup(repo: str) -> None:
     """Restore the set-up: a coder's own git commands in one worktree may have changed it for all of them."""
-    wanted = {**_SET_UP, **_unquoted_lender(repo)}
+    wanted, lender = {**_SET_UP}, f"{repo}/{_LENDER}"
+    if os.path.exists(lender) and read_bytes(lender).startswith(b'"'):
+        wanted[_LENDER] = _line_of(borrowed_objects(repo))  # an older version quoted it without need
     if all(os.path.exists(f"{repo}/{path}") and read_bytes(f"{repo}/{path}") == text for path, text in wanted.items()):
         return
     with repository_lock(repo):
         for path, text in wanted.items():
             _write_file(f"{repo}/{path}", text)
-
-
-def _unquoted_lender(repo: str) -> dict[str, bytes]:
-    """The line of borrowed objects in place of one that an older version quoted without need."""
-    path = f"{repo}/{_LENDER}"
-    quoted = os.path.exists(path) and read_bytes(path).startswith(b'"')
-    return {_LENDER: _line_of(borrowed_objects(repo))} if quoted else {}
 
 
 def _write_file(path: str, text: bytes) -> None:
@@ -159,19 +154,19 @@ def check_clean(place: RepoLocation) -> None:
     own = os.path.relpath(os.path.realpath("runs"), place.folder)
     here = [] if own.startswith("..") else [f":(exclude,top,literal){own}"]
     status = ["status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all", "--untracked-files=normal"]
-    ignored = ["-c", f"core.excludesFile={_users_excludes(place.folder)}"]
-    found = split_names(git(*ignored, *status, "--", ".", *here, repo=place.git_dir, work=place.folder))
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    default = (
+        "--default",
+        f"{home}/git/ignore",
+        "core.excludesFile",
+    )  # the user's own list, such as files of an editor
+    ignored = os.fsdecode(users_git("config", "--type=path", *default, cwd=place.folder).removesuffix(b"\n"))
+    words = ["-c", f"core.excludesFile={ignored}", *status, "--", ".", *here]
+    found = split_names(git(*words, repo=place.git_dir, work=place.folder))
     if found:
         names = join_names([repr(name[3:])[1:-1] for name in found], _MOST_NAMED)
         what = "Root working tree must be clean: a search starts from a commit"
         raise GitProblem(f"{place.folder}: {what}; commit, stash or ignore: {names}")
-
-
-def _users_excludes(folder: str) -> str:
-    """The user's own list of ignored files, such as those of an editor."""
-    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    path = users_git("config", "--type=path", "--default", f"{home}/git/ignore", "core.excludesFile", cwd=folder)
-    return os.fsdecode(path.removesuffix(b"\n"))
 
 
 def check_attributes(path: str, text: bytes) -> None:
@@ -200,19 +195,15 @@ def snapshot(place: RepoLocation, repo: str) -> str:
 
 def _files_of_folder(place: RepoLocation, repo: str) -> Iterator[str]:
     own = os.path.relpath(os.path.realpath("runs"), place.folder)
-    for name in _tracked_files(place) or _untracked_files(place.folder, repo):
+    tracked: list[str] = []
+    if place.git_dir:  # none when all of it is ignored there, as in a plain folder
+        listed = git(*_OTHERS, "--cached", repo=place.git_dir, work=place.top, cwd=place.folder)
+        tracked = [file for name in split_names(listed) for file in _files_below(place.folder, name, place.git_dir)]
+    for name in tracked or _untracked_files(place.folder, repo):
         if _LEFT_OUT.isdisjoint(name.split("/")) and not name.startswith(("runs/", f"{own}/")):
             if os.path.basename(name) == ".gitattributes":
                 check_attributes(f"{place.folder}/{name}", read_bytes(f"{place.folder}/{name}"))
             yield name
-
-
-def _tracked_files(place: RepoLocation) -> list[str]:
-    """The files of a folder inside a repository; none when all of it is ignored there, as in a plain folder."""
-    if not place.git_dir:
-        return []
-    listed = git(*_OTHERS, "--cached", repo=place.git_dir, work=place.top, cwd=place.folder)
-    return [file for name in split_names(listed) for file in _files_below(place.folder, name, place.git_dir)]
 
 
 def _files_below(folder: str, name: str, repo: str) -> Iterator[str]:
@@ -286,16 +277,13 @@ def _checked_head(place: RepoLocation) -> str:
     with open_with_gitpython(place.git_dir) as found:
         if not found.head.is_valid():
             raise GitProblem(f"{place.folder}: has no commit yet; a search starts from a commit")
+        from git import Blob, Submodule
+
         commit = found.head.commit
         for item in commit.tree.traverse(ignore_self=True):
-            _check_item(place, item)
+            if isinstance(item, Submodule):
+                path = f"{place.folder}/{item.path}"
+                raise GitProblem(f"{path}: submodules are not supported; a candidate is one tree of files")
+            if isinstance(item, Blob) and item.name == ".gitattributes":
+                check_attributes(f"{place.folder}/{item.path}", item.data_stream.read())
         return commit.hexsha
-
-
-def _check_item(place: RepoLocation, item: object) -> None:
-    from git import Blob, Submodule
-
-    if isinstance(item, Submodule):
-        raise GitProblem(f"{place.folder}/{item.path}: submodules are not supported; a candidate is one tree of files")
-    if isinstance(item, Blob) and item.name == ".gitattributes":
-        check_attributes(f"{place.folder}/{item.path}", item.data_stream.read())

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -40,12 +40,6 @@ def git_folder_of(repo: str, path: str) -> str:
     return next((place for place in _admins(repo, path) if read_file_text(f"{place}/gitdir") == f"{path}/.git\n"), "")
 
 
-def admin_is_complete(admin: str) -> bool:
-    """True when git's folder has all that git needs, without the lock of one that git has only begun."""
-    complete = _HEAD.fullmatch(read_file_text(f"{admin}/HEAD")) and read_file_text(f"{admin}/commondir")
-    return bool(complete) and not os.path.exists(f"{admin}/locked")
-
-
 def register_worktree(repo: str, path: str, commit: str) -> str:
     """Register an empty worktree at `path`, where nothing is.  `git worktree add` would read all the others first."""
     with repository_lock(repo):
@@ -70,19 +64,6 @@ def gitlink(admin: str) -> bytes:
     return os.fsencode(f"gitdir: {admin}\n")
 
 
-def forget_worktree(repo: str, path: str) -> None:
-    with repository_lock(repo):
-        _forget(repo, path)
-
-
-def forget_lost_worktrees(repo: str) -> None:
-    """Forget worktrees whose files are gone, and those that a killed git had only begun, whatever lock they have."""
-    with repository_lock(repo):
-        for admin in _listed_admins(repo):
-            if not _is_used(admin):
-                delete_tree(admin)
-
-
 def _admins(repo: str, path: str) -> list[str]:
     """Names for git's folder: the worktree's own if git allows it, and one that no other path has."""
     name = os.path.basename(path)
@@ -101,11 +82,6 @@ def _forget(repo: str, path: str) -> None:
 def _is_used(admin: str) -> bool:
     gitdir = read_file_text(f"{admin}/gitdir").removesuffix("\n")
     return bool(gitdir) and os.path.lexists(os.path.join(admin, gitdir))
-
-
-def _listed_admins(repo: str) -> list[str]:
-    folder = f"{repo}/worktrees"
-    return [f"{folder}/{name}" for name in os.listdir(folder)] if os.path.isdir(folder) else []
 
 
 def _draft(repo: str, path: str) -> str:
@@ -149,8 +125,8 @@ class Worktrees:
                 return self._make(path, checked_sha(commit), lock)
             return found
 
-    def at(self, name: str) -> Worktree:
-        """The worktree of a name as it is now."""
+    def require(self, name: str) -> Worktree:
+        """The worktree of a name as it is now; an error when there is none."""
         found = self._find(self._path(name))
         if found is None or not os.path.isdir(found.path):
             raise GitProblem(f"{self.folder}/{name}: is no worktree; it was removed, or never added")
@@ -162,13 +138,10 @@ class Worktrees:
         with self._lock(path):
             self._delete(path)
 
-    def prune(self) -> None:
-        """Make git forget worktrees whose files are gone, and those that a killed process had only begun."""
-        forget_lost_worktrees(self.repo)
-
     def _delete(self, path: str) -> None:
         delete_tree(path)
-        forget_worktree(self.repo, path)
+        with repository_lock(self.repo):
+            _forget(self.repo, path)
 
     def _make(self, path: str, commit: str, lock: int) -> Worktree:
         delete_tree(path)
@@ -186,11 +159,9 @@ class Worktrees:
             raise GitProblem(f"{name!r} cannot name a worktree: it is a folder's name")
         return f"{self.folder}/{name}"
 
-    @contextmanager
-    def _lock(self, path: str) -> Iterator[int]:
+    def _lock(self, path: str) -> AbstractContextManager[int]:
         """Hold the lock of a worktree; a git that outlives its killed build keeps it until its checkout is done."""
-        with file_lock(f"{self.repo}/coppice/{path_digest(path)}.lock", TIMEOUT + LOCK_PATIENCE) as fd:
-            yield fd
+        return file_lock(f"{self.repo}/coppice/{path_digest(path)}.lock", TIMEOUT + LOCK_PATIENCE)
 
     def _find(self, path: str) -> Worktree | None:
         admin = git_folder_of(self.repo, path)
@@ -198,7 +169,11 @@ class Worktrees:
 
 
 def _is_complete(found: Worktree) -> bool:
-    return admin_is_complete(found.admin) and os.path.isdir(found.path) and not os.path.islink(found.path)
+    """True when git's folder has all that git needs, without the lock of one that git has only begun."""
+    head, common = (read_file_text(f"{found.admin}/{name}") for name in ("HEAD", "commondir"))
+    if not _HEAD.fullmatch(head) or not common or os.path.exists(f"{found.admin}/locked"):
+        return False
+    return os.path.isdir(found.path) and not os.path.islink(found.path)
 
 
 def _is_clean(found: Worktree, commit: str) -> bool:

@@ -188,14 +188,10 @@ class StageFailed(Exception):
         self.status = status
 
 
-def no_variables(_target: Target) -> Sequence[str]:
-    return ()
-
-
 class Stage(NamedTuple):
     """Function that makes a target.  `code` stands for it in every recipe: change it when results change."""
 
     code: str
     do: Callable[[Job], None]
     own_folder: bool = False  # a command may leave scratch files beside its outputs
-    passed: Callable[[Target], Sequence[str]] = no_variables  # names of variables that it gets from whoever builds
+    passed: Callable[[Target], Sequence[str]] = lambda _: ()  # names of variables that it gets from whoever builds

@@ -14,7 +14,6 @@ locked while the guard of a killed build ends what that build left behind; the n
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import socket
@@ -29,7 +28,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pipeline.errors import RunLocked
 from pipeline.store import noop
 from pipeline.store.files import append_lines, write_whole
-from pipeline.store.flock import acquire_lock, try_lock
+from pipeline.store.flock import file_lock, try_lock
 
 if TYPE_CHECKING:
     import psutil
@@ -89,11 +88,6 @@ def read_holder(run: str) -> Holder | None:
     except (OSError, ValueError, TypeError, LookupError):
         return None
     return holder if whole else None
-
-
-def remove_holder(run: str) -> None:
-    with suppress(FileNotFoundError):  # somebody has cleaned up
-        os.unlink(holder_path(run))
 
 
 @contextmanager
@@ -181,8 +175,7 @@ def _end_process(holder: Holder) -> None:
 
 
 def is_gone(holder: Holder) -> bool:
-    """Check that the holder has surely ended, though perhaps not reaped, or that its number is another
-    process's now."""
+    """Check that the holder has surely ended, perhaps not reaped, or that its number is another process's now."""
     import psutil
 
     if holder.hostname != socket.gethostname():
@@ -242,20 +235,23 @@ def lock_runs(runs: Sequence[str], takeover: Takeover | None = None) -> Iterator
 @contextmanager
 def _lock_run(run: str, takeover: Takeover | None) -> Iterator[tuple[Holder, int]]:
     os.makedirs(noop.folder(run), exist_ok=True)
-    with _open_file(f"{noop.folder(run)}/lock") as lock, _open_file(f"{noop.folder(run)}/guard") as guard:
-        before = _acquire_by_takeover(takeover, lock) if takeover else _acquire_free(run, lock)
+    with _open_file(f"{noop.folder(run)}/lock") as lock:
+        if takeover is None:
+            _acquire_free(run, lock)
+        before = _acquire_by_takeover(takeover, lock) if takeover else None
         holder = own_holder(run)
         try:
             write_holder(holder)
             if takeover and before:
                 log_takeover(takeover, before, holder)
-            acquire_lock(guard, fcntl.LOCK_EX, f"{noop.folder(run)}/guard")
-            yield holder, guard
+            with file_lock(f"{noop.folder(run)}/guard") as guard:
+                yield holder, guard
         finally:
-            remove_holder(run)
+            with suppress(FileNotFoundError):  # somebody has cleaned up
+                os.unlink(holder_path(run))
 
 
-def _acquire_free(run: str, lock: int) -> Holder | None:
+def _acquire_free(run: str, lock: int) -> None:
     """Acquire a lock that nobody holds.
 
     A child of a killed build, between fork and exec, has it a moment longer: while the named holder is gone, it is
@@ -268,7 +264,6 @@ def _acquire_free(run: str, lock: int) -> Holder | None:
             advice = f"wait for it, or stop that process; {taking}"
             raise RunLocked(f"{lock_message(run, holder)}: {advice}")
         time.sleep(PAUSE)
-    return None
 
 
 def _acquire_by_takeover(takeover: Takeover, lock: int) -> Holder | None:

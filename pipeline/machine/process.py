@@ -22,7 +22,7 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from subprocess import Popen
 from tempfile import TemporaryFile
 from threading import Event, Lock, Timer
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 from pipeline.errors import writing
 from pipeline.store.flock import LockWaits
@@ -50,12 +50,10 @@ class Redactor:
         ready = self._rest + chunk
         for value, name in self._pairs:
             ready = ready.replace(value, name)
-        cut = len(ready) if last else self._safe_length(ready)
+        starts = () if last else (_start_of(value, ready) for value, _ in self._pairs)
+        cut = min(starts, default=len(ready))
         self._rest = ready[cut:]
         return ready[:cut]
-
-    def _safe_length(self, ready: bytes) -> int:
-        return min((_start_of(value, ready) for value, _ in self._pairs), default=len(ready))
 
 
 def _start_of(value: bytes, ready: bytes) -> int:
@@ -126,8 +124,7 @@ def signal_group(pid: int, number: int) -> None:
 
 
 def start_guard(marks: Sequence[str], locks: Sequence[int], variable: str) -> subprocess.Popen[bytes]:
-    """Start the guard, without the mark of a build whose command we may be: if that build is killed, our guard must
-    outlive us."""
+    """Start the guard without the mark of a build whose command we may be: our guard must outlive us."""
     guard = os.path.join(os.path.dirname(__file__), "guard.py")
     return subprocess.Popen(
         [sys.executable, "-I", "-S", guard, os.pathsep.join(sys.path), *marks],
@@ -168,7 +165,7 @@ class Processes:
     `locks` stay locked until the guard is done: the next build waits for that before it starts anything."""
 
     def __init__(self, runs: Sequence[str], locks: Sequence[int] = ()) -> None:
-        self._marks = {run: run_mark(run) for run in runs}
+        self._marks = {run: os.path.abspath(f"runs/{run}") for run in runs}
         self._base = {name: os.environ[name] for name in ALLOWED if name in os.environ}
         self._locks = tuple(locks)
         self._live: dict[int, subprocess.Popen[bytes]] = {}
@@ -246,8 +243,8 @@ class Processes:
                 raise BuildStopping
             if self._guard is None:
                 self._guard = start_guard([*self._marks.values()], self._locks, MARK)
-            how = {"stdin": subprocess.DEVNULL, **how}
-            child = within(lambda: _spawn(argv, env, how))
+            streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, **how}
+            child = within(lambda: Popen([*argv], env={**env}, start_new_session=True, **streams))
             self._live[child.pid] = child
             self._tell_guard(b"+%d\n" % child.pid)
             return child
@@ -321,19 +318,5 @@ class Processes:
                 self._guard.stdin.write(line)
 
 
-def _spawn(argv: Sequence[str], env: Mapping[str, str], how: Mapping[str, object]) -> subprocess.Popen[bytes]:
-    child: subprocess.Popen[bytes] = subprocess.Popen(
-        list(argv),
-        env=dict(env),
-        start_new_session=True,
-        **how,  # type: ignore[call-overload]
-    )
-    return child
-
-
 def _call(do: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
     return do()
-
-
-def run_mark(run: str) -> str:
-    return os.path.abspath(f"runs/{run}")

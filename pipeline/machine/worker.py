@@ -139,8 +139,7 @@ class Streams:
             self._renew()
 
     def _renew(self) -> None:
-        """Open streams that write by lines: output keeps its order when a command prints between, and
-        survives a kill."""
+        """Open streams that write by lines: output keeps its order beside a command's, and survives a kill."""
         sys.stdout = sys.__stdout__ = lines_to(1, "strict")  # type: ignore[misc]
         sys.stderr = sys.__stderr__ = lines_to(2, "backslashreplace")  # type: ignore[misc]
         self._ours = (sys.stdout, sys.stderr)

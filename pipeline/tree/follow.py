@@ -77,7 +77,7 @@ def _keep_worktrees(bench: RunRepo, manifest: Mapping[str, Any]) -> None:
 
 def _commit_at(bench: RunRepo, name: str) -> str:
     try:
-        return worktree_head(bench.nodes.at(name))
+        return worktree_head(bench.nodes.require(name))
     except GitProblem:
         return ""
 

@@ -124,7 +124,7 @@ def _stopped_note(evaluation: Evaluation) -> str:
 
 
 def _stat(repo: str, a: str, b: str) -> str:
-    files = diff_stat(repo, a, b).files
+    files = diff_stat(repo, a, b)
     return "".join(f"{ascii(file.path)[1:-1]} | +{file.insertions} -{file.deletions}\n" for file in files)
 
 
