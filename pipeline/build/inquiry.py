@@ -65,8 +65,7 @@ def _open_stored(session: BuildSession, target: Target, path: str) -> IO[bytes] 
 
 
 def _first_difference(old: IO[bytes], new: IO[bytes]) -> int:
-    """Position of the first byte that differs, from 1 as in cmp; one past the shorter when it is the longer's
-    beginning."""
+    """Position of the first byte that differs, from 1 as in cmp; one past the shorter if the longer begins with it."""
     at = 0
     while (a := old.read(_CHUNK_BYTES)) == (b := new.read(_CHUNK_BYTES)) and a:
         at += len(a)

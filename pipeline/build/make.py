@@ -183,8 +183,7 @@ class Maker:
 
     @staticmethod
     def _run_stage(stage: Stage, job: Job, paths: Sequence[str]) -> None:
-        """Run the stage.  A disk that it filled is its failure, reported while it is still full: others may
-        have room."""
+        """Run the stage.  A disk that it filled is its failure, reported while it is full: others may have room."""
         try:
             stage.do(job)
         except StageFailed as error:

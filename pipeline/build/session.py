@@ -95,8 +95,7 @@ class BuildSession:
             self.suspects.update(self.graph.touching(path))
 
     def select(self, words: Iterable[str]) -> set[int]:
-        """Select targets by name (`run:target`), run, step, path of an output, or pattern of names or paths; all for
-        no words."""
+        """Select targets by name, run, step, path of an output, or pattern of names or paths; all for no words."""
         chosen = [self._select_word(word) for word in words]
         return set().union(*chosen) if chosen else set(range(len(self.graph.targets)))
 

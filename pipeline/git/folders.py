@@ -14,8 +14,7 @@ _DEEPEST = 400
 
 
 def unseen_by_git(path: str) -> list[str]:
-    """Folders that git neither shows nor cleans: empty ones, .git in a folder with tracked files, those that may not be
-    read, and those nested too deep."""
+    """Folders that git neither shows nor cleans: empty, unreadable or too deep ones, .git beside tracked files."""
     found: list[str] = []
     for folder, inner, names in _walk(path, lambda error: found.append(error.filename)):
         if not inner and not names:

@@ -64,8 +64,7 @@ def _part(name: str) -> str:
 
 
 def _write_ref(repo: str, ref: str, commit: str) -> bool:
-    """Write a ref by git's own rule: the holder of the lock beside it may replace it.  Our lock is a hard link of our
-    draft."""
+    """Write a ref by git's own rule: the holder of the lock beside it may.  Ours is a hard link of our draft."""
     path, draft = f"{repo}/{ref}", _draft(repo, ref)
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)

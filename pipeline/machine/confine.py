@@ -17,8 +17,7 @@ T = TypeVar("T")
 
 
 class Confinement(NamedTuple):
-    """Limits on a command: in `project` and in `apart` it writes to `writable` alone; it reads nothing of
-    `unreadable`.
+    """Limits on a command: in `project` and `apart` it writes to `writable` alone; it reads nothing of `unreadable`.
 
     All paths are absolute; an empty field limits nothing.  Names of files in an unreadable folder can be seen."""
 

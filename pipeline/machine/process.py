@@ -213,8 +213,7 @@ class Processes:
 
     @contextmanager
     def deadline(self, child: subprocess.Popen[bytes], timeout: float | None) -> Iterator[Event]:
-        """The block waits for `child`, which is asked to end after `timeout` seconds, and killed if it does not listen.
-        The event says whether it was asked."""
+        """Ask `child`, for which the block waits, to end after `timeout` seconds, then kill it; the event: it was."""
         late, over = Event(), Event()
         if timeout is None:
             yield late
@@ -266,8 +265,7 @@ class Processes:
 
     @contextmanager
     def wake_on_stop(self, wake: Callable[[], object]) -> Iterator[None]:
-        """Call `wake`, perhaps in a signal handler, when the build stops during the block, which waits but not for a
-        command."""
+        """Call `wake`, perhaps in a signal handler, when the build stops while the block waits for no command."""
         self._wakes.append(wake)
         try:
             if self.stopping:  # looked at after `wake` is known: no stop comes between

@@ -48,16 +48,12 @@ def target_columns(run: str, step: Step, folder: str) -> TargetColumns:
     if long := [name for name in names if len(name.encode()) > _SHORT]:
         step.item.wrong(f"{cut_text(long[0])} is too long for the name of a target: at most 200 bytes")
     if len({*names}) < len(names):
-        _refuse_same_name(step, names)
+        seen: dict[str, int] = {}
+        second = next(i for i, name in enumerate(names) if seen.setdefault(name, i) != i)
+        both = f"{row_text(step.matrix.row(seen[names[second]]))} and {row_text(step.matrix.row(second))}"
+        step.item.wrong(f"step {step.name}: the values {both} both make target {names[second]}")
     writes = [(port, [_outputs(file, step, folder) for file in files]) for port, files in step.writes.items()]
     return TargetColumns(step, names, writes)
-
-
-def _refuse_same_name(step: Step, names: Sequence[str]) -> NoReturn:
-    seen: dict[str, int] = {}
-    second = next(i for i, name in enumerate(names) if seen.setdefault(name, i) != i)
-    both = f"{row_text(step.matrix.row(seen[names[second]]))} and {row_text(step.matrix.row(second))}"
-    step.item.wrong(f"step {step.name}: the values {both} both make target {names[second]}")
 
 
 def row_text(row: dict[str, str]) -> str:
@@ -118,9 +114,12 @@ def _refuse_clash(every: Sequence[TargetColumns]) -> NoReturn:
             )
         writer[path] = (step, name)
     for folder, (step, name) in {posixpath.dirname(path): by for path, by in writer.items()}.items():
-        for above in (above for above in _upwards(folder) if above in writer):
-            other = f"{above} is an output of {_writer_text(writer[above])}"
-            step.at("writes").wrong(f"{other} and also the folder of an output of {name}; rename one")
+        above = folder
+        while above:
+            if above in writer:
+                other = f"{above} is an output of {_writer_text(writer[above])}"
+                step.at("writes").wrong(f"{other} and also the folder of an output of {name}; rename one")
+            above = posixpath.dirname(above)
     raise AssertionError("no two outputs are in each other's way")
 
 
@@ -132,12 +131,6 @@ def _each_output(every: Iterable[TargetColumns]) -> Iterator[tuple[str, Step, st
 
 def _writer_text(writer: tuple[Step, str]) -> str:
     return f"{writer[1]} (line {writer[0].item.line})"
-
-
-def _upwards(folder: str) -> Iterator[str]:
-    while folder:
-        yield folder
-        folder = posixpath.dirname(folder)
 
 
 Row = tuple[str, ...]
@@ -252,8 +245,10 @@ def _targets(group: TargetColumns, reads: Mapping[str, Sequence[Group]], folder:
 
 def _params(step: Step, reads: Mapping[str, Sequence[Group]], folder: str) -> Sequence[Mapping[str, Any]]:
     columns = {**_action(step), **_env(step)}
-    seen = () if step.by_content else {*reads} & _ports_in_command(step)
-    if seen:
+    words = step.argv if step.argv is not None else (step.shell,) if step.shell else ()
+    names = {name for word in words for name in word.names}
+    seen = () if step.by_content else {*reads} if step.call or "in" in names else {*reads} & names
+    if seen:  # a command that sees a path may print it, so the path counts, but for the name of the run
         neutral = {port: _neutral(column, folder) for port, column in reads.items() if port in seen}
         columns["paths"] = _records(neutral, step.matrix.size)
     return _records(columns, step.matrix.size)
@@ -282,15 +277,8 @@ def _env(step: Step) -> dict[str, Iterable[Any]]:
     return ({"env": _records(fixed, step.matrix.size)} if fixed else {}) | passed
 
 
-def _ports_in_command(step: Step) -> set[str]:
-    """Ports whose paths a command sees."""
-    words = step.argv if step.argv is not None else (step.shell,) if step.shell else ()
-    names = {name for word in words for name in word.names}
-    return {*step.reads} if step.call or "in" in names else names
-
-
 def _neutral(column: Sequence[Group], folder: str) -> Iterable[list[str]]:
-    """Paths without the name of the run: a command that sees a path may print it, so the path counts."""
+    """Paths without the name of the run."""
     start = len(folder)
     return [["{run}/" + path[start:] if path.startswith(folder) else path for path in group] for group in column]
 
@@ -319,16 +307,10 @@ def _check_words(step: Step, words: Sequence[Template], targets: Iterable[Target
     """Check that a port inside a longer word stands for one file."""
     inside = {name for word in words for name in word.names if word.parts != (("", name),)}
     for target in targets if inside - {*step.matrix.columns} else ():
-        counts = _file_counts(target)
+        # a pattern counts as several
+        reads = {port: 2 if any(map(GLOB.search, group)) else len(group) for port, group in target.reads}
+        writes = {port: len(group) for port, group in target.writes}
+        counts = {"in": sum(reads.values()), "out": sum(writes.values()), **reads, **writes}
         for name in (name for word in words for name in word.names if name in inside):
             if counts.get(name, 1) != 1:
-                step.at("run").wrong(
-                    f"step {step.name}: run: {{{name}}} may stand for several files; give it a word of its own"
-                )
-
-
-def _file_counts(target: Target) -> dict[str, int]:
-    """The number of files that each name may stand for; a pattern counts as several."""
-    reads = {port: 2 if any(map(GLOB.search, group)) else len(group) for port, group in target.reads}
-    writes = {port: len(group) for port, group in target.writes}
-    return {"in": sum(reads.values()), "out": sum(writes.values()), **reads, **writes}
+                step.wrong("run", f"run: {{{name}}} may stand for several files; give it a word of its own")

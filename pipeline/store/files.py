@@ -128,8 +128,7 @@ class Files:
         self._known[folder] = (seen, FOLDER)
 
     def marks(self, contents: Mapping[str, str | None]) -> dict[str, Mark]:
-        """Make marks by which a later look sees if these inputs, whose contents were just asked for, were
-        written to."""
+        """Make marks by which a later look sees if these inputs, just asked for, were written to."""
         return {path: self._mark(path, content) for path, content in contents.items()}
 
     def _mark(self, path: str, content: str | None) -> Mark:
@@ -228,8 +227,7 @@ def _walk(path: str) -> Iterator[tuple[str, int | None]]:
 
 
 def _search_start(path: str) -> tuple[str, int | None, Callable[[str], object]]:
-    """Folder to start from, number of levels to look into below it (None for all), and test for the files that are
-    meant."""
+    """Folder to start from, number of levels to look into below it (None for all), test for the files meant."""
     match = GLOB.search(path) if is_pattern(path) else None
     top = os.path.normpath(os.path.dirname(path[: match.start()]) if match else path)
     top = "" if top == "." else top
@@ -274,8 +272,7 @@ def _nothing_behind(found: os.DirEntry[str]) -> int | None:
 
 
 def _folder_identity(folder: str) -> tuple[Place | None, int]:
-    """Identity of a folder by whatever name, and its signature: 0, which never matches, while a change might
-    keep it."""
+    """Identity of a folder by whatever name, and its signature: 0, which never matches, if a change might keep it."""
     sure_before = time.time_ns() - TICK_NS
     try:
         stat = os.stat(folder)

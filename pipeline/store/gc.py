@@ -32,8 +32,7 @@ def references(runs: Iterable[str]) -> set[str]:
 
 
 def collect_garbage(store: Store, own: Collection[str], dry: bool) -> GcReport:
-    """Drop what neither `own`, the references of this checkout, nor the files of other checkouts in the store refer
-    to."""
+    """Drop what neither `own`, the references of this checkout, nor the files of other checkouts refer to."""
     results = {name for name in store.entry_names("results") if _SHA.fullmatch(name)}
     others = _other_checkouts(store)
     if not dry:

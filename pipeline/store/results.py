@@ -37,8 +37,7 @@ _SHA = re.compile(r"[0-9a-f]{64}")
 
 
 class Result(NamedTuple):
-    """A stored result and the time it took to make.  Of each output in order: its sha256, its bytes if small, and if
-    it is executable."""
+    """A stored result, with the sha256 of each output in order, its bytes if small, and if it is executable."""
 
     contents: tuple[str, ...]
     small: tuple[bytes | None, ...]
@@ -51,8 +50,7 @@ class Result(NamedTuple):
 
 
 class OutputFile(NamedTuple):
-    """Output as it was found: its sha256, its bytes if small, if it is executable, and which version of the file it
-    was."""
+    """Output as it was found: its sha256, its bytes if small, if it is executable, the version of the file."""
 
     content: str
     inside: bytes | None
@@ -191,8 +189,7 @@ class Store:
 
     @contextmanager
     def _sharing(self) -> Iterator[None]:
-        """Hold the lock together with others who put and take, from the reference to the last byte; kept until
-        `release`."""
+        """Hold the lock together with others, from the reference to the last byte; kept until `release`."""
         with self._mutex:
             if self._shared_fd is None:
                 self._shared_fd = open_locked(f"{self.folder}/lock", fcntl.LOCK_SH, self._patience)
@@ -298,8 +295,7 @@ def parse_result(raw: bytes) -> Result | None:
 
 
 def _parse_output(row: Any) -> tuple[str, bytes | None, bool] | None:
-    """Check the row of one output: its sha256, which names a file, its bytes if they are inside, if it is
-    executable."""
+    """Check the row of one output: its sha256, which names a file, its bytes if inside, if it is executable."""
     match row:
         case [str(content), text, bool(runnable)] if _SHA.fullmatch(content):
             pass
