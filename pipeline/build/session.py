@@ -6,6 +6,7 @@ import fnmatch
 import os
 import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 from pipeline import kinds
 from pipeline.build import project
@@ -129,16 +130,17 @@ class BuildSession:
                 if path not in self.graph.writer:
                     asked.setdefault(path, target)
         for path, target in asked.items():
-            if not os.path.exists(path) and self._is_missing(path):
-                missing = f"{printable_line(path, LONGEST_PATH)} is missing, which {target.name} reads"
-                raise SpecError(f"{self.plans[target.run].spec}:{target.line}: {missing}; {_missing_hint(path)}")
+            with suppress(OSError):  # there, but not to be read, in which its target fails
+                if not os.path.exists(path) and self.maker.files.content(path) is None:
+                    raise self._missing_error(path, target)
         self._check_folders(todo)
 
-    def _is_missing(self, path: str) -> bool:
-        try:
-            return self.maker.files.content(path) is None
-        except OSError:
-            return False  # there, but not to be read, in which its target fails
+    def _missing_error(self, path: str, target: Target) -> SpecError:
+        hint = "a pattern that no file matches" if is_pattern(path) else "create it, or correct the path"
+        if os.path.islink(path):
+            hint = "it is a symbolic link that leads nowhere"
+        missing = f"{printable_line(path, LONGEST_PATH)} is missing, which {target.name} reads"
+        return SpecError(f"{self.plans[target.run].spec}:{target.line}: {missing}; {hint}")
 
     def _check_folders(self, todo: Collection[int]) -> None:
         """Check that no output leaves the run's folder through a symbolic link."""
@@ -214,12 +216,6 @@ def with_patterns_behind(changed: Collection[str], watched: Mapping[str, list[st
     """Add to `changed` the folders and patterns that one of them is behind."""
     changed = {*changed}
     return changed | {pattern for pattern, behind in watched.items() if not changed.isdisjoint(behind)}
-
-
-def _missing_hint(path: str) -> str:
-    if os.path.islink(path):
-        return "it is a symbolic link that leads nowhere"
-    return "a pattern that no file matches" if is_pattern(path) else "create it, or correct the path"
 
 
 def _is_running(pid: int) -> bool:

@@ -69,27 +69,20 @@ def stale_reasons(
         return
     for path in receipt.unsettled:
         yield Reason("input changed while it ran", path)
-    yield from _recipe_reasons(receipt, recipe, inputs)
+    old, new = _Parts.of(receipt.recipe), _Parts.of(recipe)  # which files are read is in recipe and inputs
+    found = [*_differences(old.others, new.others), *_input_reasons(receipt.inputs, inputs, old.grouped(new))]
+    if not found and compact_json(receipt.recipe) != compact_json(recipe):
+        found = [Reason(PATHS_COUNT, "")]
+    yield from found
     for path, now in outputs.items():
-        old = receipt.outputs.get(path)
-        if now is None:
-            yield Reason("output missing", path, old, now)
-        elif now != old:
-            yield Reason("output changed", path, old, now)
+        was = receipt.outputs.get(path)
+        if now is None or now != was:
+            yield Reason("output missing" if now is None else "output changed", path, was, now)
 
 
 def outputs_intact(receipt: Receipt, outputs: Mapping[str, str | None]) -> bool:
     """Check that every output is there as it was recorded."""
     return all(now is not None and receipt.outputs.get(path) == now for path, now in outputs.items())
-
-
-def _recipe_reasons(receipt: Receipt, recipe: Mapping[str, Any], inputs: Mapping[str, str | None]) -> Iterator[Reason]:
-    """Yield differences of recipe and inputs.  Which files are read is in both, and is reported once."""
-    old, new = _Parts.of(receipt.recipe), _Parts.of(recipe)
-    found = [*_differences(old.others, new.others), *_input_reasons(receipt.inputs, inputs, old.grouped(new))]
-    if not found and compact_json(receipt.recipe) != compact_json(recipe):
-        found = [Reason(PATHS_COUNT, "")]
-    yield from found
 
 
 class _Parts(NamedTuple):

@@ -305,15 +305,12 @@ class CommitFacts(NamedTuple):
 
 def commit_facts(repo: str, commits: Iterable[str]) -> dict[str, CommitFacts]:
     """Facts of the commits that are there."""
-    wanted = sorted({*commits})
-    trees, parents = (_resolve(repo, wanted, suffix) for suffix in ("^{tree}", "^1"))
-    return {commit: CommitFacts(trees[commit], parents.get(commit, "")) for commit in wanted if commit in trees}
-
-
-def _resolve(repo: str, commits: list[str], suffix: str) -> dict[str, str]:
-    asked = "".join(f"{checked_sha(commit)}{suffix}\n" for commit in commits)
-    rows = git("cat-file", "--batch-check=%(objectname)", repo=repo, stdin=asked.encode()).decode().splitlines()
-    return {commit: row for commit, row in zip(commits, rows, strict=True) if not row.endswith(" missing")}
+    wanted = [checked_sha(commit) for commit in sorted({*commits})]
+    asked = "".join(f"{commit}^{{tree}}\n{commit}^1\n" for commit in wanted)
+    listed = git("cat-file", "--batch-check=%(objectname)", repo=repo, stdin=asked.encode()).decode().splitlines()
+    rows = ["" if row.endswith(" missing") else row for row in listed]
+    facts = map(CommitFacts, rows[::2], rows[1::2])
+    return {commit: fact for commit, fact in zip(wanted, facts, strict=True) if fact.tree}
 
 
 def worktree_head(worktree: Worktree) -> str:

@@ -71,7 +71,10 @@ class Workers:
             return worker
         if worker is not None:
             self._processes.end(worker.process)
-            _close(worker)
+            worker.printed.close()
+            for pipe in filter(None, (worker.process.stdin, worker.process.stdout)):
+                with suppress(BrokenPipeError):  # it ended before it read all that we had asked
+                    pipe.close()
         printed = unnamed_file()
         script = os.path.join(os.path.dirname(__file__), "worker.py")
         process = self._processes.start(
@@ -103,14 +106,6 @@ def _move_printed(printed: IO[bytes], log: str, secrets: Mapping[str, str]) -> N
         with writing(log), open(log, "ab") as file:
             copy_redacted(printed.fileno(), file, secrets)
         os.ftruncate(printed.fileno(), 0)
-
-
-def _close(worker: _Worker) -> None:
-    worker.printed.close()
-    for pipe in (worker.process.stdin, worker.process.stdout):
-        if pipe is not None:
-            with suppress(BrokenPipeError):  # it ended before it read all that we had asked
-                pipe.close()
 
 
 class Closeable(Protocol):

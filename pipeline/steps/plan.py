@@ -62,17 +62,13 @@ def row_text(row: dict[str, str]) -> str:
 
 def _outputs(file: File, step: Step, folder: str) -> Sequence[str]:
     paths = fill(file.path, step.matrix)
-    if not _all_safe(file, step.matrix, paths):
+    # a path that is safe with a letter for each name is so with any safe values
+    values = {value for name in file.path.names for value in step.matrix.columns[name]}
+    with_letters = file.path.form % tuple("x" for _ in file.path.names)
+    if not _SAFE.fullmatch("/".join([with_letters, *values])) or max(map(len, paths)) >= _SHORT:
         for path in paths:
             _check_output(path, file, step)
     return [*map(folder.__add__, paths)]
-
-
-def _all_safe(file: File, matrix: Matrix, paths: Sequence[str]) -> bool:
-    """True when all paths are safe: one that is with a letter for each name is so with any safe values."""
-    values = {value for name in file.path.names for value in matrix.columns[name]}
-    with_letters = file.path.form % tuple("x" for _ in file.path.names)
-    return _SAFE.fullmatch("/".join([with_letters, *values])) is not None and max(map(len, paths)) < _SHORT
 
 
 def _check_output(path: str, file: File, step: Step) -> None:
@@ -249,7 +245,12 @@ def _params(step: Step, reads: Mapping[str, Sequence[Group]], folder: str) -> Se
     names = {name for word in words for name in word.names}
     seen = () if step.by_content else {*reads} if step.call or "in" in names else {*reads} & names
     if seen:  # a command that sees a path may print it, so the path counts, but for the name of the run
-        neutral = {port: _neutral(column, folder) for port, column in reads.items() if port in seen}
+        own = len(folder)
+        neutral = {
+            port: [["{run}/" + path[own:] if path.startswith(folder) else path for path in group] for group in column]
+            for port, column in reads.items()
+            if port in seen
+        }
         columns["paths"] = _records(neutral, step.matrix.size)
     return _records(columns, step.matrix.size)
 
@@ -275,12 +276,6 @@ def _env(step: Step) -> dict[str, Iterable[Any]]:
     fixed = {name: fill(text, step.matrix) for name, text in step.env.fixed.items()}
     passed: dict[str, Iterable[Any]] = {"pass": repeat([*step.env.passed])} if step.env.passed else {}
     return ({"env": _records(fixed, step.matrix.size)} if fixed else {}) | passed
-
-
-def _neutral(column: Sequence[Group], folder: str) -> Iterable[list[str]]:
-    """Paths without the name of the run."""
-    start = len(folder)
-    return [["{run}/" + path[start:] if path.startswith(folder) else path for path in group] for group in column]
 
 
 def _arguments(value: Any, matrix: Matrix) -> Iterable[Any]:
