@@ -18,7 +18,7 @@ from threading import Condition, Event
 
 from pipeline.build.session import BuildSession
 from pipeline.core.freshness import FailureRecord
-from pipeline.core.graph import Target, room_places, rooms_of
+from pipeline.core.graph import Target, rooms_of
 from pipeline.core.outcome import FAILED, IGNORED, SKIPPED, Outcome, needs_message
 from pipeline.core.schedule import BlockedTarget, Schedule
 from pipeline.store import receipts
@@ -39,7 +39,7 @@ class Board:
         self._session, self._go_on = session, go_on
         graph = session.graph
         rooms = {i: named for i in todo if (named := rooms_of(graph.targets[i]))}
-        self._schedule = Schedule({i: graph.above(i) for i in sorted(todo)}, rooms, room_places(session.plans.values()))
+        self._schedule = Schedule({i: graph.above(i) for i in sorted(todo)}, rooms, session.room_places())
         self._changed = Condition()
         self._running, self._threads = 0, threads
         self._news: list[News] = []

@@ -46,31 +46,6 @@ class Busy(Exception):
         self.key = key
 
 
-class KeysInProgress:
-    """Keys that are being made now."""
-
-    def __init__(self) -> None:
-        self._mutex = Lock()
-        self._keys: set[str] = set()
-
-    @contextmanager
-    def claim(self, key: str) -> Iterator[None]:
-        """Keep a key to this thread for the block.  Raises Busy when another one has it."""
-        with self._mutex:
-            if key in self._keys:
-                raise Busy(key)
-            self._keys.add(key)
-        try:
-            yield
-        finally:
-            with self._mutex:
-                self._keys.discard(key)
-
-    def __contains__(self, key: str) -> bool:
-        with self._mutex:
-            return key in self._keys
-
-
 class Maker:
     """Maker of the targets of `graph`, in any thread.  A file is read once while it stays the same."""
 
@@ -86,7 +61,8 @@ class Maker:
     ) -> None:
         self.files, self.receipts, self.stores, self.stages, self.always = files, receipts, stores, stages, always
         self.inputs = Inputs(graph, files, receipts, stores)
-        self.making = KeysInProgress()
+        self.making: set[str] = set()  # keys, each by one thread
+        self._claiming = Lock()
         self.processes = Processes([*receipts], locks)
         self.workers = Workers(self.processes)
         self.kept = SharedResources()
@@ -114,11 +90,23 @@ class Maker:
         key = recipes.result_key(recipe, inputs.values())
         if self.always:
             return self._run(TargetWork(target, recipe, inputs, key, time.time()))
-        with self.making.claim(key):
+        with self._claim(key):
             if self.is_fresh(target, key):
                 return Outcome(FRESH)
             work = TargetWork(target, recipe, inputs, key, time.time())
             return self._recall(work) or self._run(work)
+
+    @contextmanager
+    def _claim(self, key: str) -> Iterator[None]:
+        """Keep a key to this thread for the block.  Raises Busy when another one has it."""
+        with self._claiming:
+            if key in self.making:
+                raise Busy(key)
+            self.making.add(key)
+        try:
+            yield
+        finally:
+            self.making.discard(key)
 
     def is_fresh(self, target: Target, key: str) -> bool:
         receipt = self.receipts[target.run].receipt(target.name)

@@ -116,6 +116,10 @@ class BuildSession:
         closest = did_you_mean(word, [*steps, *named], steps)
         raise SpecError(f"there is no target '{word}'{closest}; `coppice list --all` shows all")
 
+    def room_places(self) -> dict[str, int]:
+        """Collect the places of all rooms, by `run:room`."""
+        return {f"{run}:{room}": places for run, plan in self.plans.items() for room, places in plan.rooms.items()}
+
     def stale(self, wanted: Iterable[int]) -> set[int]:
         """Find, in what `wanted` needs, the targets that are in doubt or made from such."""
         needed = self.graph.upstream(wanted)

@@ -18,7 +18,7 @@ from pipeline.build.project import RunPlan
 from pipeline.build.runner import RoomRunner, TargetTask, TaskSelection
 from pipeline.build.session import BuildSession
 from pipeline.commands.selection import plans_for
-from pipeline.core.graph import Target, room_places
+from pipeline.core.graph import Target
 from pipeline.core.outcome import FAILED, FRESH, IGNORED, SKIPPED, Outcome
 from pipeline.core.text import join_names
 from pipeline.kinds import Follower
@@ -173,7 +173,7 @@ def _report_stream(named: Any) -> AbstractContextManager[Any]:
 
 def _announcement(session: BuildSession, wanted: set[int], todo: set[int], at_once: int) -> Build:
     graph, receipts = session.graph, session.maker.receipts
-    needed, places = graph.upstream(wanted), room_places(session.plans.values())
+    needed, places = graph.upstream(wanted), session.room_places()
     return Build(graph.targets, graph.above, needed, todo, at_once, places, lambda t: receipts[t.run].receipt(t.name))
 
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from heapq import heappop, heappush
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 GLOB = re.compile(r"[*?\[]")
 _GLOB_PARTS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
@@ -202,21 +202,6 @@ def _one_cycle(listed: Sequence[Target], writer: Mapping[str, int], waits: Seque
         walk.append(i)
         i = min(writer[p] for p in listed[i].inputs if p in writer and waits[writer[p]])
     yield from (listed[j] for j in [*walk[walk.index(i) :], i])
-
-
-class RunRooms(Protocol):
-    """Part of a run's plan that says how many places its rooms have."""
-
-    @property
-    def run(self) -> str: ...
-
-    @property
-    def rooms(self) -> Mapping[str, int]: ...
-
-
-def room_places(plans: Iterable[RunRooms]) -> dict[str, int]:
-    """Collect the places of all rooms, by `run:room`."""
-    return {f"{plan.run}:{room}": places for plan in plans for room, places in plan.rooms.items()}
 
 
 def rooms_of(target: Target) -> tuple[str, ...]:

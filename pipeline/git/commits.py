@@ -34,16 +34,9 @@ _DEEPEST = 100
 _STAGE_OR_MORE = 0x70  # flags of an entry of a merge, or of a later version of the format
 
 
-class _Folder(NamedTuple):
-    """A folder whose tree in the index is still valid."""
-
-    rows: int
-    tree: bytes
-
-
 class _Index(NamedTuple):
     rows: list[tuple[bytes, int, bytes]]  # name, mode, blob
-    folders: dict[bytes, _Folder]
+    folders: dict[bytes, tuple[int, bytes]]  # those still valid: number of rows, tree
 
 
 class _Unusual(Exception):
@@ -53,7 +46,7 @@ class _Unusual(Exception):
 def cached_trees(index: str) -> list[str]:
     """The valid trees of an index, the tree of a whole commit first."""
     try:
-        return [folder.tree.hex() for folder in _read_index(index).folders.values()]
+        return [tree.hex() for _, tree in _read_index(index).folders.values()]
     except _Unusual:
         return []
 
@@ -95,7 +88,7 @@ def _extension(text: bytes, at: int) -> bytes:
     return found
 
 
-def _folders(text: bytes) -> Iterator[tuple[bytes, _Folder]]:
+def _folders(text: bytes) -> Iterator[tuple[bytes, tuple[int, bytes]]]:
     """Valid folders, each before those in it.  A change below makes a folder invalid: -1 rows, and no tree."""
     above: list[tuple[bytes, int]] = []  # the folders we are in, and how many in each are still to come
     at = 0
@@ -105,7 +98,7 @@ def _folders(text: bytes) -> Iterator[tuple[bytes, _Folder]]:
         rows, inner = map(int, text[end + 1 : line].split())
         at = line + 1
         if rows >= 0:
-            yield prefix, _Folder(rows, text[at : at + 20])
+            yield prefix, (rows, text[at : at + 20])
             at += 20
         if above:
             above[-1] = (above[-1][0], above[-1][1] - 1)
@@ -117,8 +110,8 @@ def _folders(text: bytes) -> Iterator[tuple[bytes, _Folder]]:
 def _write_folder(repo: str, index: _Index, known: set[str], prefix: bytes, at: int) -> tuple[str, int]:
     """The tree of a folder whose first file is row `at`, and the row behind its last."""
     if prefix in index.folders:
-        folder = index.folders[prefix]
-        return folder.tree.hex(), at + folder.rows
+        rows, tree = index.folders[prefix]
+        return tree.hex(), at + rows
     if prefix.count(b"/") > _DEEPEST:
         raise _Unusual
     lines = []
@@ -132,8 +125,8 @@ def _write_folder(repo: str, index: _Index, known: set[str], prefix: bytes, at: 
             lines.append(b"%o %b\0%b" % (mode, name, blob))
             at += 1
     text = b"".join(lines)
-    tree = object_name(b"tree", text)
-    return (tree if tree in known else write_object(repo, b"tree", text)), at
+    name_of_tree = object_name(b"tree", text)
+    return (name_of_tree if name_of_tree in known else write_object(repo, b"tree", text)), at
 
 
 EXACT = ("--binary", "--whitespace=nowarn")
