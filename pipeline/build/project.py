@@ -112,21 +112,14 @@ def graph(plans: dict[str, RunPlan], aside: Sequence[Target] = ()) -> Graph:
         made = Graph(targets, in_order=len(plans) == 1)
     except CycleError as error:
         raise _cycle_error(error, {plan.run: plan.spec for plan in plans.values()}) from None
-    for plan in plans.values():
-        _check_needs(plan, made)
+    for plan in plans.values():  # files of other runs are written there: a folder would be read at some chance moment
+        others = tuple(f"runs/{run}/" for run in plan.needs)
+        for target in plan.targets if others else ():
+            for path in target.inputs:
+                if f"{path}/".startswith(others) and path not in made.writer:
+                    what = f"reads: no step writes {path}{did_you_mean(path, made.writer)}; name the files"
+                    raise SpecError(f"{plan.spec}:{target.line}: {what}")
     return made
-
-
-def _check_needs(plan: RunPlan, made: Graph) -> None:
-    """Check that files of other runs are written there: a folder or pattern would be read at some chance moment."""
-    others = tuple(f"runs/{run}/" for run in plan.needs)
-    if not others:
-        return
-    for target in plan.targets:
-        for path in target.inputs:
-            if f"{path}/".startswith(others) and path not in made.writer:
-                what = f"reads: no step writes {path}{did_you_mean(path, made.writer)}; name the files"
-                raise SpecError(f"{plan.spec}:{target.line}: {what}")
 
 
 def _load_frozen(run: str, sources: Sequence[str], signatures: list[int]) -> RunPlan | None:

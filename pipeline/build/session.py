@@ -67,26 +67,16 @@ class BuildSession:
             between |= {path for path in known.keys() & fresh.keys() if known[path][0] != fresh[path][0]}
             known |= fresh
             self.watched |= more.watched
-            if self._same_deciding_files(plan, seen):
+            files, signatures = _deciding_files(plan)  # anew: the look may be older than the plan, and than our lock
+            same = (files, signatures) == (seen.files[: len(files)], seen.signatures[: len(files)])
+            if same and project.NO_SIGNATURE not in plan.signatures:
                 self._doubt_paths(with_patterns_behind(changed, more.watched))
                 self.suspects.update(self.graph.index[name] for name in more.suspects if name in self.graph.index)
-                self.listed_files[run] = seen.files[len(plan.sources) + 1 :]
+                self.listed_files[run] = seen.files[len(files) :]
             else:
                 self._doubt_run(run)
         self._doubt_paths(with_patterns_behind(between, self.watched))
         return Files(known)
-
-    @staticmethod
-    def _deciding_files(plan: project.RunPlan) -> list[str]:
-        """Files that decide on every target of a run: what makes its plan, and its receipts."""
-        return [*plan.sources, Receipts.path_of(plan.run)]
-
-    def _same_deciding_files(self, plan: project.RunPlan, seen: state.StateHead) -> bool:
-        """Compare anew: the look that led here may be older than the plan, and than our lock."""
-        deciding = self._deciding_files(plan)
-        now = [*plan.signatures, state.signature(deciding[-1])]
-        saved = project.NO_SIGNATURE not in plan.signatures
-        return saved and (deciding, now) == (seen.files[: len(now)], seen.signatures[: len(now)])
 
     def _doubt_run(self, run: str) -> None:
         self.suspects.update(i for i, t in enumerate(self.graph.targets) if t.run == run)
@@ -192,15 +182,9 @@ class BuildSession:
         signatures, contents = self.maker.files.signatures(listed)
         doubted = [self.graph.targets[i] for i in sorted(self.suspects - self.aside)]
         suspects = [target.name for target in doubted if target.run == run]
-        deciding = self._deciding_files(plan)
-        seen = state.StateHead(
-            noop.FORMAT,
-            not suspects,
-            len(plan.targets),
-            plan.needs,
-            [*deciding, *listed],
-            [*plan.signatures, state.signature(deciding[-1]), *signatures],
-        )
+        deciding, signed = _deciding_files(plan)
+        files = [*deciding, *listed]
+        seen = state.StateHead(noop.FORMAT, not suspects, len(plan.targets), plan.needs, files, [*signed, *signatures])
         known = state.StateDetails([""] * len(deciding) + contents, suspects, watched)
         write_whole(f"{noop.folder(run)}/state", state.dump_state(seen, known), durable=False)
 
@@ -216,6 +200,12 @@ class BuildSession:
             self.maker.stores[run].close()
 
 
+def _deciding_files(plan: project.RunPlan) -> tuple[list[str], list[int]]:
+    """Files that decide on every target of a run (what makes its plan, and its receipts), and their signatures."""
+    receipts = Receipts.path_of(plan.run)
+    return [*plan.sources, receipts], [*plan.signatures, state.signature(receipts)]
+
+
 def with_patterns_behind(changed: Collection[str], watched: Mapping[str, list[str]]) -> set[str]:
     """Add to `changed` the folders and patterns that one of them is behind."""
     changed = {*changed}
@@ -224,9 +214,8 @@ def with_patterns_behind(changed: Collection[str], watched: Mapping[str, list[st
 
 def _is_running(pid: int) -> bool:
     try:
-        os.kill(pid, 0)
+        with suppress(PermissionError):  # somebody else's
+            os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:
-        return True  # somebody else's
     return True
