@@ -128,12 +128,12 @@ class Takeover(NamedTuple):
 
 def lock_message(run: str, holder: Holder | None) -> str:
     """Message that a run is locked."""
-    if holder is None:
-        return f"run {run} is being built by another process that has just started. Run lock is active (not stale)"
-    since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(unix_time(holder.created_at)))
-    who = f"process {holder.pid} on {holder.hostname} since {since}"
-    heard = f"last heard of {_seconds_silent(holder):.0f} s ago"
-    return f"run {run} is being built by {who}, {heard}. Run lock is active (not stale)"
+    who = "another process that has just started"
+    if holder:
+        since = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(unix_time(holder.created_at)))
+        heard = f"last heard of {_seconds_silent(holder):.0f} s ago"
+        who = f"process {holder.pid} on {holder.hostname} since {since}, {heard}"
+    return f"run {run} is being built by {who}. Run lock is active (not stale)"
 
 
 def end_holder(wanted: Takeover) -> Holder:

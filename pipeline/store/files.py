@@ -41,8 +41,8 @@ Place = tuple[int, int]
 # What a rename leaves as it is, and a write does not: time of the last write, number, size.
 Version = tuple[int, int, int]
 
-# A signature, a content, or a content and the signatures of what is behind a folder or pattern.
-Mark = int | str | tuple[str | tuple[str, int] | None, ...] | None
+# A content, and the signatures of the file that has it or of the files behind a folder or pattern.
+Mark = tuple[str | tuple[str, int] | None, ...]
 
 
 class Files:
@@ -78,7 +78,7 @@ class Files:
         """Read a file until it stays the same for as long as the reading takes."""
         while True:
             before, seen_at = signature(path), time.time_ns()
-            if before == NOTHING and _is_gone(path):
+            if before == NOTHING and _stat(path) is None:
                 return None
             with suppress(FileNotFoundError):  # gone meanwhile, as an editor's own files go: look again
                 if not S_ISREG(os.stat(path).st_mode):  # a pipe would be waited for without end
@@ -132,26 +132,16 @@ class Files:
         return {path: self._mark(path, content) for path, content in contents.items()}
 
     def _mark(self, path: str, content: str | None) -> Mark:
-        if path in self.watched:
-            return self._group_mark(path, content, self.watched[path])
-        known = self._known.get(path)
-        if known is None or known[1] != content:
-            return ""  # another thread has read it anew: it was edited, and nothing matches
-        return (content, (path, known[0])) if path in self._unsure else known[0]
-
-    def _group_mark(self, path: str, content: str | None, behind: Sequence[str]) -> Mark:
-        """Files and their signatures; not those of folders, which change when Python leaves compiled files there."""
-        known = [(name, self._known.get(name, (0, ""))) for name in behind]
+        """Content and signatures of the files; not those of folders, which change when Python leaves files there."""
+        known = [(name, self._known.get(name, (0, ""))) for name in self.watched.get(path, [path])]
         return (content, *((name, row[0]) for name, row in known if row[1] != FOLDER))
 
     def was_touched(self, path: str, mark: Mark) -> bool:
         """Check if an input was written to since, even if it is the same again."""
-        if isinstance(mark, int):
-            return mark != signature(path)
-        content = self.content(path)
-        if isinstance(mark, tuple):
-            return mark != self._group_mark(path, content, self.watched.get(path, [path]))
-        return mark != content
+        try:
+            return mark != self._mark(path, self.content(path))
+        except OSError:
+            return True  # it can be read no longer
 
     def note_written(self, path: str, content: str, was: Version | None = None) -> None:
         """Note that we put `content` there by renaming the file that `was` there; believed while it is that file."""
@@ -262,12 +252,9 @@ def _nothing_behind(found: os.DirEntry[str]) -> int | None:
     """Signature of a link to neither file nor folder; one may appear there and leave no trace where the link is."""
     if not found.is_symlink():
         return None
-    try:
-        stat = found.stat()
-    except OSError as error:
-        if error.errno in _NOWHERE:
-            return NOTHING
-        raise
+    stat = _stat(found.path)
+    if stat is None:
+        return NOTHING
     return None if S_ISREG(stat.st_mode) or S_ISDIR(stat.st_mode) else stat_signature(stat)
 
 
@@ -283,16 +270,16 @@ def _folder_identity(folder: str) -> tuple[Place | None, int]:
     return (stat.st_dev, stat.st_ino), stat_signature(stat) if stat.st_ctime_ns <= sure_before else 0
 
 
-def _is_gone(path: str) -> bool:
+def _stat(path: str) -> os.stat_result | None:
+    """Look at what a path leads to; None when that is nothing."""
     try:
-        os.stat(path)
+        return os.stat(path)
     except ValueError:  # a NUL in it
-        return True
+        return None
     except OSError as error:
         if error.errno in _NOWHERE:
-            return True
+            return None
         raise
-    return False
 
 
 def read_bytes(path: str) -> bytes:

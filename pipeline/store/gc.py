@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Sequence
 
 from pipeline.core.outcome import CheckoutRefs, FileCount, GcReport
 from pipeline.store.files import write_whole
@@ -45,7 +45,10 @@ def collect_garbage(store: Store, own: Collection[str], dry: bool) -> GcReport:
     damaged = _remove([*_entry_paths(store, "results", kept - whole), *_files(f"{store.folder}/damaged")], dry)
     idle = {name for name in store.entry_names("objects") if _SHA.fullmatch(name)} - objects
     freed = _remove(_entry_paths(store, "objects", idle), dry)
-    drafts = _remove(_drafts(store), dry)
+    # Left behind by a kill: while we hold the lock nobody writes any.
+    left_behind = [path for path in _files(f"{store.folder}/drafts") if _DRAFT.fullmatch(os.path.basename(path))]
+    left_behind += [path for path in _files(f"{store.folder}/roots") if path.endswith(".draft")]
+    drafts = _remove(left_behind, dry)
     left = _tally([*_entry_paths(store, "results", whole), *_entry_paths(store, "objects", objects)])
     named = tuple(root._replace(results=len(keys & results)) for root, keys in others)
     return GcReport(store.folder, dropped, freed, drafts, damaged, left, named)
@@ -76,12 +79,6 @@ def _undamaged_results(store: Store, names: Iterable[str]) -> tuple[set[str], se
     return whole, objects & {*store.entry_names("objects")}
 
 
-def _drafts(store: Store) -> Iterator[str]:
-    """Find drafts that a kill left behind: while we hold the lock nobody writes any."""
-    yield from (path for path in _files(f"{store.folder}/drafts") if _DRAFT.fullmatch(os.path.basename(path)))
-    yield from (path for path in _files(f"{store.folder}/roots") if path.endswith(".draft"))
-
-
 def _entry_paths(store: Store, part: str, names: Iterable[str]) -> list[str]:
     return [store.place(part, name) for name in sorted(names)]
 
@@ -91,8 +88,7 @@ def _files(folder: str) -> list[str]:
     return [path for path in paths if os.path.isfile(path) or os.path.islink(path)]
 
 
-def _remove(paths: Iterable[str], dry: bool) -> FileCount:
-    paths = list(paths)
+def _remove(paths: Sequence[str], dry: bool) -> FileCount:
     tally = _tally(paths)
     for path in () if dry else paths:
         os.unlink(path)

@@ -254,10 +254,8 @@ class Store:
 
     def _set_aside(self, place: str) -> None:
         aside = self._with_folder(f"{self.folder}/damaged/{os.path.basename(place)}")
-        try:
+        with suppress(FileNotFoundError):  # another process set it aside first
             os.replace(place, aside)
-        except FileNotFoundError:
-            return  # another process set it aside first
 
     def entry_names(self, part: str) -> Iterator[str]:
         """Yield the names of all entries of `results` or `objects`."""
