@@ -122,7 +122,7 @@ class Board:
             if not self._session.maker.receipts[target.run].is_ignored(target.name):
                 return i
             self._schedule.release(i)
-            self._add_news(self._leave_out([BlockedTarget(i, ()), *self._schedule.finish(i, ok=False)]))
+            self._add_news(self._leave_out([(i, ()), *self._schedule.finish(i, ok=False)]))
         return None
 
     def _leave_out(self, blocked: Iterable[BlockedTarget]) -> list[News]:

@@ -56,8 +56,8 @@ class Maker:
         receipts: Mapping[str, Receipts],
         stores: Mapping[str, Store],
         stages: Mapping[str, Mapping[str, Stage]],
-        locks: Sequence[int] = (),
-        always: bool = False,
+        locks: Sequence[int],
+        always: bool,
     ) -> None:
         self.files, self.receipts, self.stores, self.stages, self.always = files, receipts, stores, stages, always
         self.inputs = Inputs(graph, files, receipts, stores)

@@ -55,18 +55,12 @@ class Reason(NamedTuple):
 
 
 def stale_reasons(
-    receipt: Receipt | None,
+    receipt: Receipt,
     recipe: Mapping[str, Any],
     inputs: Mapping[str, str | None],
     outputs: Mapping[str, str | None],
-    lacking: str = NEVER_BUILT,
 ) -> Iterator[Reason]:
-    """Yield why a target is stale; nothing when it is fresh.  A content of None stands for a missing file.
-
-    `lacking` says why there is no receipt."""
-    if receipt is None:
-        yield Reason(lacking, "")
-        return
+    """Yield why a target is stale; nothing when it is fresh.  A content of None stands for a missing file."""
     for path in receipt.unsettled:
         yield Reason("input changed while it ran", path)
     old, new = _Parts.of(receipt.recipe), _Parts.of(recipe)  # which files are read is in recipe and inputs

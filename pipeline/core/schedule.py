@@ -16,14 +16,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
-from typing import NamedTuple
 
-
-class BlockedTarget(NamedTuple):
-    """A target that cannot run, and those directly above it that are to blame."""
-
-    target: int
-    by: tuple[int, ...]
+BlockedTarget = tuple[int, tuple[int, ...]]  # a target that cannot run, those directly above it that are to blame
 
 
 class Schedule:
@@ -84,7 +78,7 @@ class Schedule:
                 if self.waits[j]:
                     continue
                 if j in self.failed_above:
-                    blocked.append(BlockedTarget(j, tuple(self.failed_above.pop(j))))
+                    blocked.append((j, tuple(self.failed_above.pop(j))))
                     front.append((j, False))
                 else:
                     self.make_ready(j)

@@ -138,22 +138,14 @@ _MODE = re.compile(rb"^(?:new file mode|new mode|index \S+)[ \t]+([0-7]+)", re.M
 _LONGEST_NAME, _LONGEST_PATH = 255, 700
 
 
-class AppliedPatch(NamedTuple):
-    """A patch as a tree; `counts` is None where the patch itself does not tell."""
-
-    tree: str
-    counts: Counts | None
-    paths: list[str]
-
-
-def apply_to_tree(repo: str, start: bytes, patch: bytes) -> AppliedPatch:
-    """Apply a patch to `start`, the index of its parent: all of it or nothing."""
+def apply_to_tree(repo: str, start: bytes, patch: bytes) -> tuple[str, Counts | None, list[str]]:
+    """Apply a patch to `start`, the index of its parent, all of it or nothing: the tree, counts if it tells, paths."""
     check_types(patch)
     with scratch_path(f"{repo}/coppice") as index:
         write_all(index, start)
         counted = git("apply", *_COUNTED, "--cached", *EXACT, repo=repo, index=index, stdin=patch)
         paths = [row.split("\t", 2)[2] for row in split_names(counted)]
-        return AppliedPatch(write_tree(repo, index), counts_of(patch, counted), paths)
+        return write_tree(repo, index), counts_of(patch, counted), paths
 
 
 def index_of_commit(repo: str, commit: str) -> bytes:
@@ -243,9 +235,9 @@ def commit_patch(repo: str, parent: str, patch: bytes, message: str) -> Candidat
     and lines count as the patch has them."""
     start = index_of_commit(repo, checked_sha(parent))
     with _candidate_problems():
-        applied = apply_to_tree(repo, start, patch)
-        check_paths(applied.paths)
-    return _candidate(repo, applied.tree, parent, message, applied.counts)
+        tree, counts, paths = apply_to_tree(repo, start, patch)
+        check_paths(paths)
+    return _candidate(repo, tree, parent, message, counts)
 
 
 def _candidate(repo: str, tree: str, parent: str, message: str, counts: Counts | None = None) -> Candidate:
@@ -268,7 +260,7 @@ def patch_between(repo: str, parent: str, commit: str) -> bytes:
 def restore_commit(repo: str, parent: str, patch: bytes, candidate: Candidate) -> None:
     """Make the commit of `candidate` again."""
     above = parent_commit(repo, parent)
-    tree = apply_to_tree(repo, index_of_commit(repo, parent), patch).tree if patch else above.tree
+    tree = apply_to_tree(repo, index_of_commit(repo, parent), patch)[0] if patch else above.tree
     made = write_commit(repo, tree, (parent,), above.date + 1, candidate.message)
     if made != candidate.commit:
         raise GitProblem(f"the patch makes {made}, the record says {candidate.commit}: one of them was changed")

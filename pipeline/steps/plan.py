@@ -61,7 +61,7 @@ def row_text(row: dict[str, str]) -> str:
 
 
 def _outputs(file: File, step: Step, folder: str) -> Sequence[str]:
-    paths = fill(file.path, step.matrix)
+    paths = fill(file.path, step.matrix.columns, step.matrix.size)
     # a path that is safe with a letter for each name is so with any safe values
     values = {value for name in file.path.names for value in step.matrix.columns[name]}
     with_letters = file.path.form % tuple("x" for _ in file.path.names)
@@ -155,7 +155,7 @@ class ReadFinder:
     def _file(self, file: File, slots: TargetColumns) -> Sequence[Group]:
         """Outputs of this run, or files of the project."""
         folder, written = self.folder, self.written
-        paths = fill(file.path, slots.step.matrix)
+        paths = fill(file.path, slots.step.matrix.columns, len(slots.names))
         if not file.path.names:
             paths = paths[:1]
         found = [(written.get(folder + path) or self._of_project(path, file),) for path in paths]
@@ -267,13 +267,14 @@ def _records(columns: Mapping[str, Iterable[Any]], size: int) -> list[dict[str, 
 def _action(step: Step) -> dict[str, Iterable[Any]]:
     if step.call:
         return {"call": repeat(step.call.rpartition(":")[2]), "with": _arguments(step.arguments, step.matrix)}
+    columns, size = step.matrix.columns, step.matrix.size
     if step.shell:
-        return {"shell": fill_shell_values(step.shell, step.matrix)}
-    return {"argv": map(list, zip(*[fill_values(word, step.matrix) for word in step.argv or ()], strict=True))}
+        return {"shell": fill_shell_values(step.shell, columns, size)}
+    return {"argv": map(list, zip(*[fill_values(word, columns, size) for word in step.argv or ()], strict=True))}
 
 
 def _env(step: Step) -> dict[str, Iterable[Any]]:
-    fixed = {name: fill(text, step.matrix) for name, text in step.env.fixed.items()}
+    fixed = {name: fill(text, step.matrix.columns, step.matrix.size) for name, text in step.env.fixed.items()}
     passed: dict[str, Iterable[Any]] = {"pass": repeat([*step.env.passed])} if step.env.passed else {}
     return ({"env": _records(fixed, step.matrix.size)} if fixed else {}) | passed
 
@@ -289,7 +290,7 @@ def _arguments(value: Any, matrix: Matrix) -> Iterable[Any]:
     name = value[1:-1]
     if name in matrix.columns and value == f"{{{name}}}":
         return [matrix.plain(name, i) for i in range(matrix.size)]
-    return fill(parse_template(value), matrix)
+    return fill(parse_template(value), matrix.columns, matrix.size)
 
 
 def _has_names(value: Any) -> bool:

@@ -58,9 +58,8 @@ class OutputFile(NamedTuple):
     version: Version
 
 
-def read_output(fd: int, status: os.stat_result | None = None) -> OutputFile:
-    """Read an open file once; `status` is its earlier stat, if the caller has one."""
-    status = status or os.fstat(fd)
+def read_output(fd: int, status: os.stat_result) -> OutputFile:
+    """Read an open file once; `status` is its stat from before."""
     runnable = bool(status.st_mode & 0o100)
     if status.st_size > SMALL:
         with open(fd, "rb", buffering=0, closefd=False) as file:

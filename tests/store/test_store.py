@@ -43,7 +43,7 @@ def keep(store: Store, key: str, *paths: str) -> None:
 
 def seen(path: str) -> OutputFile:
     with open(path, "rb") as file:
-        return read_output(file.fileno())
+        return read_output(file.fileno(), os.fstat(file.fileno()))
 
 
 def taken(store: Store, key: str, count: int = 1) -> list[bytes] | None:
