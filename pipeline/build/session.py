@@ -159,9 +159,9 @@ class BuildSession:
             for part in ("stage", "logs"):
                 os.makedirs(f"{noop.folder(run)}/{part}", exist_ok=True)
 
-    def save(self, ended: Mapping[int, str]) -> None:
+    def save(self, statuses: Mapping[int, str]) -> None:
         """Remember signatures and contents, so that the next look costs a stat a file."""
-        ok = {i for i, status in ended.items() if status != FAILED}
+        ok = {i for i, status in statuses.items() if status != FAILED}
         files = self.maker.files
         moved = with_patterns_behind(files.unstable, {**self.watched, **files.watched})
         self.suspects = self.graph.downstream(self.suspects) - ok

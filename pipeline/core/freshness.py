@@ -150,16 +150,16 @@ class StalePath(NamedTuple):
 class Causes:
     """Division of stale targets, in graph order, into those stale by themselves and those stale because of others.
 
-    `found` has, for each target in doubt, its differences from its receipt."""
+    `differences` has, for each target in doubt, its differences from its receipt."""
 
-    def __init__(self, graph: Graph, found: Mapping[int, Sequence[Reason]]) -> None:
+    def __init__(self, graph: Graph, differences: Mapping[int, Sequence[Reason]]) -> None:
         self.graph = graph
         self.own: dict[int, tuple[Reason, ...]] = {}
         self.via: dict[int, list[int]] = {}
-        for i in sorted(found):
+        for i in sorted(differences):
             above = [j for j in graph.above(i) if j in self.own]
-            if found[i] or above:
-                self.own[i] = tuple(reason for reason in found[i] if not self._is_from_above(reason))
+            if differences[i] or above:
+                self.own[i] = tuple(reason for reason in differences[i] if not self._is_from_above(reason))
                 self.via[i] = above
 
     def above(self, wanted: Iterable[int]) -> list[int]:

@@ -168,45 +168,45 @@ class Worktrees:
         return Worktree(self.repo, path, admin) if admin else None
 
 
-def _is_complete(found: Worktree) -> bool:
+def _is_complete(tree: Worktree) -> bool:
     """True when git's folder has all that git needs, without the lock of one that git has only begun."""
-    head, common = (read_file_text(f"{found.admin}/{name}") for name in ("HEAD", "commondir"))
-    if not _HEAD.fullmatch(head) or not common or os.path.exists(f"{found.admin}/locked"):
+    head, common = (read_file_text(f"{tree.admin}/{name}") for name in ("HEAD", "commondir"))
+    if not _HEAD.fullmatch(head) or not common or os.path.exists(f"{tree.admin}/locked"):
         return False
-    return os.path.isdir(found.path) and not os.path.islink(found.path)
+    return os.path.isdir(tree.path) and not os.path.islink(tree.path)
 
 
-def _is_clean(found: Worktree, commit: str) -> bool:
-    if read_file_text(f"{found.admin}/HEAD") != f"{commit}\n" or not os.path.exists(f"{found.admin}/{PRISTINE}"):
+def _is_clean(tree: Worktree, commit: str) -> bool:
+    if read_file_text(f"{tree.admin}/HEAD") != f"{commit}\n" or not os.path.exists(f"{tree.admin}/{PRISTINE}"):
         return False
-    if not _points_back(found) or unseen_by_git(found.path):
+    if not _points_back(tree) or unseen_by_git(tree.path):
         return False
     status = ["status", "--porcelain", "-z", "--no-renames", "--ignored", "--untracked-files=normal"]
-    return not found.git(*status, "--ignore-submodules=all", index=f"{found.admin}/{PRISTINE}")
+    return not tree.git(*status, "--ignore-submodules=all", index=f"{tree.admin}/{PRISTINE}")
 
 
-def _check_out(found: Worktree, commit: str, lock: int) -> None:
-    pristine, index = f"{found.admin}/{PRISTINE}", f"{found.admin}/index"
-    make_removable(found.path)
-    if not _points_back(found):
-        delete_tree(f"{found.path}/.git")
-        write_whole(f"{found.path}/.git", gitlink(found.admin), durable=False)
-    for unseen in unseen_by_git(found.path):
+def _check_out(tree: Worktree, commit: str, lock: int) -> None:
+    pristine, index = f"{tree.admin}/{PRISTINE}", f"{tree.admin}/index"
+    make_removable(tree.path)
+    if not _points_back(tree):
+        delete_tree(f"{tree.path}/.git")
+        write_whole(f"{tree.path}/.git", gitlink(tree.admin), durable=False)
+    for unseen in unseen_by_git(tree.path):
         delete_tree(unseen)
-    for left in (index, f"{index}.lock", f"{found.admin}/HEAD.lock"):
+    for left in (index, f"{index}.lock", f"{tree.admin}/HEAD.lock"):
         remove_file(left)
     if os.path.exists(pristine):
         os.replace(pristine, index)
-    write_whole(f"{found.admin}/HEAD", os.fsencode(f"{commit}\n"), durable=False)
-    _write_files(found, commit, lock)
-    found.git("clean", "--quiet", "-ffdx", keep=[lock])
+    write_whole(f"{tree.admin}/HEAD", os.fsencode(f"{commit}\n"), durable=False)
+    _write_files(tree, commit, lock)
+    tree.git("clean", "--quiet", "-ffdx", keep=[lock])
 
 
-def _write_files(found: Worktree, commit: str, lock: int) -> None:
-    index = f"{found.admin}/index"
-    found.git("reset", "--quiet", "--hard", commit, keep=[lock])
-    copy_index(index, f"{found.admin}/{PRISTINE}.new")
-    os.replace(f"{found.admin}/{PRISTINE}.new", f"{found.admin}/{PRISTINE}")
+def _write_files(tree: Worktree, commit: str, lock: int) -> None:
+    index = f"{tree.admin}/index"
+    tree.git("reset", "--quiet", "--hard", commit, keep=[lock])
+    copy_index(index, f"{tree.admin}/{PRISTINE}.new")
+    os.replace(f"{tree.admin}/{PRISTINE}.new", f"{tree.admin}/{PRISTINE}")
 
 
 def copy_index(index: str, copy: str) -> None:
@@ -214,6 +214,6 @@ def copy_index(index: str, copy: str) -> None:
     shutil.copy2(index, copy)
 
 
-def _points_back(found: Worktree) -> bool:
-    path = f"{found.path}/.git"
-    return not os.path.islink(path) and os.fsencode(read_file_text(path)) == gitlink(found.admin)
+def _points_back(tree: Worktree) -> bool:
+    path = f"{tree.path}/.git"
+    return not os.path.islink(path) and os.fsencode(read_file_text(path)) == gitlink(tree.admin)

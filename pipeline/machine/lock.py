@@ -61,8 +61,8 @@ def iso_time(now: float) -> str:
     return datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds")
 
 
-def unix_time(at: str) -> float:
-    return datetime.fromisoformat(at).timestamp()
+def unix_time(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
 
 
 def own_holder(run: str) -> Holder:
@@ -136,14 +136,14 @@ def lock_message(run: str, holder: Holder | None) -> str:
     return f"run {run} is being built by {who}. Run lock is active (not stale)"
 
 
-def end_holder(wanted: Takeover) -> Holder:
+def end_holder(takeover: Takeover) -> Holder:
     """End the process that holds the run; an error if that may not be."""
-    run = wanted.run
+    run = takeover.run
     holder = read_holder(run)
     if holder is None:
         raise RunLocked(f"{lock_message(run, holder)}: it has got it just now; try again")
-    if not wanted.force and _seconds_silent(holder) <= wanted.patience:
-        later = f"it is stale after {wanted.patience:g} s; wait, or take it over at once with --force"
+    if not takeover.force and _seconds_silent(holder) <= takeover.patience:
+        later = f"it is stale after {takeover.patience:g} s; wait, or take it over at once with --force"
         raise RunLocked(f"{lock_message(run, holder)}: {later}")
     if holder.hostname != socket.gethostname():
         there = f"that process can only be ended there, on {holder.hostname}"
@@ -206,11 +206,11 @@ def _gone_within(process: psutil.Process, limit: float) -> bool:
     return False
 
 
-def log_takeover(wanted: Takeover, before: Holder, after: Holder) -> None:
-    why = "force" if wanted.force else f"no heartbeat for {wanted.patience:g} s"
+def log_takeover(takeover: Takeover, before: Holder, after: Holder) -> None:
+    why = "force" if takeover.force else f"no heartbeat for {takeover.patience:g} s"
     who = {"from": before._asdict(), "by": after._asdict()}
     event = {"event": "lock_takeover", "at": round(time.time(), 3), **who, "why": why}
-    path = f"runs/{wanted.run}/events.jsonl"
+    path = f"runs/{takeover.run}/events.jsonl"
     append_lines(path, json.dumps(event, sort_keys=True).encode() + b"\n")
 
 

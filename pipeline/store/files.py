@@ -248,11 +248,11 @@ def _list_folder(
     return files, links, inner
 
 
-def _nothing_behind(found: os.DirEntry[str]) -> int | None:
+def _nothing_behind(entry: os.DirEntry[str]) -> int | None:
     """Signature of a link to neither file nor folder; one may appear there and leave no trace where the link is."""
-    if not found.is_symlink():
+    if not entry.is_symlink():
         return None
-    stat = _stat(found.path)
+    stat = _stat(entry.path)
     if stat is None:
         return NOTHING
     return None if S_ISREG(stat.st_mode) or S_ISDIR(stat.st_mode) else stat_signature(stat)

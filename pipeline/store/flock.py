@@ -30,9 +30,9 @@ class LockWaits:
     stopping = False
 
 
-def try_lock(fd: int, how: int = fcntl.LOCK_EX) -> bool:
+def try_lock(fd: int, mode: int = fcntl.LOCK_EX) -> bool:
     try:
-        fcntl.flock(fd, how | fcntl.LOCK_NB)
+        fcntl.flock(fd, mode | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True
@@ -49,31 +49,31 @@ def file_lock(path: str, patience: float = LOCK_PATIENCE) -> Iterator[int]:
         os.close(fd)
 
 
-def open_locked(path: str, how: int, patience: float) -> int:
+def open_locked(path: str, mode: int, patience: float) -> int:
     """Open a file, locked until it is closed."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
-        acquire_lock(fd, how, path, patience)
+        acquire_lock(fd, mode, path, patience)
     except BaseException:
         os.close(fd)
         raise
     return fd
 
 
-def acquire_lock(fd: int, how: int, path: str, patience: float = LOCK_PATIENCE) -> None:
+def acquire_lock(fd: int, mode: int, path: str, patience: float = LOCK_PATIENCE) -> None:
     """Lock the file `fd`, which was opened at `path`.  Raises RunLocked after `patience`, or when the build stops.
 
     A thread does the waiting: the system has no flock with a deadline, and asking again and again would never get a
     lock that others release for moments only.  The thread has a file number of its own; a lock that it gets too late
     is released with it."""
-    if try_lock(fd, how):
+    if try_lock(fd, mode):
         return
     got = Event()
 
     def wait(own: int) -> None:
         with closing(os.fdopen(own)):
-            fcntl.flock(own, how)
+            fcntl.flock(own, mode)
             got.set()
 
     Thread(target=wait, args=[os.dup(fd)], daemon=True).start()

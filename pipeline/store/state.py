@@ -48,10 +48,10 @@ def stat_signature(s: os.stat_result) -> int:
     return hash((s.st_ctime_ns, s.st_ino, s.st_size))
 
 
-def changed_inputs(run: str, seen: StateHead, written: int) -> list[str]:
+def changed_inputs(run: str, head: StateHead, written: int) -> list[str]:
     """List the files that are not as they were, from the look that led to this build if the state is the same."""
     looked, found = noop.LAST_LOOK.get(run, (None, []))
-    return found if looked == written else noop.changed_files(seen.files, seen.signatures)
+    return found if looked == written else noop.changed_files(head.files, head.signatures)
 
 
 def load_state(run: str) -> tuple[StateHead, StateDetails, int] | None:
@@ -66,7 +66,7 @@ def load_state(run: str) -> tuple[StateHead, StateDetails, int] | None:
     return StateHead(*head), StateDetails(*marshal.loads(content[8 + size : -4])), written
 
 
-def dump_state(seen: StateHead, known: StateDetails) -> bytes:
-    head = marshal.dumps(tuple(seen))
-    content = len(head).to_bytes(8, "little") + head + marshal.dumps(tuple(known))
+def dump_state(first: StateHead, details: StateDetails) -> bytes:
+    head = marshal.dumps(tuple(first))
+    content = len(head).to_bytes(8, "little") + head + marshal.dumps(tuple(details))
     return content + crc32(content).to_bytes(4, "little")
