@@ -1,4 +1,4 @@
-"""Folders with hostile contents: made removable, deleted; files of theirs read without waiting."""
+"""Folders that other programs wrote: made removable, deleted; their files read without waiting."""
 
 from __future__ import annotations
 

@@ -16,13 +16,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from pipeline.git.command import TIMEOUT, GitProblem, checked_sha, git, repository_lock
-from pipeline.git.folders import (
-    delete_tree,
-    make_removable,
-    read_file_text,
-    remove_file,
-    unseen_by_git,
-)
+from pipeline.git.folders import delete_tree, make_removable, read_file_text, remove_file, unseen_by_git
 from pipeline.store.files import write_all, write_whole
 from pipeline.store.flock import LOCK_PATIENCE, file_lock
 
