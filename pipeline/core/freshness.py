@@ -55,10 +55,7 @@ class Reason(NamedTuple):
 
 
 def stale_reasons(
-    receipt: Receipt,
-    recipe: Mapping[str, Any],
-    inputs: Mapping[str, str | None],
-    outputs: Mapping[str, str | None],
+    receipt: Receipt, recipe: Mapping[str, Any], inputs: Mapping[str, str | None], outputs: Mapping[str, str | None]
 ) -> Iterator[Reason]:
     """Yield why a target is stale; nothing when it is fresh.  A content of None stands for a missing file."""
     for path in receipt.unsettled:

@@ -155,15 +155,11 @@ def check_clean(place: RepoLocation) -> None:
     here = [] if own.startswith("..") else [f":(exclude,top,literal){own}"]
     status = ["status", "--porcelain", "-z", "--no-renames", "--ignore-submodules=all", "--untracked-files=normal"]
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    default = (
-        "--default",
-        f"{home}/git/ignore",
-        "core.excludesFile",
-    )  # the user's own list, such as files of an editor
-    ignored = os.fsdecode(users_git("config", "--type=path", *default, cwd=place.folder).removesuffix(b"\n"))
-    words = ["-c", f"core.excludesFile={ignored}", *status, "--", ".", *here]
-    found = split_names(git(*words, repo=place.git_dir, work=place.folder))
-    if found:
+    # the user's own list of ignored files, such as those of an editor
+    words = ("config", "--type=path", "--default", f"{home}/git/ignore", "core.excludesFile")
+    ignored = os.fsdecode(users_git(*words, cwd=place.folder).removesuffix(b"\n"))
+    asked = ("-c", f"core.excludesFile={ignored}", *status, "--", ".", *here)
+    if found := split_names(git(*asked, repo=place.git_dir, work=place.folder)):
         names = join_names([repr(name[3:])[1:-1] for name in found], _MOST_NAMED)
         what = "Root working tree must be clean: a search starts from a commit"
         raise GitProblem(f"{place.folder}: {what}; commit, stash or ignore: {names}")

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -107,17 +107,15 @@ class Worktrees:
 
     def add(self, name: str, commit: str) -> Worktree:
         """Add a worktree, or make it that of the commit, with its files and no others; untouched when it is so."""
-        path = self._path(name)
+        path, commit = self._path(name), checked_sha(commit)
         with self._lock(path) as lock:
             found = self._find(path)
-            if found is None or not _is_complete(found):
-                return self._make(path, checked_sha(commit), lock)
-            try:
-                if not _is_clean(found, checked_sha(commit)):
-                    _check_out(found, commit, lock)
-            except GitProblem:  # git's own files are damaged, for instance by a power cut
-                return self._make(path, checked_sha(commit), lock)
-            return found
+            if found and _is_complete(found):
+                with suppress(GitProblem):  # git's own files are damaged, for instance by a power cut
+                    if not _is_clean(found, commit):
+                        _check_out(found, commit, lock)
+                    return found
+            return self._make(path, commit, lock)
 
     def require(self, name: str) -> Worktree:
         """The worktree of a name as it is now; an error when there is none."""
