@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from pipeline.errors import cut_text
 from pipeline.git.command import CandidateProblem, GitProblem, checked_sha, git, split_names
-from pipeline.git.folders import make_removable, read_file_text, scratch_path
 from pipeline.git.objects import (
     Counts,
     counts_of,
@@ -28,6 +27,7 @@ from pipeline.git.objects import (
 )
 from pipeline.git.worktrees import PRISTINE, Worktree, copy_index
 from pipeline.store.files import read_bytes, write_all
+from pipeline.store.folders import make_removable, read_file_text, remove_file
 
 _LARGEST = 1 << 19  # bytes of an index; for a larger one git is faster
 _DEEPEST = 100
@@ -129,6 +129,17 @@ def _write_folder(repo: str, index: _Index, known: set[str], prefix: bytes, at: 
     return (name_of_tree if name_of_tree in known else write_object(repo, b"tree", text)), at
 
 
+@contextmanager
+def _scratch_path(folder: str) -> Iterator[str]:
+    """A path of its own for a file of git; afterwards the file and git's lock on it are removed."""
+    path = f"{folder}/{os.urandom(8).hex()}.scratch"
+    try:
+        yield path
+    finally:
+        remove_file(path)
+        remove_file(f"{path}.lock")
+
+
 EXACT = ("--binary", "--whitespace=nowarn")
 _COUNTED = ("--numstat", "-z", "--apply")
 # Lines of a patch begin with one of these letters only where it says what sort of file there is.
@@ -141,7 +152,7 @@ _LONGEST_NAME, _LONGEST_PATH = 255, 700
 def apply_to_tree(repo: str, start: bytes, patch: bytes) -> tuple[str, Counts | None, list[str]]:
     """Apply a patch to `start`, the index of its parent, all of it or nothing: the tree, counts if it tells, paths."""
     check_types(patch)
-    with scratch_path(f"{repo}/coppice") as index:
+    with _scratch_path(f"{repo}/coppice") as index:
         write_all(index, start)
         counted = git("apply", *_COUNTED, "--cached", *EXACT, repo=repo, index=index, stdin=patch)
         paths = [row.split("\t", 2)[2] for row in split_names(counted)]
@@ -154,7 +165,7 @@ def index_of_commit(repo: str, commit: str) -> bytes:
     if os.path.exists(kept) and (text := read_bytes(kept))[-20:] == sha1(text[:-20]).digest():
         return text
     os.makedirs(f"{repo}/coppice", exist_ok=True)
-    with scratch_path(f"{repo}/coppice") as index:
+    with _scratch_path(f"{repo}/coppice") as index:
         git("read-tree", commit, repo=repo, index=index)
         os.replace(index, kept)
     return read_bytes(kept)
@@ -195,7 +206,7 @@ class Candidate(NamedTuple):
 
 def commit_worktree(worktree: Worktree, parent: str, message: str) -> Candidate:
     """Commit all files of a worktree that are not ignored, whatever the coder's own git commands did."""
-    with scratch_path(worktree.admin) as index:
+    with _scratch_path(worktree.admin) as index:
         tree = _tree_of(worktree, checked_sha(parent), index)
     return _candidate(worktree.repo, tree, parent, message)
 

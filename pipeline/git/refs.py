@@ -10,10 +10,10 @@ from hashlib import sha256
 from urllib.parse import quote, unquote
 
 from pipeline.git.command import checked_sha, git
-from pipeline.git.folders import remove_file
 from pipeline.git.objects import loose_commit
 from pipeline.store.files import write_all
 from pipeline.store.flock import file_lock
+from pipeline.store.folders import remove_file
 
 # Parts of a ref that git forbids and `quote` does not escape.
 _FORBIDDEN = re.compile(r"^\.|\.(?=\.|lock$|$)|~")

@@ -16,9 +16,9 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from pipeline.git.command import TIMEOUT, GitProblem, checked_sha, git, repository_lock
-from pipeline.git.folders import delete_tree, make_removable, read_file_text, remove_file, unseen_by_git
 from pipeline.store.files import write_all, write_whole
 from pipeline.store.flock import LOCK_PATIENCE, file_lock
+from pipeline.store.folders import delete_tree, make_removable, read_file_text, remove_file, walk_folders
 
 _HEAD = re.compile(r"(ref: .+|[0-9a-f]{40})\n")
 _PLAIN = re.compile(r"(?!.*\.lock$)[A-Za-z0-9][A-Za-z0-9_-]*(\.[A-Za-z0-9_-]+)*")
@@ -81,6 +81,20 @@ def _is_used(admin: str) -> bool:
 def _draft(repo: str, path: str) -> str:
     """The folder in which git's folder is made and removed, so that git sees all of it or nothing."""
     return f"{repo}/coppice/{path_digest(path)}.admin"
+
+
+def _unseen_by_git(path: str) -> list[str]:
+    """Folders that git neither shows nor cleans: empty, unreadable or too deep ones, .git beside tracked files."""
+    found: list[str] = []
+    for folder, inner, names, is_deepest in walk_folders(path, lambda error: found.append(error.filename)):
+        if not inner and not names:
+            found.append(folder)
+        if is_deepest:
+            found.append(f"{path}/{os.path.relpath(folder, path).split('/')[0]}")
+        if folder != path and ".git" in (*inner, *names):
+            found.append(f"{folder}/.git")
+            inner[:] = [name for name in inner if name != ".git"]
+    return found
 
 
 # The index from when all files had just been written: git's own can be changed by any program there.
@@ -171,7 +185,7 @@ def _is_complete(tree: Worktree) -> bool:
 def _is_clean(tree: Worktree, commit: str) -> bool:
     if read_file_text(f"{tree.admin}/HEAD") != f"{commit}\n" or not os.path.exists(f"{tree.admin}/{PRISTINE}"):
         return False
-    if not _points_back(tree) or unseen_by_git(tree.path):
+    if not _points_back(tree) or _unseen_by_git(tree.path):
         return False
     status = ["status", "--porcelain", "-z", "--no-renames", "--ignored", "--untracked-files=normal"]
     return not tree.git(*status, "--ignore-submodules=all", index=f"{tree.admin}/{PRISTINE}")
@@ -183,7 +197,7 @@ def _check_out(tree: Worktree, commit: str, lock: int) -> None:
     if not _points_back(tree):
         delete_tree(f"{tree.path}/.git")
         write_whole(f"{tree.path}/.git", gitlink(tree.admin), durable=False)
-    for unseen in unseen_by_git(tree.path):
+    for unseen in _unseen_by_git(tree.path):
         delete_tree(unseen)
     for left in (index, f"{index}.lock", f"{tree.admin}/HEAD.lock"):
         remove_file(left)

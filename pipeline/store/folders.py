@@ -7,30 +7,15 @@ import shutil
 import stat
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 # Nested folders that we inspect: Python and the system's paths reach no further than about 1000.
 _DEEPEST = 400
 
 
-def unseen_by_git(path: str) -> list[str]:
-    """Folders that git neither shows nor cleans: empty, unreadable or too deep ones, .git beside tracked files."""
-    found: list[str] = []
-    for folder, inner, names in _walk(path, lambda error: found.append(error.filename)):
-        if not inner and not names:
-            found.append(folder)
-        if _is_deepest(path, folder):
-            found.append(f"{path}/{os.path.relpath(folder, path).split('/')[0]}")
-        if folder != path and ".git" in (*inner, *names):
-            found.append(f"{folder}/.git")
-            inner[:] = [name for name in inner if name != ".git"]
-    return found
-
-
 def make_removable(path: str) -> bool:
     """Make all folders below readable and removable; True when a repository is among them."""
     within = False
-    for folder, inner, names in _walk(path):
+    for folder, inner, names, _ in walk_folders(path):
         within |= folder != path and ".git" in map(str.lower, (*inner, *names))
         for name in inner:
             below = f"{folder}/{name}"
@@ -39,15 +24,15 @@ def make_removable(path: str) -> bool:
     return within
 
 
-def _walk(path: str, onerror: Callable[[OSError], object] | None = None) -> Iterator[tuple[str, list[str], list[str]]]:
+def walk_folders(
+    path: str, onerror: Callable[[OSError], object] | None = None
+) -> Iterator[tuple[str, list[str], list[str], bool]]:
+    """Walk as `os.walk` does, and tell of each folder if it is too deep to look into those within."""
     for folder, inner, names in os.walk(path, onerror=onerror):
-        yield folder, inner, names
-        if _is_deepest(path, folder):
+        is_deepest = folder.count("/") - path.count("/") >= _DEEPEST
+        yield folder, inner, names, is_deepest
+        if is_deepest:
             inner.clear()
-
-
-def _is_deepest(path: str, folder: str) -> bool:
-    return folder.count("/") - path.count("/") >= _DEEPEST
 
 
 def delete_tree(path: str) -> None:
@@ -64,17 +49,6 @@ def delete_tree(path: str) -> None:
                 shutil.rmtree(path)  # raises the reason
     else:
         remove_file(path)
-
-
-@contextmanager
-def scratch_path(folder: str) -> Iterator[str]:
-    """A path of its own for a file of git; afterwards the file and git's lock on it are removed."""
-    path = f"{folder}/{os.urandom(8).hex()}.scratch"
-    try:
-        yield path
-    finally:
-        remove_file(path)
-        remove_file(f"{path}.lock")
 
 
 def remove_file(path: str) -> None:
