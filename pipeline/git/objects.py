@@ -170,10 +170,9 @@ _RENAMED = re.compile(rb"^(?:rename|copy) from ", re.MULTILINE)
 
 
 class FileStat(NamedTuple):
-    """The change of a file; lines of a binary one are not counted.  `kind`: A added, D deleted, M modified, T type."""
+    """The change of a file; lines of a binary one are not counted."""
 
     path: str
-    kind: str
     insertions: int
     deletions: int
 
@@ -186,18 +185,12 @@ class Counts(NamedTuple):
 
 def diff_stat(repo: str, a: str, b: str) -> tuple[FileStat, ...]:
     """The changes between two commits; names may hold anything."""
-    form = ("-r", "-z", "--raw", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv")
-    listed = iter(split_names(git("diff-tree", *form, checked_sha(a), checked_sha(b), "--", repo=repo)))
-    kinds: dict[str, str] = {}
-    files: list[FileStat] = []
-    for row in listed:
-        if row.startswith(":"):  # all of these come first, each followed by its path
-            kinds[next(listed)] = row.rpartition(" ")[2]
-        else:
-            inserted, deleted, path = row.split("\t", 2)
-            lines = (0, 0) if inserted == "-" else (int(inserted), int(deleted))  # a binary file has none
-            files.append(FileStat(path, kinds[path], *lines))
-    return tuple(files)
+    form = ("-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv")
+    listed = split_names(git("diff-tree", *form, checked_sha(a), checked_sha(b), "--", repo=repo))
+    rows = [row.split("\t", 2) for row in listed]
+    return tuple(
+        FileStat(path, int(plus.replace("-", "0")), int(minus.replace("-", "0"))) for plus, minus, path in rows
+    )
 
 
 def counts_of(patch: bytes, numstat: bytes) -> Counts | None:

@@ -163,11 +163,11 @@ def _end_process(holder: Holder) -> None:
         process = psutil.Process(holder.pid)
         if _started_later(process, holder):
             return
-        process.terminate()
-        if not _gone_within(process, HOLDER_KILL_AFTER):
-            process.kill()
-            if not _gone_within(process, HOLDER_KILL_AFTER):
-                raise RunLocked(f"process {process.pid}, which builds {holder.tree_run_id}, does not end; look at it")
+        for end in (process.terminate, process.kill):
+            end()
+            if _gone_within(process, HOLDER_KILL_AFTER):
+                return
+        raise RunLocked(f"process {process.pid}, which builds {holder.tree_run_id}, does not end; look at it")
     except psutil.NoSuchProcess:
         return
     except psutil.AccessDenied as error:

@@ -11,7 +11,6 @@ from pipeline.store.files import write_whole
 from pipeline.store.receipts import DONE, Receipts, parse_line
 from pipeline.store.results import Store, checkout_name, parse_result
 
-_SHA = re.compile(r"[0-9a-f]{64}")
 _ROOT = re.compile(r"[0-9a-f]{16}")
 _DRAFT = re.compile(r".+\.\d+\.\d+")
 
@@ -33,7 +32,7 @@ def references(runs: Iterable[str]) -> set[str]:
 
 def collect_garbage(store: Store, own: Collection[str], dry: bool) -> GcReport:
     """Drop what neither `own`, the references of this checkout, nor the files of other checkouts refer to."""
-    results = {name for name in store.entry_names("results") if _SHA.fullmatch(name)}
+    results = {*store.entry_names("results")}
     others = _other_checkouts(store)
     if not dry:
         lines = (f"# {checkout_name()}", *sorted(results.intersection(own)))  # its builders are locked out
@@ -43,7 +42,7 @@ def collect_garbage(store: Store, own: Collection[str], dry: bool) -> GcReport:
     dropped = _remove(_entry_paths(store, "results", results - kept), dry)
     whole, objects = _undamaged_results(store, kept)
     damaged = _remove([*_entry_paths(store, "results", kept - whole), *_files(f"{store.folder}/damaged")], dry)
-    idle = {name for name in store.entry_names("objects") if _SHA.fullmatch(name)} - objects
+    idle = {*store.entry_names("objects")} - objects
     freed = _remove(_entry_paths(store, "objects", idle), dry)
     # Left behind by a kill: while we hold the lock nobody writes any.
     left_behind = [path for path in _files(f"{store.folder}/drafts") if _DRAFT.fullmatch(os.path.basename(path))]

@@ -261,7 +261,7 @@ class Store:
         top = f"{self.folder}/{part}"
         for folder in sorted(os.listdir(top)) if os.path.isdir(top) else ():
             if os.path.isdir(f"{top}/{folder}"):
-                yield from sorted(os.listdir(f"{top}/{folder}"))
+                yield from filter(_SHA.fullmatch, sorted(os.listdir(f"{top}/{folder}")))
 
 
 def _remove_draft(draft: str) -> None:

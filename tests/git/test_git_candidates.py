@@ -389,11 +389,11 @@ def test_a_diff_tells_each_file(search: Search) -> None:
     (Path(tree.path) / "lib/more").chmod(0o755)
     made = search.commit()
     assert set(diff_stat(search.root.repo, search.root.commit, made.commit)) == {
-        FileStat("main.py", "M", 1, 27),
-        FileStat("blob", "M", 0, 0),
-        FileStat("a\tb\nc", "A", 2, 0),
-        FileStat("-rf", "D", 0, 1),
-        FileStat("lib/more", "M", 0, 0),
+        FileStat("main.py", 1, 27),
+        FileStat("blob", 0, 0),
+        FileStat("a\tb\nc", 2, 0),
+        FileStat("-rf", 0, 1),
+        FileStat("lib/more", 0, 0),
     }
     assert (made.insertions, made.deletions) == (3, 28)
 
