@@ -88,7 +88,7 @@ def check_run_name(run: str, spec: str) -> None:
 
 def load(runs: Iterable[str], keep: bool = True) -> dict[str, RunPlan]:
     """Load the plans of `runs` and of the runs they read from.  `keep`: freeze new plans, where that is possible."""
-    known = spec_paths()
+    known, package = spec_paths(), package_files()
     plans: dict[str, RunPlan] = {}
     pending = sorted(runs, reverse=True)
     while pending:
@@ -97,7 +97,7 @@ def load(runs: Iterable[str], keep: bool = True) -> dict[str, RunPlan]:
             if run not in known:
                 raise SpecError(f"there is no run '{run}': no specs/{run}.yaml{did_you_mean(run, known)}")
             check_run_name(run, known[run])
-            sources = (known[run], *package_files())
+            sources = (known[run], *package)
             signatures = [state.signature(path) for path in sources]
             plan = _load_frozen(run, sources, signatures) or _plan_anew(run, known[run], sources, signatures, keep)
             plans[run] = plan._replace(needs=tuple(need for need in plan.needs if need in known))

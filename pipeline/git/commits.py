@@ -9,7 +9,7 @@ import os
 import re
 import stat
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha1
 from typing import NamedTuple
 
@@ -41,14 +41,6 @@ class _Index(NamedTuple):
 
 class _Unusual(Exception):
     """An index that is left to git."""
-
-
-def cached_trees(index: str) -> list[str]:
-    """The valid trees of an index, the tree of a whole commit first."""
-    try:
-        return [tree.hex() for _, tree in _read_index(index).folders.values()]
-    except _Unusual:
-        return []
 
 
 def write_tree(repo: str, index: str, known: Collection[str] = ()) -> str:
@@ -177,13 +169,6 @@ def check_types(patch: bytes) -> None:
             raise GitProblem("submodules are not supported; a candidate is one tree of files")
 
 
-def check_paths(paths: list[str]) -> None:
-    """Refuse names too long for a checkout, before anybody measures the commit."""
-    for path in paths:
-        if len(os.fsencode(path)) > _LONGEST_PATH or max(map(len, os.fsencode(path).split(b"/"))) > _LONGEST_NAME:
-            raise GitProblem(f"the name of a file is too long: {cut_text(repr(path))}")
-
-
 _NO_BLOB = b"1" * 40
 
 
@@ -215,7 +200,9 @@ def _tree_of(worktree: Worktree, parent: str, index: str) -> str:
     repositories_within = make_removable(worktree.path)
     if os.path.exists(f"{worktree.admin}/{PRISTINE}"):
         copy_index(f"{worktree.admin}/{PRISTINE}", index)
-    known = cached_trees(index) if os.path.exists(index) else []
+    known: list[str] = []
+    with suppress(FileNotFoundError, _Unusual):  # its valid trees, the tree of the whole commit first
+        known = [tree.hex() for _, tree in _read_index(index).folders.values()]
     if known[:1] != [tree_hash(worktree.repo, parent)]:
         worktree.git("read-tree", "-m", parent, index=index)
     if repositories_within:
@@ -247,7 +234,9 @@ def commit_patch(repo: str, parent: str, patch: bytes, message: str) -> Candidat
     start = index_of_commit(repo, checked_sha(parent))
     with _candidate_problems():
         tree, counts, paths = apply_to_tree(repo, start, patch)
-        check_paths(paths)
+        for path in paths:  # too long for a checkout: before anybody measures the commit
+            if len(os.fsencode(path)) > _LONGEST_PATH or max(map(len, os.fsencode(path).split(b"/"))) > _LONGEST_NAME:
+                raise GitProblem(f"the name of a file is too long: {cut_text(repr(path))}")
     return _candidate(repo, tree, parent, message, counts)
 
 

@@ -38,12 +38,14 @@ _CONFIG = """\
 [maintenance]
 \tauto = false
 """
-# Above any .gitattributes: bytes are kept as they are, and no program is run to change them.
-_ATTRIBUTES = "* -text -filter -ident !working-tree-encoding !diff !merge\n"
-_EXCLUDE = "__pycache__/\n"
+_SET_UP = {
+    "config": _CONFIG.encode(),
+    # Above any .gitattributes: bytes are kept as they are, and no program is run to change them.
+    "info/attributes": b"* -text -filter -ident !working-tree-encoding !diff !merge\n",
+    "info/exclude": b"__pycache__/\n",
+}
 # The file with the folder of objects that a repository borrows.
 _LENDER = "objects/info/alternates"
-_SET_UP = {"config": _CONFIG.encode(), "info/attributes": _ATTRIBUTES.encode(), "info/exclude": _EXCLUDE.encode()}
 
 
 def run_repository(run: str) -> str:
