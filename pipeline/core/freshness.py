@@ -60,7 +60,7 @@ def stale_reasons(
     """Yield why a target is stale; nothing when it is fresh.  A content of None stands for a missing file."""
     for path in receipt.unsettled:
         yield Reason("input changed while it ran", path)
-    old, new = _Parts.of(receipt.recipe), _Parts.of(recipe)  # which files are read is in recipe and inputs
+    old, new = _Parts.split(receipt.recipe), _Parts.split(recipe)  # which files are read is in recipe and inputs
     found = [*_differences(old.others, new.others), *_input_reasons(receipt.inputs, inputs, old.grouped(new))]
     if not found and compact_json(receipt.recipe) != compact_json(recipe):
         found = [Reason(PATHS_COUNT, "")]
@@ -84,7 +84,7 @@ class _Parts(NamedTuple):
     others: Mapping[str, Any]
 
     @classmethod
-    def of(cls, recipe: Mapping[str, Any]) -> _Parts:
+    def split(cls, recipe: Mapping[str, Any]) -> _Parts:
         """Split a recipe; parameters of the kind are called as they are in a spec."""
         params = recipe.get("params", {})
         params = {SPEC_WORDS.get(word, word): value for word, value in params.items() if word != "paths"}

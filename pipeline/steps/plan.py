@@ -139,7 +139,7 @@ class ReadFinder:
         self.folder, self.by_step, self.written = folder, by_step, written
         self.gathered: dict[tuple[str, str | None, Row], dict[Row, Group]] = {}
 
-    def of(self, slots: TargetColumns) -> dict[str, Sequence[Group]]:
+    def find(self, slots: TargetColumns) -> dict[str, Sequence[Group]]:
         """The paths that each target reads, by port."""
         return {port: self._port(sources, slots) for port, sources in slots.step.reads.items()}
 
@@ -217,7 +217,7 @@ def plan(spec: StepsSpec) -> Iterator[Target]:
         spec.steps[0].item.wrong(f"{too_many}; if that is meant, raise `max_targets:`")
     reads = ReadFinder(folder, by_step, output_paths(by_step.values()))
     for group in by_step.values():
-        yield from _targets(group, reads.of(group), folder)
+        yield from _targets(group, reads.find(group), folder)
 
 
 def _targets(group: TargetColumns, reads: Mapping[str, Sequence[Group]], folder: str) -> Sequence[Target]:
@@ -240,7 +240,12 @@ def _targets(group: TargetColumns, reads: Mapping[str, Sequence[Group]], folder:
 
 
 def _params(step: Step, reads: Mapping[str, Sequence[Group]], folder: str) -> Sequence[Mapping[str, Any]]:
-    columns = {**_action(step), **_env(step)}
+    columns = _action(step)
+    if step.env.fixed:
+        fixed = {name: fill(text, step.matrix.columns, step.matrix.size) for name, text in step.env.fixed.items()}
+        columns["env"] = _records(fixed, step.matrix.size)
+    if step.env.passed:
+        columns["pass"] = repeat([*step.env.passed])
     words = step.argv if step.argv is not None else (step.shell,) if step.shell else ()
     names = {name for word in words for name in word.names}
     seen = () if step.by_content else {*reads} if step.call or "in" in names else {*reads} & names
@@ -271,12 +276,6 @@ def _action(step: Step) -> dict[str, Iterable[Any]]:
     if step.shell:
         return {"shell": fill_shell_values(step.shell, columns, size)}
     return {"argv": map(list, zip(*[fill_values(word, columns, size) for word in step.argv or ()], strict=True))}
-
-
-def _env(step: Step) -> dict[str, Iterable[Any]]:
-    fixed = {name: fill(text, step.matrix.columns, step.matrix.size) for name, text in step.env.fixed.items()}
-    passed: dict[str, Iterable[Any]] = {"pass": repeat([*step.env.passed])} if step.env.passed else {}
-    return ({"env": _records(fixed, step.matrix.size)} if fixed else {}) | passed
 
 
 def _arguments(value: Any, matrix: Matrix) -> Iterable[Any]:
