@@ -229,15 +229,15 @@ class Processes:
             timer.join()
 
     def start(
-        self, argv: Sequence[str], env: Mapping[str, str], confined: Confinement | None = None, **how: object
+        self, argv: Sequence[str], env: Mapping[str, str], confined: Confinement | None = None, **options: Any
     ) -> Popen[bytes]:
         with confined.ready() if confined else nullcontext(_call) as within, self._lock:
             if self.stopping:
                 raise BuildStopping
             if self._guard is None:
                 self._guard = start_guard([*self._marks.values()], self._locks)
-            streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, **how}
-            child = within(lambda: Popen([*argv], env={**env}, start_new_session=True, **streams))
+            options = {"stdin": subprocess.DEVNULL, **options}
+            child = within(lambda: Popen([*argv], env={**env}, start_new_session=True, **options))
             self._live[child.pid] = child
             self._tell_guard(b"+%d\n" % child.pid)
             return child
