@@ -77,7 +77,7 @@ def _keep_worktrees(repo: RunRepo, manifest: Mapping[str, Any]) -> None:
 
 def _commit_at(repo: RunRepo, name: str) -> str:
     try:
-        return worktree_head(repo.nodes.at(name))
+        return worktree_head(repo.nodes.require(name))
     except GitProblem:
         return ""
 

@@ -333,7 +333,7 @@ def _worktree_faults(run: str, repo: str, nodes: Mapping[str, Any]) -> Iterator[
     for name, node in nodes.items():
         path, again = node["worktree_path"], _remedy(run, name)
         try:
-            worktree = there.at(name)
+            worktree = there.require(name)
         except GitProblem:
             yield path, "is no worktree of the run's repository: it was removed, or never added", again
             continue
