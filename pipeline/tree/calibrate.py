@@ -22,10 +22,10 @@ from pipeline.tree.run.verdicts import alpha_for_depth
 from pipeline.tree.targets.builder import planned_config
 from pipeline.trust.calibration import Proportion, Rule, SimulatedSetting, measure_promotions, with_power
 from pipeline.trust.evidence import FEWEST_BLOCKS
+from pipeline.trust.noise import FEWEST_NOISE_BLOCKS, Noise, fit_noise
 from pipeline.trust.noninferiority import MARGIN_ERRORS, judge_guard
 from pipeline.trust.series import round_significant
 from pipeline.trust.student import t_quantile
-from pipeline.trust.surrogates import FEWEST_NOISE_BLOCKS, Noise, fit_noise
 
 LEANING = -0.5  # the skewness from which on a warning says that blocks lean
 CROWDED = 1.75  # times the effect that one idea alone needs; from then on there is a warning
