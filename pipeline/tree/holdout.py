@@ -29,7 +29,7 @@ from pipeline.tree.run.seal import open_seal, seal_record
 from pipeline.tree.run.verdicts import ComparisonSides, block_series, expected_by_sheet, sheet_of, weigh_against
 from pipeline.tree.spec.model import HoldoutKeys, TreeSpec
 from pipeline.tree.targets.builder import TargetBuilder, planned_config
-from pipeline.tree.targets.sweeps import FinalNode, holdout_targets
+from pipeline.tree.targets.sweeps import holdout_targets
 
 HOLDOUT_ALPHA = 0.05  # for one look at one idea, whatever the search has spent
 
@@ -116,8 +116,8 @@ def _holdout_keys(run: str, spec: TreeSpec) -> HoldoutKeys:
 
 def targets(spec: TreeSpec, asked: Mapping[str, Any]) -> list[Target]:
     assert spec.holdout is not None
-    final = FinalNode(parse_place(asked["final"]), parse_slot(asked["source"]))
-    return [*holdout_targets(TargetBuilder(spec), spec.holdout, final)]
+    final, source = parse_place(asked["final"]), parse_slot(asked["source"])
+    return [*holdout_targets(TargetBuilder(spec), spec.holdout, final, source)]
 
 
 def sources(spec: TreeSpec) -> list[str]:
