@@ -19,11 +19,9 @@ CANARY_NAMES = (*CHECK_NAMES, "results")
 MOST_CUTS = 100
 
 
-def _fraction(item: Item, what: str) -> float:
-    value: float = fields.number(0)(item, what)
-    return value if value < 1 else item.wrong(f"{what}: expected a part of the rows, from 0 to below 1")
-
-
+FRACTION = fields.checked(
+    fields.number(0), lambda value: value < 1, "expected a part of the rows, from 0 to below 1", exclusiveMaximum=1
+)
 CANARY_FIELDS = (
     Field("cut", fields.TEXT, "which of its `reads` is cut: one CSV with a header, its rows in the order of time",
           needs=("reads",)),
@@ -32,8 +30,7 @@ CANARY_FIELDS = (
     Field("cuts", fields.count(1, MOST_CUTS), "how many cuts", 5, needs=("cut",)),
     Field("tolerance", fields.number(0), default=1e-9, without="1e-9", needs=("cut",), help=
           "by how much a number may differ; of numbers above one, by so much of their size"),
-    Field("from", Reader(_fraction, {"type": "number", "minimum": 0, "exclusiveMaximum": 1}),
-          "the earliest cut, as a part of the rows", 0.5, needs=("cut",)),
+    Field("from", FRACTION, "the earliest cut, as a part of the rows", 0.5, needs=("cut",)),
 )  # fmt: skip
 CHECK = Table(*COMMAND_FIELDS, *CANARY_FIELDS)
 

@@ -29,6 +29,13 @@ MOST_BLOCKS = 10_000
 MOST_IN_TIME = 1_000  # their coordinates grow with the square of it
 
 
+def _block_column(item: Item, what: str) -> str:
+    name = item.text(what)
+    if not name or name in NEEDED_COLUMNS:
+        item.wrong(f"{what}: '{name}' cannot be it; name the column that tells blocks apart")
+    return name
+
+
 def _ids(item: Item, what: str) -> tuple[str, ...]:
     if not item.is_list:
         return tuple(map(str, range(item.count(what, 1, MOST_BLOCKS))))
@@ -45,26 +52,18 @@ def _ids(item: Item, what: str) -> tuple[str, ...]:
     return tuple(ids)
 
 
-def _block_column(item: Item, what: str) -> str:
-    name = item.text(what)
-    if not name or name in NEEDED_COLUMNS:
-        item.wrong(f"{what}: '{name}' cannot be it; name the column that tells blocks apart")
-    return name
-
-
-def _rho(item: Item, what: str) -> float:
-    rho: float = fields.number(0)(item, what)
-    if rho > LARGEST_RHO:
-        item.wrong(f"{what}: must be from 0 to {LARGEST_RHO}; blocks more alike are one: make them longer")
-    return rho
-
-
 IDS = Reader(
     _ids,
     fields.any_of(
         fields.count(1, MOST_BLOCKS).schema,
         fields.list_of({**fields.TEXT.schema, "pattern": f"^{BLOCK_ID.pattern}$"}, minItems=1, maxItems=MOST_BLOCKS),
     ),
+)
+RHO = fields.checked(
+    fields.number(0),
+    lambda rho: rho <= LARGEST_RHO,
+    f"must be from 0 to {LARGEST_RHO}; blocks more alike are one: make them longer",
+    maximum=LARGEST_RHO,
 )
 BLOCKS = Table(
     Field("ids", IDS, without="the root's", help=
@@ -74,7 +73,7 @@ BLOCKS = Table(
           help="the column that has the name of the block"),
     Field("order", fields.choice((NO_ORDER, TIME_ORDER)), default=NO_ORDER, help=
           "`time`: they follow each other in time, as listed, or else by their names; neighbours may then be alike"),
-    Field("rho", Reader(_rho, fields.number(0, LARGEST_RHO).schema), without="estimated", needs=("order",), help=
+    Field("rho", RHO, without="estimated", needs=("order",), help=
           f"with `order: time`: the correlation of neighbours, if it is known; at most {LARGEST_RHO}"),
 )  # fmt: skip
 
@@ -132,9 +131,8 @@ def _check_whole(
     run: Item, command: CheckoutCommand, mode: str, configs: tuple[Mapping[str, Any], ...] | None, limit: int | None
 ) -> None:
     if "limit" in command.uses and limit is None and configs is None:
-        run.wrong(
-            "sweep: run: {limit} stands for `sweep_config_limit:` or the number of `configs:`; the spec has neither"
-        )
+        neither = "`sweep_config_limit:` or the number of `configs:`; the spec has neither"
+        run.wrong(f"sweep: run: {{limit}} stands for {neither}")
     if mode == WHOLE and configs and configs[0] and "configs" not in command.uses:
         or_number = f"or give their number alone, `configs: {len(configs)}`"
         run.wrong(f"sweep: run: it never names {{configs}}, the file with the values of `configs:`; {or_number}")
@@ -151,38 +149,26 @@ def read_command(keys: Values, what: str, names: Iterable[str], timeout: float |
     words, parsed = keys["run"]
     env, passed = keys["env"]
     known = {*names, *reads}
-    texts = [*((keys.at("run"), text) for text in parsed), *((keys.at("env"), text) for text in env.values())]
+    texts = [*((keys.at("run"), text) for text in parsed), *((keys.at("env"), text) for _, text in env.values())]
     for where, text in texts:
         for name in text.names:
             if name not in known:
                 where.wrong(f"{what}: '{{{name}}}' is not known here{did_you_mean(name, known)}")
-    return CheckoutCommand(
-        words,
-        reads,
-        {name: _written(text) for name, text in env.items()},
-        passed,
-        keys["timeout"] or timeout,
-        frozenset(name for _, text in texts for name in text.names),
-        keys.at("run").line,
-    )
-
-
-def _written(text: Template) -> str:
-    """As it stood in the spec: names in braces, other braces twice."""
-    parts = ((literal.replace("{", "{{").replace("}", "}}"), name) for literal, name in text.parts)
-    return "".join(literal if name is None else f"{literal}{{{name}}}" for literal, name in parts)
+    uses = frozenset(name for _, text in texts for name in text.names)
+    fixed = {name: text for name, (text, _) in env.items()}
+    return CheckoutCommand(words, reads, fixed, passed, keys["timeout"] or timeout, uses, keys.at("run").line)
 
 
 def _words(run: Item, what: str) -> tuple[dict[str, Any], list[Template]]:
-    if run.is_list:
-        items = run.items(what)
-        if not items:
-            run.wrong(f"{what}: the list is empty; give the command and its arguments")
-        return {"argv": [word.text(what) for word in items]}, [read_template(word, what) for word in items]
-    parsed = read_template(run, what, parse_shell_template)
-    if not run.text(what).strip():
-        run.wrong(f"{what}: an empty line; give the command and its arguments")
-    return {"shell": run.text(what)}, [parsed]
+    if not run.is_list:
+        parsed = read_template(run, what, parse_shell_template)
+        if not run.text(what).strip():
+            run.wrong(f"{what}: an empty line; give the command and its arguments")
+        return {"shell": run.text(what)}, [parsed]
+    items = run.items(what)
+    if not items:
+        run.wrong(f"{what}: the list is empty; give the command and its arguments")
+    return {"argv": [word.text(what) for word in items]}, [read_template(word, what) for word in items]
 
 
 def paths_by_port(item: Item, what: str) -> dict[str, tuple[str, ...]]:
@@ -196,12 +182,16 @@ def _paths(item: Item, what: str) -> tuple[str, ...]:
     return tuple(posixpath.normpath(each.text(what) or each.wrong(f"{what}: an empty path")) for each in items)
 
 
-def _env(item: Item, what: str) -> tuple[dict[str, Template], tuple[str, ...]]:
+def _env(item: Item, what: str) -> tuple[dict[str, tuple[str, Template]], tuple[str, ...]]:
+    """The values of variables, each as it stands and parsed; and the names that are passed through."""
     fixed, passed = fields.environment(item, what)
+    values: dict[str, tuple[str, Template]] = {}
     for name, value in fixed.items():
-        if is_api_key_value(name, value.text(f"{what}: {name}")):
+        text = value.text(f"{what}: {name}")
+        if is_api_key_value(name, text):
             value.wrong(f"{what}: {name}: a literal key; leave the value out, and it is passed through by name")
-    return {name: read_template(value, f"{what}: {name}") for name, value in fixed.items()}, tuple(sorted(passed))
+        values[name] = text, read_template(value, f"{what}: {name}")
+    return values, tuple(sorted(passed))
 
 
 def _configs(item: Item, what: str) -> tuple[Mapping[str, Any], ...]:
