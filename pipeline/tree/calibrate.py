@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipeline.core.graph import Target
 from pipeline.core.text import plural
@@ -21,7 +21,7 @@ from pipeline.tree.run.records import Record
 from pipeline.tree.run.verdicts import alpha_for_depth
 from pipeline.tree.targets.builder import planned_config
 from pipeline.trust.calibration import Proportion, Rule, SimulatedSetting, measure_promotions, with_power
-from pipeline.trust.evidence import FEWEST_BLOCKS
+from pipeline.trust.evidence import FEWEST_BLOCKS, POWER
 from pipeline.trust.noise import FEWEST_NOISE_BLOCKS, Noise, fit_noise
 from pipeline.trust.noninferiority import MARGIN_ERRORS, judge_guard
 from pipeline.trust.series import round_significant
@@ -29,8 +29,6 @@ from pipeline.trust.student import t_quantile
 
 LEANING = -0.5  # the skewness from which on a warning says that blocks lean
 CROWDED = 1.75  # times the effect that one idea alone needs; from then on there is a warning
-POWER = 0.8
-CONFIDENCE = "with the 95 % interval of counting"
 
 CalibrationRecord = Mapping[str, Any]
 
@@ -51,22 +49,19 @@ NO_NOISE = (
 
 
 def calibration_lines(record: CalibrationRecord) -> list[str]:
-    return [*_noise_lines(record), *_table(record), *(f"warning: {text}" for text in record["warnings"])]
-
-
-def _noise_lines(record: CalibrationRecord) -> Iterator[str]:
     noise = record["noise"]
     words = {"configs": plural(noise["configs"], "config"), "rows": noise["rows"], "blocks": noise["blocks"]}
-    yield f"{record['run']}: the baseline against itself, by {noise['metric']}"
-    yield f"noise: {SOURCE_SENTENCES[noise['source']].format(**words)}"
+    lines = [f"{record['run']}: the baseline against itself, by {noise['metric']}"]
+    lines.append(f"noise: {SOURCE_SENTENCES[noise['source']].format(**words)}")
     if noise["seeds"] and noise["source"] != SEEDS:
-        yield f"       {noise['seeds']} other seeds changed nothing: measurements are the same again"
+        lines.append(f"       {noise['seeds']} other seeds changed nothing: measurements are the same again")
     if "size" in noise:
-        yield (
+        lines.append(
             f"       a block differs by {noise['size']:.3g}; neighbouring blocks are correlated"
             f" {noise['neighbours']:.2f} ± {noise['neighbours_error']:.2f}; skewness {noise['skewness']:.1f}"
         )
-    yield f"rule:  {_rule_text(record)}"
+    lines.append(f"rule:  {_rule_text(record)}")
+    return [*lines, *_table(record), *(f"warning: {text}" for text in record["warnings"])]
 
 
 def _rule_text(record: CalibrationRecord) -> str:
@@ -93,16 +88,18 @@ def _table(record: CalibrationRecord) -> list[str]:
 
 
 def _legend(record: CalibrationRecord) -> Iterator[str]:
-    yield f"false promotions: of ideas without any effect, {CONFIDENCE}; finds: an idea with that effect is promoted;"
+    yield (
+        "false promotions: of ideas without any effect, with the 95 % interval of counting; "
+        "finds: an idea with that effect is promoted;"
+    )
     yield "80 % tell: the effect that is told from chance in four of five depths."
     if record["rule"]["smallest_effect"]:
         yield "To be promoted, what is measured must reach the smallest effect too: half of those that just have it do."
 
 
 def _table_row(record: CalibrationRecord, cell: CalibrationRecord) -> list[str]:
-    false = cell["promoted"]
-    row = [str(cell["blocks"]), str(cell["ideas"]), cell["depths"]]
-    row.append(f"{100 * false['rate']:.1f} ({100 * false['low']:.1f}-{100 * false['high']:.1f})")
+    rate, low, high = (100 * cell["promoted"][name] for name in ("rate", "low", "high"))
+    row = [str(cell["blocks"]), str(cell["ideas"]), cell["depths"], f"{rate:.1f} ({low:.1f}-{high:.1f})"]
     row += [f"{100 * each['promoted']['rate']:.0f}" for each in cell["power"]]
     if record["method"] == PAIRED:
         row.append("none" if cell["detectable"] is None else f"{cell['detectable']:.3g}")
@@ -110,23 +107,18 @@ def _table_row(record: CalibrationRecord, cell: CalibrationRecord) -> list[str]:
 
 
 def calibration_warnings(record: CalibrationRecord) -> list[str]:
+    blocks = record["noise"]["blocks"]
+    few = f"nothing is ever promoted by fewer than {FEWEST_BLOCKS} blocks, and there are {blocks}"
     if not record["cells"]:
-        few = record["noise"]["blocks"] < FEWEST_BLOCKS
-        return [_too_few_blocks(record)] if few else [NO_NOISE]
-    return [*_power_warnings(record), *_alpha_warnings(record), *_margin_warnings(record["guards"])]
-
-
-def _too_few_blocks(record: CalibrationRecord) -> str:
-    return f"nothing is ever promoted by fewer than {FEWEST_BLOCKS} blocks, and there are {record['noise']['blocks']}"
+        return [few if blocks < FEWEST_BLOCKS else NO_NOISE]
+    warnings: list[str] = []
+    if record["method"] == PAIRED:
+        warnings += [few] if blocks < FEWEST_BLOCKS else _power_warnings(record)
+    return [*warnings, *_alpha_warnings(record), *_margin_warnings(record["guards"])]
 
 
 def _power_warnings(record: CalibrationRecord) -> Iterator[str]:
     """Warnings that the search cannot find the effects that it looks for."""
-    if record["method"] != PAIRED:
-        return
-    if record["noise"]["blocks"] < FEWEST_BLOCKS:
-        yield _too_few_blocks(record)
-        return
     wanted = record["rule"]["smallest_effect"]
     for cell in (cell for cell in record["cells"] if cell["times"] == 1):
         where = f"with {plural(cell['ideas'], 'idea')} a depth"
@@ -200,7 +192,11 @@ POWER_DEPTHS = 0.25  # of the depths by which false promotions are counted
 
 def seed_targets(run: str, targets: Sequence[Target], count: int) -> list[Target]:
     """The targets that measure the root again, where the spec allows it."""
-    _check_blocks(run, planned_config(targets))
+    if not planned_config(targets)["blocks"]:
+        raise SpecError(
+            f"{run}: only blocks tell chance from progress, and its sweep has none; say in `sweep: blocks:` what"
+            " repeats a measurement (folds, seeds, periods), and write a row of results for each"
+        )
     return run_noise.reseeded_targets(run, targets, count)
 
 
@@ -214,24 +210,16 @@ def calibrate(run: str, targets: Sequence[Target], again: Sequence[Target], dept
     found = find_noise(run, config, run_noise.seed_results(run, again))
     rows = found.rows[config["primary"]]
     noise = fit_noise(rows, found.states) if len(found.blocks) >= FEWEST_NOISE_BLOCKS else None
-    rule = _rule(config)
+    rule, draw = _rule(config), sha256(json.dumps([rows, seed]).encode()).digest()[:8]
     record = {
         "run": run,
         "method": config["method"],
         "noise": _noise(found, noise, config["primary"]),
         "rule": {**rule._asdict(), "alpha_over": config["score"].get("alpha_over"), "max_depth": config["max_depth"]},
-        "cells": [_cell(*each) for each in _cells(config, found, noise, rule, _Draws(depths, _seed(rows, seed)))],
+        "cells": [*_cells(config, len(found.blocks), noise, rule, depths, int.from_bytes(draw, "big"))],
         "guards": [*_guards(config, found)] if noise and rule.tested else [],
     }
     return record | {"warnings": calibration_warnings(record)}
-
-
-def _check_blocks(run: str, config: Mapping[str, Any]) -> None:
-    if not config["blocks"]:
-        raise SpecError(
-            f"{run}: only blocks tell chance from progress, and its sweep has none; say in `sweep: blocks:` what"
-            " repeats a measurement (folds, seeds, periods), and write a row of results for each"
-        )
 
 
 def _rule(config: Mapping[str, Any]) -> Rule:
@@ -240,18 +228,6 @@ def _rule(config: Mapping[str, Any]) -> Rule:
         return Rule(1.0, tested=False)
     score = config["score"]
     return Rule(alpha_for_depth(config, []), score["smallest_effect"], config["ordered"], config["rho"])
-
-
-class _Draws(NamedTuple):
-    asked: int
-    seed: int
-
-    def depths(self, ideas: int) -> int:
-        return self.asked or min(MOST_DEPTHS, max(LEAST_DEPTHS, WORK // ideas))
-
-
-def _seed(rows: Sequence[Sequence[float]], seed: int) -> int:
-    return int.from_bytes(sha256(json.dumps([rows, seed]).encode()).digest()[:8], "big")
 
 
 def _shapes(config: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
@@ -265,27 +241,27 @@ def _shapes(config: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 
 
 def _cells(
-    config: Mapping[str, Any], found: NoiseSamples, noise: Noise | None, rule: Rule, draws: _Draws
-) -> Iterator[tuple[str, int, SimulatedSetting]]:
-    effects: Sequence[float] = ()
-    for depths, ideas in _shapes(config) if noise else ():
+    config: Mapping[str, Any], blocks: int, noise: Noise | None, rule: Rule, depths: int, seed: int
+) -> Iterator[Record]:
+    effects: Sequence[float] = ()  # to look for, the same for any number of blocks
+    for where, ideas in _shapes(config) if noise else ():
         for times in TIMES:
             assert noise is not None
-            count = draws.depths(ideas)
-            cell = measure_promotions(noise, rule, ideas, times * len(found.blocks), count, draws.seed)
-            effects = effects or _effects(rule, cell.error)
+            count = depths or min(MOST_DEPTHS, max(LEAST_DEPTHS, WORK // ideas))
+            cell = measure_promotions(noise, rule, ideas, times * blocks, count, seed)
+            if not effects:
+                least = rule.smallest_effect
+                sizes = [least * n for n in OF_SMALLEST] if least else [cell.error * n for n in OF_ERROR]
+                effects = [float(f"{size:.3g}") for size in sizes]
             if rule.tested:
-                cell = with_power(cell, noise, rule, effects, max(1, round(count * POWER_DEPTHS)), draws.seed)
-            yield depths, times, cell
+                cell = with_power(cell, noise, rule, effects, max(1, round(count * POWER_DEPTHS)), seed)
+            yield _cell_record(where, times, cell)
 
 
-def _effects(rule: Rule, error: float) -> list[float]:
-    """The effects to look for, the same for any number of blocks."""
-    unit, times = (rule.smallest_effect, OF_SMALLEST) if rule.smallest_effect else (error, OF_ERROR)
-    return [float(f"{unit * each:.3g}") for each in times]
-
-
-def _cell(depths: str, times: int, cell: SimulatedSetting) -> Record:
+def _cell_record(depths: str, times: int, cell: SimulatedSetting) -> Record:
+    power = [
+        {"effect": each.effect, "passed": _share(each.passed), "promoted": _share(each.promoted)} for each in cell.power
+    ]
     return {
         "depths": depths,
         "ideas": cell.ideas,
@@ -294,10 +270,7 @@ def _cell(depths: str, times: int, cell: SimulatedSetting) -> Record:
         "passed": _share(cell.passed),
         "promoted": _share(cell.promoted),
         "error": round_significant(cell.error),
-        "power": [
-            {"effect": each.effect, "passed": _share(each.passed), "promoted": _share(each.promoted)}
-            for each in cell.power
-        ],
+        "power": power,
         "detectable": None if cell.detectable is None else round_significant(cell.detectable),
     }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.core.graph import Target
@@ -44,26 +44,15 @@ from pipeline.tree.targets.builder import planned_config
 
 def keep_git_state(run: str, manifest: Mapping[str, Any]) -> None:
     """Make the refs and worktrees of a run those of its manifest."""
-    bench = RunRepo(run)
-    wanted = dict(_wanted_refs(manifest))
-    found = pinned_commits(bench.repo, run)
-    for name in sorted(found.keys() - wanted.keys() - {HOLDOUT_REF}):
+    bench, nodes, evaluations = RunRepo(run), manifest["nodes"], manifest["evaluations"].items()
+    wanted = {ROOT_REF: manifest["root"]["root_commit"]} | {name: node["commit"] for name, node in nodes.items()}
+    wanted |= {name: each["candidate_commit"] for name, each in evaluations if each["candidate_commit"]}
+    pinned = pinned_commits(bench.repo, run)
+    for name in sorted(pinned.keys() - wanted.keys() - {HOLDOUT_REF}):
         unpin(bench.repo, run, name)
     for name in sorted(wanted):
-        if found.get(name) != wanted[name]:
+        if pinned.get(name) != wanted[name]:
             pin(bench.repo, run, name, bench.commit(ROOT if name == ROOT_REF else parse_position(name)))
-    _keep_worktrees(bench, manifest)
-
-
-def _wanted_refs(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    yield ROOT_REF, manifest["root"]["root_commit"]
-    yield from ((name, node["commit"]) for name, node in manifest["nodes"].items())
-    candidates = manifest["evaluations"].items()
-    yield from ((name, found["candidate_commit"]) for name, found in candidates if found["candidate_commit"])
-
-
-def _keep_worktrees(bench: RunRepo, manifest: Mapping[str, Any]) -> None:
-    nodes = manifest["nodes"]
     for name in _folders(bench.nodes.folder):
         if name not in nodes:
             bench.nodes.remove(name)
@@ -90,10 +79,6 @@ PAID_STAGES = ("implement", "test", "checks", "sweep", "row")
 SLOT_STAGES = (*PAID_STAGES, "by_hand", "gather", "join", "pair", *SCORING_STAGES)
 # A manifest costs time by its size: it is written when this part of it is new, and at the end of the build.
 NEW_PART = 1 / 8
-
-
-def follower(run: str, targets: Sequence[Target], todo: Sequence[Target]) -> TreeFollower:
-    return TreeFollower(run, targets, todo)
 
 
 class TreeFollower:
@@ -171,32 +156,29 @@ class TreeFollower:
             if not task["empty"] and name in self.todo and name not in self.known:
                 self._log_event(records.EVENT_QUEUED, name)
 
-    def _is_empty(self, slot: str) -> bool:
-        return bool(load_as(SlotTask, self.at.of_eval(parse_slot(slot), "task.json")).empty)
-
     def _start(self, slot: str, at: float) -> None:
-        if not self._is_empty(slot):
+        if not load_as(SlotTask, self.at.of_eval(parse_slot(slot), "task.json")).empty:
             self.started_slots.add(slot)
             self._log_event(records.EVENT_STARTED, slot, at, pid=os.getpid())
 
     def _log_end(self, slot: str) -> None:
         """Log the end of an evaluation: once for each start, and once when all of it was recalled."""
-        life = self.known.get(slot)
-        if life is None or (slot not in self.started_slots and life["finished_at"] is not None):
+        life, started = self.known.get(slot), slot in self.started_slots
+        if life is None or (not started and life["finished_at"] is not None):
             return
         self.news += 1
         summary = load(self.at.of_eval(parse_slot(slot), "summary.json"))
         ended = records.EVENT_COMPLETED if summary["status"] == "completed" else records.EVENT_FAILED
         error = {"why": summary["why"]} if summary["why"] else None
-        self._log_event(ended, slot, recalled=slot not in self.started_slots, error=error)
+        self._log_event(ended, slot, recalled=not started, error=error)
 
     def _log_promotion(self, depth: int) -> None:
-        found = load(self.at.of_depth(depth, "promoted.json"))
-        for node, beam in found["beam"].items():
+        promoted = load(self.at.of_depth(depth, "promoted.json"))
+        for node, beam in promoted["beam"].items():
             if beam["promoted_from_eval_id"]:
                 self.log.append({"event": "promotion", "node_id": node, **beam})
-        if found["stop_reason"]:
-            self.log.append({"event": "stopped", "depth": depth, "stop_reason": found["stop_reason"]})
+        if promoted["stop_reason"]:
+            self.log.append({"event": "stopped", "depth": depth, "stop_reason": promoted["stop_reason"]})
         if self.news >= NEW_PART * len(self.known):
             self._write_manifest()
 
@@ -216,3 +198,6 @@ def _slot_name(target: Target) -> str:
     """The slot of a target; empty for targets of no evaluation, and for those that get an idea."""
     where = position(target.name) if target.stage in SLOT_STAGES else None
     return str(where) if isinstance(where, EvalSlot) else ""
+
+
+follower = TreeFollower
