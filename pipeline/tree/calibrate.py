@@ -80,10 +80,16 @@ def _table(record: CalibrationRecord) -> list[str]:
         return []
     effects = [each["effect"] for each in record["cells"][0]["power"]]
     head = ["blocks", "ideas", "depth", "false promotions, %", *(f"finds {each:g}, %" for each in effects)]
-    head += ["80 % tell"] if effects else []
-    rows = [_table_row(record, cell) for cell in record["cells"]]
-    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    table = ["  ".join(f"{cell:>{w}}" for cell, w in zip(row, widths, strict=True)) for row in [head, *rows]]
+    rows = [head + (["80 % tell"] if effects else [])]
+    for cell in record["cells"]:
+        rate, low, high = (100 * cell["promoted"][name] for name in ("rate", "low", "high"))
+        row = [str(cell["blocks"]), str(cell["ideas"]), cell["depths"], f"{rate:.1f} ({low:.1f}-{high:.1f})"]
+        row += [f"{100 * each['promoted']['rate']:.0f}" for each in cell["power"]]
+        if record["method"] == PAIRED:
+            row.append("none" if cell["detectable"] is None else f"{cell['detectable']:.3g}")
+        rows.append(row)
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    table = ["  ".join(f"{cell:>{w}}" for cell, w in zip(row, widths, strict=True)) for row in rows]
     return ["", *table, "", *(_legend(record) if effects else ())]
 
 
@@ -97,15 +103,6 @@ def _legend(record: CalibrationRecord) -> Iterator[str]:
         yield "To be promoted, what is measured must reach the smallest effect too: half of those that just have it do."
 
 
-def _table_row(record: CalibrationRecord, cell: CalibrationRecord) -> list[str]:
-    rate, low, high = (100 * cell["promoted"][name] for name in ("rate", "low", "high"))
-    row = [str(cell["blocks"]), str(cell["ideas"]), cell["depths"], f"{rate:.1f} ({low:.1f}-{high:.1f})"]
-    row += [f"{100 * each['promoted']['rate']:.0f}" for each in cell["power"]]
-    if record["method"] == PAIRED:
-        row.append("none" if cell["detectable"] is None else f"{cell['detectable']:.3g}")
-    return row
-
-
 def calibration_warnings(record: CalibrationRecord) -> list[str]:
     blocks = record["noise"]["blocks"]
     few = f"nothing is ever promoted by fewer than {FEWEST_BLOCKS} blocks, and there are {blocks}"
@@ -114,7 +111,15 @@ def calibration_warnings(record: CalibrationRecord) -> list[str]:
     warnings: list[str] = []
     if record["method"] == PAIRED:
         warnings += [few] if blocks < FEWEST_BLOCKS else _power_warnings(record)
-    return [*warnings, *_alpha_warnings(record), *_margin_warnings(record["guards"])]
+    warnings += _alpha_warnings(record)
+    for each in record["guards"]:
+        if each["margin"] < each["least_margin"]:
+            warnings.append(
+                f"{each['name']}: its margin of {each['margin']:g} is {each['margin'] / each['error']:.1f} standard"
+                " errors: a harmless change often stays undecided;"
+                f" {each['least_margin']:.3g} or more, or more blocks, would decide"
+            )
+    return warnings
 
 
 def _power_warnings(record: CalibrationRecord) -> Iterator[str]:
@@ -173,16 +178,6 @@ def _causes(noise: CalibrationRecord, rule: CalibrationRecord) -> Iterator[str]:
         yield f"blocks lean to rare large losses (skewness {noise['skewness']:.1f}): have more of them"
 
 
-def _margin_warnings(guards: Sequence[CalibrationRecord]) -> Iterator[str]:
-    for each in guards:
-        if each["margin"] < each["least_margin"]:
-            worth = each["margin"] / each["error"]
-            yield (
-                f"{each['name']}: its margin of {each['margin']:g} is {worth:.1f} standard errors: a harmless change"
-                f" often stays undecided; {each['least_margin']:.3g} or more, or more blocks, would decide"
-            )
-
-
 TIMES = (1, 2, 4)  # multiples of the blocks there are
 OF_SMALLEST = (0.25, 0.5, 1.0, 2.0)
 OF_ERROR = (1.0, 2.0, 3.0, 4.0)
@@ -210,24 +205,19 @@ def calibrate(run: str, targets: Sequence[Target], again: Sequence[Target], dept
     found = find_noise(run, config, run_noise.seed_results(run, again))
     rows = found.rows[config["primary"]]
     noise = fit_noise(rows, found.states) if len(found.blocks) >= FEWEST_NOISE_BLOCKS else None
-    rule, draw = _rule(config), sha256(json.dumps([rows, seed]).encode()).digest()[:8]
+    score, rule = config["score"], Rule(1.0, tested=False)
+    if config["method"] == PAIRED:  # of the first depth; later ones have the same level, or a higher one
+        rule = Rule(alpha_for_depth(config, []), score["smallest_effect"], config["ordered"], config["rho"])
+    draw = sha256(json.dumps([rows, seed]).encode()).digest()[:8]
     record = {
         "run": run,
         "method": config["method"],
         "noise": _noise(found, noise, config["primary"]),
-        "rule": {**rule._asdict(), "alpha_over": config["score"].get("alpha_over"), "max_depth": config["max_depth"]},
+        "rule": {**rule._asdict(), "alpha_over": score.get("alpha_over"), "max_depth": config["max_depth"]},
         "cells": [*_cells(config, len(found.blocks), noise, rule, depths, int.from_bytes(draw, "big"))],
         "guards": [*_guards(config, found)] if noise and rule.tested else [],
     }
     return record | {"warnings": calibration_warnings(record)}
-
-
-def _rule(config: Mapping[str, Any]) -> Rule:
-    """The rule of the first depth; later ones have the same level, or a higher one."""
-    if config["method"] != PAIRED:
-        return Rule(1.0, tested=False)
-    score = config["score"]
-    return Rule(alpha_for_depth(config, []), score["smallest_effect"], config["ordered"], config["rho"])
 
 
 def _shapes(config: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
@@ -280,14 +270,14 @@ def _share(share: Proportion) -> Record:
     return {"hits": share.hits, "of": share.of, "rate": share.rate, "low": round(low, 6), "high": round(high, 6)}
 
 
-def _noise(found: NoiseSamples, noise: Noise | None, metric: str) -> Record:
+def _noise(samples: NoiseSamples, noise: Noise | None, metric: str) -> Record:
     about = {
         "metric": metric,
-        "source": found.source,
-        "rows": len(found.rows[metric]),
-        "seeds": found.seed_count,
-        "configs": found.configs,
-        "blocks": len(found.blocks),
+        "source": samples.source,
+        "rows": len(samples.rows[metric]),
+        "seeds": samples.seed_count,
+        "configs": samples.configs,
+        "blocks": len(samples.blocks),
     }
     if noise is None:
         return about
@@ -303,12 +293,12 @@ def _noise(found: NoiseSamples, noise: Noise | None, metric: str) -> Record:
     return about | {name: round_significant(number) for name, number in numbers.items()}
 
 
-def _guards(config: Mapping[str, Any], found: NoiseSamples) -> Iterator[Record]:
+def _guards(config: Mapping[str, Any], samples: NoiseSamples) -> Iterator[Record]:
     """Margins of guards beside the least that they should be: some standard errors of a harmless change."""
     for metric in config["metrics"]:
         if metric["guard"] and metric["name"] != config["primary"]:
             time = {"ordered": config["ordered"], "rho": config["rho"]}
-            errors = [each.se for each in judge_guard(found.deltas(metric["name"]), metric["margin"], **time)]
+            errors = [each.se for each in judge_guard(samples.deltas(metric["name"]), metric["margin"], **time)]
             error = (sum(each * each for each in errors) / len(errors)) ** 0.5
             yield {
                 "name": metric["name"],

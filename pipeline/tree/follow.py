@@ -97,7 +97,10 @@ class TreeFollower:
 
     def begin(self) -> None:
         """Queue the evaluations to do, and again those that a killed build had begun."""
-        self._note_search()
+        parts = searched_parts(self.config)  # held out later, they would not be fresh
+        last = [event for event in self.log.read() if event["event"] == SEARCH_EVENT][-1:]
+        if self.todo and parts not in [{name: event[name] for name in parts} for event in last]:
+            self.log.append({"event": SEARCH_EVENT, **parts})
         for name, life in sorted(self.known.items()):
             failed = life["task_state"] == records.EVENT_FAILED
             waits = failed and not os.path.exists(self.at.of_eval(parse_slot(name), "summary.json"))
@@ -105,13 +108,6 @@ class TreeFollower:
                 self._log_event(records.EVENT_REQUEUED, name)
         for depth in range(self.config["max_depth"]):
             self._queue(depth)
-
-    def _note_search(self) -> None:
-        """Log the blocks and configs that the search measures: held out later, they would not be fresh."""
-        parts = searched_parts(self.config)
-        last = [event for event in self.log.read() if event["event"] == SEARCH_EVENT][-1:]
-        if self.todo and parts not in [{name: event[name] for name in parts} for event in last]:
-            self.log.append({"event": SEARCH_EVENT, **parts})
 
     def target_started(self, target: Target, new: bool) -> None:
         slot = _slot_name(target)

@@ -129,7 +129,7 @@ def read(item: Item, name: str) -> TreeSpec:
         budget=BudgetLimits(evals=top["max_total_idea_evals"], **_amounts(top["budget"])),
         ceiling=_ceiling(top, loop),
         per_node=top["max_parallel_per_node"],
-        parallel=top["max_parallel_evals"],
+        at_once=top["max_parallel_evals"],
         retries=top["eval_retries"],
         keep=KeepKeys(top["keep_rejected_worktrees"], top["keep_failed_artifacts"]),
         dry_run=top["dry_run"],
@@ -142,7 +142,7 @@ def read(item: Item, name: str) -> TreeSpec:
 
 
 def _ceiling(top: Values, loop: Loop) -> Ceiling:
-    """What an evaluation costs at most.  Without a word of it and without a model to pay, it is free."""
+    """The most that an evaluation costs.  Without a word of it and without a model to pay, it is free."""
     per_eval = top["budget"]["per_eval"] if "budget" in top else None
     paid = any(role["backend"] in ("command", "openai") for role in loop.roles.values())
     free: dict[str, Any] = {} if paid else {"usd": 0.0, "tokens": 0}
@@ -155,7 +155,7 @@ def _amounts(given: Values | None) -> dict[str, Any]:
 
 
 def _check(spec: TreeSpec, top: Values) -> None:
-    """What only shows when the keys are seen together."""
+    """Refuse what only shows when the keys are seen together."""
     shape, backends = spec.shape, {name: role["backend"] for name, role in spec.loop.roles.items()}
     evaluations = shape.ideas_per_node * (1 + shape.beam_width * (shape.max_depth - 1))
     if evaluations > MOST_EVALUATIONS:

@@ -74,7 +74,7 @@ def _sizes(blocks: int) -> Array:
 
 
 def _prior(lengths: Array, blocks: int) -> tuple[Array, Array]:
-    """For each depth, the number of blocks that the common noise counts for; for each idea, its addition to the
+    """Number of blocks that the common noise counts for, for each depth; for each idea, its addition to the
     squares."""
     depths, ideas = lengths.shape
     if ideas < FEWEST_IDEAS:

@@ -106,31 +106,25 @@ def measure_promotions(noise: Noise, rule: Rule, ideas: int, blocks: int, depths
 def with_power(
     cell: SimulatedSetting, noise: Noise, rule: Rule, effects: Sequence[float], depths: int, seed: int
 ) -> SimulatedSetting:
-    """The cell with the power to find each effect."""
+    """The cell with the power to find each effect, and the effect found with POWER, by bisection, if one is."""
     drawn = noise.depths(seed, depths, cell.ideas, cell.blocks)
-    power = tuple(_detection(rule, drawn, effect, seed) for effect in effects)
-    return cell._replace(power=power, detectable=_detectable(rule, drawn, cell.error, seed))
 
-
-def _detection(rule: Rule, depths: Array, effect: float, seed: int) -> Detection:
-    """The detection of an effect of the first idea."""
-    planted = depths.copy()
-    planted[:, 0] += effect
-    return Detection(effect, *rule.shares(planted, seed, first=1))
-
-
-def _detectable(rule: Rule, depths: Array, error: float, seed: int) -> float | None:
-    """The effect found with POWER, by bisection; None when no effect is."""
+    def detection(effect: float) -> Detection:
+        """The detection of an effect of the first idea."""
+        planted = drawn.copy()
+        planted[:, 0] += effect
+        return Detection(effect, *rule.shares(planted, seed, first=1))
 
     def is_found(errors: float) -> bool:
-        return _detection(rule, depths, errors * error, seed).passed.rate >= POWER
+        return detection(errors * cell.error).passed.rate >= POWER
 
+    cell = cell._replace(power=tuple(map(detection, effects)))
     low, high = FIRST_EFFECT / 2, FIRST_EFFECT
     while not is_found(high):
         low, high = high, 2 * high
         if high > LARGEST_EFFECT:
-            return None
+            return cell
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (low, middle) if is_found(middle) else (middle, high)
-    return high * error
+    return cell._replace(detectable=high * cell.error)

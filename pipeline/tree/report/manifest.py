@@ -129,12 +129,6 @@ RECORD_FILES = {
 STEPS_BEFORE_SWEEP = {"test": ("tests",), "checks": ("checks", "protect")}
 
 
-def evaluation_entry(records: RunRecords, slot: EvalSlot, lifecycle: Mapping[str, Any]) -> Record | None:
-    """The entry of an evaluation; None when nothing has been assigned to its slot yet."""
-    task = records.assignments.get(slot.depth, {"tasks": {}})["tasks"].get(str(slot))
-    return None if task is None else _Evaluation(records, slot, task, lifecycle).record()
-
-
 class _Evaluation:
     def __init__(self, records: RunRecords, slot: EvalSlot, task: Record, lifecycle: Mapping[str, Any]) -> None:
         self.records, self.slot, self.task, self.lifecycle = records, slot, task, lifecycle
@@ -292,11 +286,12 @@ def fold_manifest(
     receipts.names()  # many are going to be looked up
     at, root = records.at, records.record(records.at.of_run("root.json")) or {}
     nodes = {str(p): entry for p in records.all_places() if (entry := node_entry(records, p, receipts))}
-    evaluations = {
-        str(slot): entry
-        for slot in records.all_slots()
-        if (entry := evaluation_entry(records, slot, lifecycle.get(str(slot), {})))
-    }
+    evaluations: dict[str, Record] = {}
+    for slot in records.all_slots():  # those that something has been assigned to
+        if task := records.assignments.get(slot.depth, {"tasks": {}})["tasks"].get(str(slot)):
+            evaluations[str(slot)] = _Evaluation(records, slot, task, lifecycle.get(str(slot), {})).record()
+    asked = {f"{slot}.idea": at.idea(slot, "calls.jsonl") for slot in records.all_slots()}
+    asked |= {f"{slot}.implement": at.of_eval(slot, "calls.jsonl") for slot in records.all_slots()}
     sealed = seal_record(run) if config["holdout"] or os.path.exists(at.of_run(OPENINGS)) else None
     return {
         "version": VERSION,
@@ -316,7 +311,7 @@ def fold_manifest(
         "nodes": nodes,
         "evaluations": evaluations,
         "holdout": sealed and {name: sealed[name] for name in ("openings", "lacking", "result")},
-        "conversations": _conversations(records),
+        "conversations": {n: path for n, path in asked.items() if os.path.exists(path) and os.path.getsize(path)},
         "events": [*EventLog(at.of_run(EVENTS)).read()],
     }
 
@@ -327,6 +322,10 @@ def _state(records: RunRecords, nodes: Mapping[str, Record], evaluations: Mappin
     for name, each in nodes.items():
         if each["status"] == EXPANDED:
             expanded[str(each["depth"])].append(name)
+    # checkouts of candidates at work or left by a kill; the next build removes those that are not wanted
+    candidates = records.at.of_run(CANDIDATES)
+    swept = os.path.isdir(candidates) and not records.config["keep"]["rejected_worktrees"]
+    left = os.listdir(candidates) if swept else []
     return {
         "current_depth": len(promotions),
         "stop_reason": next(reversed(promotions.values()))["stop_reason"] if promotions else None,
@@ -336,7 +335,7 @@ def _state(records: RunRecords, nodes: Mapping[str, Record], evaluations: Mappin
         "task_plan_by_depth": {str(d): [*record["tasks"]] for d, record in assignments.items()},
         "depth_progress_by_depth": {str(d): _progress(records, d, evaluations) for d in assignments},
         "beam_by_depth": {str(d + 1): record["beam"] for d, record in promotions.items()},
-        "deferred_cleanup": _left_over(records),
+        "deferred_cleanup": [f"{candidates}/{name}" for name in sorted(left)],
         **_budget_state(records),
     }
 
@@ -354,14 +353,6 @@ def _progress(records: RunRecords, depth: int, evaluations: Mapping[str, Record]
     }
 
 
-def _left_over(records: RunRecords) -> list[str]:
-    """Checkouts of candidates at work or left by a kill; the next build removes those that are not wanted."""
-    folder = records.at.of_run(CANDIDATES)
-    if records.config["keep"]["rejected_worktrees"] or not os.path.isdir(folder):
-        return []
-    return [f"{folder}/{name}" for name in sorted(os.listdir(folder))]
-
-
 def _budget_state(records: RunRecords) -> Record:
     """The amounts spent, and those left beside the reserved ones."""
     last = max(records.assignments, default=None)
@@ -369,12 +360,3 @@ def _budget_state(records: RunRecords) -> Record:
     reserved = dict.fromkeys(depth.get("reserved", ()), Ceiling(**records.config["ceiling"]))
     ledger = BudgetLedger(BudgetLimits(**records.config["budget"]), reserved, spending_of(depth["spent"]))
     return {"spent": total_spending(ledger.spent.values())._asdict(), "left": budget_left(ledger)._asdict()}
-
-
-def _conversations(records: RunRecords) -> dict[str, str]:
-    """The files of questions and answers, by target."""
-    at, paths = records.at, {}
-    for slot in records.all_slots():
-        paths[f"{slot}.idea"] = at.idea(slot, "calls.jsonl")
-        paths[f"{slot}.implement"] = at.of_eval(slot, "calls.jsonl")
-    return {name: path for name, path in paths.items() if os.path.exists(path) and os.path.getsize(path)}

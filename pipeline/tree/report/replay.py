@@ -64,7 +64,7 @@ class RecordedDecision(NamedTuple):
 
     @property
     def order(self) -> tuple[int, int, list[int]]:
-        """By depth, and there in the order in which decisions follow from each other."""
+        """Key to sort decisions: by depth, and there in the order in which they follow from each other."""
         numbers = [*map(int, re.findall(r"[0-9]+", own_name(self.name)))]
         return numbers[0], [*DECIDERS].index(self.stage), numbers
 

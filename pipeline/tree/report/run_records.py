@@ -45,9 +45,12 @@ class RunRecords:
     def _cascade(self, depth: int) -> Record | None:
         return self.record(self.at.of_depth(depth, "cascade.json")) if self.config["cascade"] else None
 
+    def places(self, depth: int) -> tuple[NodePlace, ...]:
+        return places_of(depth, self.config["beam_width"])
+
     def all_places(self) -> Iterator[NodePlace]:
         for depth in range(self.config["max_depth"] + 1):
-            yield from places_of(depth, self.config["beam_width"])
+            yield from self.places(depth)
 
     def slots(self, depth: int) -> tuple[EvalSlot, ...]:
         return slots_of(depth, self.config["beam_width"], self.config["ideas_per_node"])

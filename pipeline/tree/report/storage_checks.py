@@ -19,24 +19,7 @@ from pipeline.git.worktrees import Worktrees
 from pipeline.store.files import file_sha256
 from pipeline.store.receipts import Receipts
 from pipeline.tree.report.run_records import RunRecords
-from pipeline.tree.rules.positions import (
-    BY_HAND,
-    CALIBRATION_FOLDER,
-    CANDIDATES,
-    EVENTS,
-    FIRST_PART,
-    HOLDOUT_FOLDER,
-    MANIFEST,
-    NODES,
-    OPENINGS,
-    REST_PART,
-    SUMMARY,
-    VALIDATION,
-    VERDICT,
-    RunLayout,
-    places_of,
-    slots_of,
-)
+from pipeline.tree.rules.positions import EVENTS, FIRST_PART, MANIFEST, NODES, OWN_FILES, REST_PART, RunLayout
 from pipeline.tree.rules.scoring import PAIRED
 from pipeline.tree.run.records import EventLog
 from pipeline.tree.run.seal import HOLDOUT_REF
@@ -46,7 +29,6 @@ from pipeline.tree.spec.model import MANUAL, PATCHES, PER_CONFIG
 class Problem(NamedTuple):
     """A fault found by a check; `path`: a file, a folder, a ref, or a field of the manifest."""
 
-    check: str
     path: str
     what: str
     remedy: str
@@ -68,7 +50,7 @@ Fault = tuple[str, str, str]
 
 
 def check_of(name: str, looked_at: int, faults: Iterable[Fault]) -> Check:
-    return Check(name, looked_at, tuple(Problem(name, *fault) for fault in faults))
+    return Check(name, looked_at, tuple(Problem(*fault) for fault in faults))
 
 
 def unequal_faults(rows: Iterable[tuple[str, object, object, str]], remedy: str) -> Iterator[Fault]:
@@ -82,10 +64,6 @@ def value_text(value: object) -> str:
     return "missing" if value is None else one_line(str(value), 80)
 
 
-# Files of a run's folder that no target writes.
-OWN_FILES = {".coppice", "repo.git", MANIFEST, EVENTS, SUMMARY, VALIDATION}
-OWN_FILES |= {CANDIDATES, BY_HAND, CALIBRATION_FOLDER, HOLDOUT_FOLDER, OPENINGS, VERDICT}
-
 _IDEA = re.compile(r"/(d[0-9]+\.n[0-9]+)/idea_([0-9]+)")
 _DEPTH = re.compile(r"/depths/([0-9]+)")
 _POSITION = re.compile(r"\bd[0-9]+\.n[0-9]+(\.i[0-9]+)?|(?<=/depths/)[0-9]+|(?<=/idea_)[0-9]+|(?<=/rows/)[0-9]+")
@@ -95,25 +73,24 @@ def expected_targets(config: Mapping[str, Any]) -> dict[str, list[str]]:
     """Names of all targets of a search, by the later target that needs all of them (a test holds it against the plan).
 
     It is derived from the configuration: a list recorded with the plan would be part of the recipe of `validate`."""
-    shape = config["beam_width"], config["ideas_per_node"]
-    paired = config["method"] == PAIRED
+    shape = RunRecords("", config)
+    recorded, paired = config["backends"]["ideas"] == PATCHES, config["method"] == PAIRED
     before = {"test": config["tests"], "checks": config["checks"] or config["protect"]}
     swept = [*(f"d0.n0.{step}" for step, there in before.items() if there), *_sweep_names("d0.n0", config)]
     swept += ["protected"] if config["protect"] else []
-    recorded = config["backends"]["ideas"] == PATCHES
     found = {"d0.assign": ["root", *swept, "d0.n0.node", *(["ideas"] if recorded else [])]}
-    for depth in range(config["max_depth"]):
-        steps = {"assign": True, "cascade": config["cascade"], "weigh": paired, "promote": True}
-        names = [f"d{depth}.{step}" for step, there in steps.items() if there]
-        by_hand = config["backends"]["coder"] == MANUAL
-        some = {"idea": not recorded, "change": by_hand, "implement": True, "pairs": paired, **before}
-        some |= {"early": config["cascade"], "score": True}
-        of_slot = [step for step, there in some.items() if there]
-        for slot in slots_of(depth, *shape):
-            names += [*(f"{slot}.{step}" for step in of_slot), *_sweep_names(str(slot), config)]
+    by_hand, cascade = config["backends"]["coder"] == MANUAL, config["cascade"]
+    each = {"idea": not recorded, "change": by_hand, "implement": True, "pairs": paired, **before}
+    each |= {"early": cascade, "score": True}
+    of_depth = {"assign": True, "cascade": cascade, "weigh": paired, "promote": True}
+    for depth in shape.depths:
+        names = [f"d{depth}.{step}" for step, there in of_depth.items() if there]
+        for slot in shape.slots(depth):
+            names += [f"{slot}.{step}" for step, there in each.items() if there]
+            names += _sweep_names(str(slot), config)
         found[f"d{depth}.promote"] = names
         # nodes are made afterwards: whoever goes a depth at a time may not have them yet
-        found[f"d{depth + 1}.assign"] = [f"{place}.node" for place in places_of(depth + 1, config["beam_width"])]
+        found[f"d{depth + 1}.assign"] = [f"{place}.node" for place in shape.places(depth + 1)]
     return found | {"validate": ["report"]}
 
 
@@ -266,14 +243,14 @@ def _commit_faults(run: str, wanted: States, there: Mapping[str, CommitFacts]) -
         yield from unequal_faults(rows, _remedy(run, name))
 
 
-def _ref_faults(run: str, wanted: States, found: Mapping[str, str], all_known: bool) -> Iterator[Fault]:
+def _ref_faults(run: str, wanted: States, pins: Mapping[str, str], all_known: bool) -> Iterator[Fault]:
     for name, (commit, _, _) in wanted.items():
-        where = f"refs/coppice/{run}/{name}"
-        if name not in found:
+        where, pinned = f"refs/coppice/{run}/{name}", pins.get(name)
+        if pinned is None:
             yield where, f"is missing: git may drop commit {commit[:12]}", _remedy(run, name)
-        elif found[name] != commit:
-            yield where, f"is at {found[name][:12]}, the record says {commit[:12]}", _remedy(run, name)
-    for name in sorted(found.keys() - wanted.keys() if all_known else ()):
+        elif pinned != commit:
+            yield where, f"is at {pinned[:12]}, the record says {commit[:12]}", _remedy(run, name)
+    for name in sorted(pins.keys() - wanted.keys() if all_known else ()):
         yield f"refs/coppice/{run}/{name}", "keeps a commit that no record names", f"build again: coppice {run}"
 
 

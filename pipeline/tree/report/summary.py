@@ -32,23 +32,20 @@ Manifest = Mapping[str, Any]
 
 
 def path_table(manifest: Manifest, best: Sequence[str]) -> list[str]:
-    primary = manifest["run_config"]["primary"]
+    primary, rows = manifest["run_config"]["primary"], []
     header = ["node", "idea", primary, "against the parent", "grade", "score"]
     header += ["against the root", "rank score", "commit"]
-    rows = [_step(manifest, name, primary) for name in best if name]
+    for name in filter(None, best):
+        node = manifest["nodes"][name]
+        source = manifest["evaluations"].get(node["artifacts"]["promoted_from_eval_id"])
+        idea, steps = "(the start)", [BLANK] * 5
+        if source and source["scoring_summary"]:
+            parent, root = (source["scoring_summary"][side] for side in ("recommendation", "root_recommendation"))
+            idea = f"{clip_text(source['idea_title'], IDEA_WIDTH)} ({source['eval_id']})"
+            steps = [_change(parent, primary), parent["grade"], format_score(parent["score"])]
+            steps += [_change(root, primary), format_score(root["score"])]
+        rows.append([name, idea, _node_mean(node, primary), *steps, short_commit(node["commit"])])
     return markdown_table(header, rows, right=("score", "rank score"))
-
-
-def _step(manifest: Manifest, name: str, primary: str) -> list[str]:
-    node = manifest["nodes"][name]
-    mean, commit = _node_mean(node, primary), short_commit(node["commit"])
-    source = manifest["evaluations"].get(node["artifacts"]["promoted_from_eval_id"])
-    if not source or not source["scoring_summary"]:
-        return [name, "(the start)", mean, *[BLANK] * 5, commit]
-    parent, root = (source["scoring_summary"][name] for name in ("recommendation", "root_recommendation"))
-    idea = f"{clip_text(source['idea_title'], IDEA_WIDTH)} ({source['eval_id']})"
-    steps = [_change(parent, primary), parent["grade"], format_score(parent["score"])]
-    return [name, idea, mean, *steps, _change(root, primary), format_score(root["score"]), commit]
 
 
 def _node_mean(node: Manifest, primary: str) -> str:
@@ -115,7 +112,13 @@ def _row(each: Manifest, names: Sequence[str], header: Sequence[str]) -> Iterato
     yield from (clip_text(each["idea_title"], IDEA_WIDTH), each["empty"] or each["status"])
     if scores:
         parent, root = scores["recommendation"], scores["root_recommendation"]
-        yield from (*_verdict_cells(parent), format_score(root["score"]))
+        evidence, score = parent["evidence"], format_score(parent["score"])
+        if evidence is None:
+            yield from (parent["grade"], score)
+        else:
+            bounds = f"{format_number(evidence['lower'])} to {format_number(evidence['upper'])}"
+            yield from (evidence["verdict"], score, bounds, format_number(evidence["p"]))
+        yield format_score(root["score"])
         yield from (_change(parent, name) for name in names)
     else:
         yield from [BLANK] * (header.index("rows") - 3)
@@ -130,14 +133,6 @@ def _row(each: Manifest, names: Sequence[str], header: Sequence[str]) -> Iterato
         to = promoted_place(each)
         yield f"promoted: {to}" if to else f"no: {decision['failed_check']}"
         yield clip_text(decision["why"], WHY_WIDTH)
-
-
-def _verdict_cells(parent: Manifest) -> tuple[str, ...]:
-    evidence = parent["evidence"]
-    if evidence is None:
-        return parent["grade"], format_score(parent["score"])
-    bounds = f"{format_number(evidence['lower'])} to {format_number(evidence['upper'])}"
-    return evidence["verdict"], format_score(parent["score"]), bounds, format_number(evidence["p"])
 
 
 def progress_table(manifest: Manifest) -> list[str]:
@@ -176,7 +171,10 @@ def holdout_lines(holdout: Manifest) -> Iterator[str]:
         yield _verdict(result)
     if len(openings) > 1:
         yield f"Opened {len(openings)} times: only what was found the first time is fresh."
-        yield from (f"- {_opening_line(line)}" for line in openings)
+        for line in openings:
+            again = ", by --reopen" if line.get("reopened") else ""
+            known = f"{line['when']}: {line['final']}, commit {line['commit'][:10]}{again}" if "final" in line else ""
+            yield f"- {known or clip_text(line['why'], 100)}"
     if holdout["lacking"]:
         yield f"From holdout.jsonl {plural(holdout['lacking'], 'line')} had been taken; what else was, nobody knows."
 
@@ -193,13 +191,6 @@ def _verdict(result: Manifest) -> str:
         f"{start} {change}, estimate {numbers[0]}, {numbers[1]} to {numbers[2]}, p {evidence['p']:.3g}: "
         f"{evidence['verdict']} ({', '.join(evidence['reasons'])})."
     )
-
-
-def _opening_line(line: Manifest) -> str:
-    if "final" not in line:
-        return clip_text(line["why"], 100)
-    again = ", by --reopen" if line["reopened"] else ""
-    return f"{line['when']}: {line['final']}, commit {line['commit'][:10]}{again}"
 
 
 DRY_RUN_NOTE = (

@@ -1,31 +1,20 @@
 """Validate a search: its files, repository, decisions and manifest agree.
 
 Changes nothing.  Order: files, foreign files, repository, decisions made again, then the manifest by itself (nodes and
-their evaluations, frontier, stop reason; STOP_CHECKS has a row for each reason to stop).  A file that differs from its
-receipt is named once, and its contents are ignored."""
+their evaluations, frontier, stop reason).  A file that differs from its receipt is named once, and its contents are
+ignored."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import partial
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pipeline.core.text import plural
+from pipeline.tree.report import storage_checks as storage
 from pipeline.tree.report.manifest import EXPANDED, FRONTIER, LIFECYCLE_FIELDS, fold_manifest
 from pipeline.tree.report.markdown import clip_text, markdown_table, plain_text
 from pipeline.tree.report.replay import replay_decisions
-from pipeline.tree.report.storage_checks import (
-    Check,
-    Fault,
-    Problem,
-    check_files,
-    check_foreign_files,
-    check_of,
-    check_repository,
-    recorded_outputs,
-    unequal_faults,
-    value_text,
-)
+from pipeline.tree.report.storage_checks import Check, Fault, Problem, check_of, unequal_faults, value_text
 from pipeline.tree.report.summary import promoted_place
 from pipeline.tree.rules.assignment import NO_BUDGET
 from pipeline.tree.rules.beam import COMPLETED, EMPTY_FRONTIER, MAX_DEPTH, STRICT_FAILURE
@@ -112,53 +101,46 @@ def _state_faults(manifest: Manifest) -> Iterator[Fault]:
     for name, node in nodes.items():
         status = EXPANDED if node["depth"] < current else FRONTIER
         yield from unequal_faults([(f"nodes.{name}.status", node["status"], status, "at its depth it is")], REMEDY)
-    yield from _beam_faults(manifest)
-    yield from _stop_faults(manifest)
-
-
-def _beam_faults(manifest: Manifest) -> Iterator[Fault]:
-    """Faults between the decided beam and the nodes."""
-    for depth, places in manifest["state"]["beam_by_depth"].items():
-        for place, found in places.items():
-            node, source = manifest["nodes"].get(place), found["promoted_from_eval_id"]
+    for depth, places in state["beam_by_depth"].items():
+        for place, beam in places.items():
+            node, source = nodes.get(place), beam["promoted_from_eval_id"]
             if source and node is None:
                 yield f"nodes.{place}", f"is missing, though {source} was promoted to it", REMEDY
             elif node and node["artifacts"]["promoted_from_eval_id"] != source:
                 yield f"state.beam_by_depth.{depth}.{place}", "names another evaluation than the node does", REMEDY
+    yield from _stop_faults(manifest)
 
 
 def _stop_faults(manifest: Manifest) -> Iterator[Fault]:
     state, config = manifest["state"], manifest["run_config"]
     stop, current = state["stop_reason"], state["current_depth"]
-    where = "state.stop_reason"
+    where, mistakes = "state.stop_reason", _stop_mistakes(manifest)
     if stop is None and current >= config["max_depth"]:
         yield where, f"is missing, though all {current} depths are done", REMEDY
     elif stop is None and current and not state["frontier_node_ids"] and config["stop_on_empty_frontier"]:
         yield where, "is missing, though no node is left to expand", REMEDY
-    elif stop is not None and stop not in STOP_CHECKS:
-        yield where, f"'{stop}' is unknown; there are {', '.join(STOP_CHECKS)}", REMEDY
-    elif stop is not None and (why := STOP_CHECKS[stop](manifest)):
-        yield where, f"is {stop}, but {why}", REMEDY
+    elif stop is not None and stop not in mistakes:
+        yield where, f"'{stop}' is unknown; there are {', '.join(mistakes)}", REMEDY
+    elif stop is not None and mistakes[stop]:
+        yield where, f"is {stop}, but {mistakes[stop]}", REMEDY
 
 
-def _depths_fault(manifest: Manifest) -> str:
-    current, most = manifest["state"]["current_depth"], manifest["run_config"]["max_depth"]
-    return "" if current == most else f"{current} of {most} depths are done"
+def _stop_mistakes(manifest: Manifest) -> dict[str, str]:
+    """Mistakes by reason to stop: why it cannot be the reason; empty where it can."""
+    state, config = manifest["state"], manifest["run_config"]
+    current, most, left = state["current_depth"], config["max_depth"], state["frontier_node_ids"]
+    failed = state["depth_progress_by_depth"].get(str(current - 1), {"failed": 0})["failed"]
+    is_strict = failed and config["strict_fail"]
+    return {
+        MAX_DEPTH: "" if current == most else f"{current} of {most} depths are done",
+        EMPTY_FRONTIER: f"there are nodes to expand: {', '.join(left)}" if left else "",
+        STRICT_FAILURE: "" if is_strict else f"{failed} evaluations of depth {current - 1} failed",
+        **{reason: _limit_mistake(name, manifest) for name, reason in BUDGET_STOPS.items()},
+    }
 
 
-def _frontier_fault(manifest: Manifest) -> str:
-    left = manifest["state"]["frontier_node_ids"]
-    return f"there are nodes to expand: {', '.join(left)}" if left else ""
-
-
-def _strict_fault(manifest: Manifest) -> str:
-    last = str(manifest["state"]["current_depth"] - 1)
-    failed = manifest["state"]["depth_progress_by_depth"].get(last, {"failed": 0})["failed"]
-    return "" if failed and manifest["run_config"]["strict_fail"] else f"{failed} evaluations of depth {last} failed"
-
-
-def _limit_fault(name: str, manifest: Manifest) -> str:
-    """The fault that enough is left for one more, and none of the last depth was refused for lack of it."""
+def _limit_mistake(name: str, manifest: Manifest) -> str:
+    """Empty unless enough is left for one more, and none of the last depth was refused for lack of it."""
     state, config = manifest["state"], manifest["run_config"]
     if config["budget"][name] is None:
         return f"there is no limit of {name}"
@@ -166,14 +148,6 @@ def _limit_fault(name: str, manifest: Manifest) -> str:
     refused = any(e["depth"] == last and e["empty"] == NO_BUDGET for e in manifest["evaluations"].values())
     enough = left > 0 and left >= (config["ceiling"][name] or 0) and not refused
     return f"{left:g} {name} are left" if enough else ""
-
-
-STOP_CHECKS: dict[str, Callable[[Manifest], str]] = {
-    MAX_DEPTH: _depths_fault,
-    EMPTY_FRONTIER: _frontier_fault,
-    STRICT_FAILURE: _strict_fault,
-    **{reason: partial(_limit_fault, name) for name, reason in BUDGET_STOPS.items()},
-}
 
 
 def check_decisions(run: str, without: Collection[str]) -> Check:
@@ -209,15 +183,15 @@ class Validation(NamedTuple):
 
 def validate_run(run: str, config: Mapping[str, Any], stored: Record | None = None) -> Validation:
     """Validate a run; `stored`: the content of manifest.json, to compare with the records."""
-    outputs, lacking = recorded_outputs(run, config)
-    whole = check_files(run, outputs, lacking)
+    outputs, lacking = storage.recorded_outputs(run, config)
+    whole = storage.check_files(run, outputs, lacking)
     unreliable = frozenset(problem.path for problem in whole.problems)
     manifest = fold_manifest(run, config, without=unreliable)
     all_known = not any(path.endswith(".json") for path in unreliable)
     checks = [
         whole,
-        check_foreign_files(run, outputs, config),
-        *check_repository(manifest, all_known),
+        storage.check_foreign_files(run, outputs, config),
+        *storage.check_repository(manifest, all_known),
         check_decisions(run, unreliable),
         *(check_consistency(manifest) if all_known else [NOT_LOOKED_AT]),
     ]

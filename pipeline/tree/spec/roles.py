@@ -1,7 +1,7 @@
 """The key `roles:`: which backend answers for each role, and the keys of that backend, as plain data.
 
-BACKENDS has a table of keys for each backend.  API keys have no place
-in a spec, which is shared: whatever looks like one is refused before any other message could repeat it."""
+BACKENDS has a table of keys for each backend.  API keys have no place in a spec, which is shared:
+whatever looks like one is refused before any other message could repeat it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LONG = re.compile(r"[\w.+=-]{20,}", re.ASCII)
 
 
 def is_api_key_value(name: str, value: str) -> bool:
-    """Of a variable that by its name holds a key.  What local servers want as one is short."""
+    """Check the value of a variable that by its name holds a key.  What local servers want as one is short."""
     return bool(_NAMED.search(name) and _LONG.fullmatch(value))
 
 
@@ -75,17 +75,12 @@ def _variable(item: Item, what: str) -> str:
     return checked_variable(name, item, what)
 
 
-def _variables(item: Item, what: str) -> list[str]:
-    return [_variable(value, what) for value in item.items(what)]
-
-
 def _env(item: Item, what: str) -> dict[str, str]:
-    out: dict[str, str] = {}
-    for name, value in item.pairs(what):
-        out[checked_variable(name, value, what)] = text = value.text(f"{what}: {name}")
-        if is_api_key_value(name, text):
+    env = {checked_variable(name, value, what): value for name, value in item.pairs(what)}
+    for name, value in env.items():
+        if is_api_key_value(name, value.text(f"{what}: {name}")):
             value.wrong(f"{what}: {name}: a literal key; have it passed through by name: `pass: [{name}]`")
-    return out
+    return {name: value.text(f"{what}: {name}") for name, value in env.items()}
 
 
 def _paths(item: Item, what: str, many: bool) -> list[str]:
@@ -97,7 +92,7 @@ def _paths(item: Item, what: str, many: bool) -> list[str]:
 
 
 def _number(item: Item, what: str) -> float:
-    """As it is written: it goes into requests."""
+    """A number as it is written: it goes into requests."""
     fields.number(0)(item, what)
     value: float = item.plain()
     return value
@@ -163,7 +158,8 @@ _FIELDS: dict[str, tuple[Field, ...]] = {
               "anew"),
         Field("model", TEXT, "what `{model}` stands for; recorded with the call"),
         Field("env", Reader(_env, fields.object_of(fields.TEXT.schema)), "name: value, variables that are set"),
-        Field("pass", Reader(_variables, fields.list_of(VARIABLE_NAME.schema)),
+        Field("pass", Reader(lambda item, what: [_variable(each, what) for each in item.items(what)],
+                             fields.list_of(VARIABLE_NAME.schema)),
               "list of names: variables passed through from the environment of `coppice`, keys above all; one that is "
               "not set is left out"),
         Field("timeout", fields.SECONDS, without="`1h`", help=
@@ -261,7 +257,7 @@ def _role(role: str, item: Item) -> dict[str, Any]:
 
 
 def _refuse_keys(named: dict[str, Item], item: Item, what: str) -> None:
-    """Before anything else is said, which might repeat it."""
+    """Refuse keys before anything else is said, which might repeat them."""
     for value in _texts(item, what):
         if _KNOWN.search(value.text(what)):
             value.wrong(f"{what}: this is an API key; {ADVICE}")
@@ -271,7 +267,7 @@ def _refuse_keys(named: dict[str, Item], item: Item, what: str) -> None:
 
 
 def _texts(item: Item, what: str) -> Iterator[Item]:
-    """All that is written in it, wherever."""
+    """Every text that stands in it, wherever."""
     if item.is_map or item.is_list:
         for value in [value for _, value in item.pairs(what)] if item.is_map else item.items(what):
             yield from _texts(value, what)

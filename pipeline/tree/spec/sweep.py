@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import product
 from typing import Any
 
@@ -116,15 +116,10 @@ def read_sweep(item: Item, limit: int | None, timeout: float | None) -> Sweep:
     _check_whole(keys.at("run"), command, mode, configs, limit)
     if "blocks" in command.uses and (repeated is None or repeated.ids is None):
         keys.wrong("run", "run: {blocks} stands for the ids of the blocks; say in `blocks:` which there are")
-    return Sweep(command, mode, configs, limit, repeated, _seed(keys, command, values))
-
-
-def _seed(keys: Values, command: CheckoutCommand, values: Collection[str]) -> int | None:
-    named = SEED in command.uses and SEED not in values
-    if SEED in keys and not named:
+    takes_seed = SEED in command.uses - values
+    if SEED in keys and not takes_seed:
         keys.wrong(SEED, "seed: the command never names {seed}, which stands for it")
-    seed: int = keys[SEED]
-    return seed if named else None
+    return Sweep(command, mode, configs, limit, repeated, keys[SEED] if takes_seed else None)
 
 
 def _check_whole(
@@ -195,7 +190,7 @@ def _env(item: Item, what: str) -> tuple[dict[str, tuple[str, Template]], tuple[
 
 
 def _configs(item: Item, what: str) -> tuple[Mapping[str, Any], ...]:
-    """How many there are; or a value for each name, every combination of them; or a list of configs."""
+    """A number of configs; or values for each name, every combination of them; or a list of configs."""
     if item.is_list:
         rows = tuple({_value_name(n, v): _value(v, what) for n, v in row.pairs(what)} for row in item.items(what))
         if len({frozenset(row) for row in rows}) > 1:
@@ -212,7 +207,7 @@ def _configs(item: Item, what: str) -> tuple[Mapping[str, Any], ...]:
 
 
 def _value(item: Item, what: str) -> Any:
-    """Text becomes a word of a command as it is; lists and mappings are written as JSON."""
+    """A value: text becomes a word of a command as it is; lists and mappings are written as JSON."""
     value = item.plain()
     return item.text(what) if isinstance(value, str) else value
 
@@ -273,22 +268,26 @@ def read_cascade(item: Item, sweep: Sweep, paired: bool) -> Cascade:
     keys = CASCADE.read(item, "cascade")
     if not paired:
         item.wrong("cascade: it needs `score: method: paired`: what is stopped early must still count among the ideas")
-    if sweep.blocks is None or sweep.blocks.ids is None:
-        item.wrong(
-            "cascade: say in `sweep: blocks:` which blocks there are, so that the first of them can be asked for"
-        )
-    if "blocks" not in sweep.command.uses:
-        item.wrong("cascade: the sweep must be told what to measure: name {blocks} in `sweep: run:`")
-    count, first = len(sweep.blocks.ids), keys["blocks"]
+    ids = _measured_blocks(item, "cascade", sweep, ", so that the first of them can be asked for")
+    first = keys["blocks"]
     if first < FEWEST_FIRST_BLOCKS:
         keys.wrong(
             "blocks",
             f"blocks: {FEWEST_FIRST_BLOCKS} is least: one block does not show the noise of an idea, "
             "without which nothing is told of the blocks that it lacks",
         )
-    if first >= count:
-        keys.wrong("blocks", f"blocks: {first} of {count} blocks leave nothing to save; use fewer")
+    if first >= len(ids):
+        keys.wrong("blocks", f"blocks: {first} of {len(ids)} blocks leave nothing to save; use fewer")
     return Cascade(first, keys["keep"])
+
+
+def _measured_blocks(item: Item, what: str, sweep: Sweep, why: str = "") -> tuple[str, ...]:
+    """The ids of blocks, of a sweep that can be told which of them to measure."""
+    if sweep.blocks is None or sweep.blocks.ids is None:
+        item.wrong(f"{what}: say in `sweep: blocks:` which blocks there are{why}")
+    if "blocks" not in sweep.command.uses:
+        item.wrong(f"{what}: the sweep must be told what to measure: name {{blocks}} in `sweep: run:`")
+    return sweep.blocks.ids
 
 
 HOLDOUT = Table(
@@ -308,7 +307,7 @@ HOLDOUT = Table(
 
 
 def read_holdout(item: Item, sweep: Sweep, paired: bool) -> tuple[Sweep, HoldoutKeys]:
-    """With the sweep as the search sees it."""
+    """The holdout, and the sweep as the search sees it."""
     keys = HOLDOUT.read(item, "holdout")
     if ("blocks" in keys) == ("configs" in keys):
         item.wrong("holdout: name what is held out, either `blocks: [...]` or `configs: [...]`")
@@ -323,42 +322,37 @@ def read_holdout(item: Item, sweep: Sweep, paired: bool) -> tuple[Sweep, Holdout
 
 
 def _hold_out_blocks(item: Item, sweep: Sweep, paired: bool) -> tuple[Sweep, HoldoutKeys]:
-    blocks = sweep.blocks
-    if blocks is None or blocks.ids is None:
-        item.wrong("holdout: blocks: say in `sweep: blocks:` which blocks there are")
-    if "blocks" not in sweep.command.uses:
-        item.wrong("holdout: blocks: the sweep must be told what to measure: name {blocks} in `sweep: run:`")
-    names = [(each, each.text("holdout: blocks")) for each in item.items("holdout: blocks")]
-    for each, name in names:
-        if name not in blocks.ids:
-            each.wrong(f"holdout: blocks: '{name}' is none of the blocks{did_you_mean(name, blocks.ids)}")
-    held = {name for _, name in names}
-    left = tuple(name for name in blocks.ids if name not in held)
+    what = "holdout: blocks"
+    ids, held = _measured_blocks(item, what, sweep), set[str]()
+    for each in item.items(what):
+        held.add(name := each.text(what))
+        if name not in ids:
+            each.wrong(f"{what}: '{name}' is none of the blocks{did_you_mean(name, ids)}")
+    left = tuple(name for name in ids if name not in held)
     if not held or not left:
-        item.wrong(
-            f"holdout: blocks: {len(held)} of {len(blocks.ids)} blocks; some must be held out, and some searched"
-        )
+        item.wrong(f"{what}: {len(held)} of {len(ids)} blocks; some must be held out, and some searched")
     if paired and len(held) < FEWEST_BLOCKS:
-        item.wrong(f"holdout: blocks: {len(held)} can decide nothing; hold out {FEWEST_BLOCKS} or more")
-    order = tuple(name for name in blocks.ids if name in held)
-    return sweep._replace(blocks=blocks._replace(ids=left)), HoldoutKeys(blocks=order)
+        item.wrong(f"{what}: {len(held)} can decide nothing; hold out {FEWEST_BLOCKS} or more")
+    assert sweep.blocks is not None
+    order = tuple(name for name in ids if name in held)
+    return sweep._replace(blocks=sweep.blocks._replace(ids=left)), HoldoutKeys(blocks=order)
 
 
 def _hold_out_configs(item: Item, sweep: Sweep) -> tuple[Sweep, HoldoutKeys]:
-    grid = sweep.grid
+    what, grid, uses = "holdout: configs", sweep.grid, sweep.command.uses
     if grid is None:
-        item.wrong("holdout: configs: say in `sweep: configs:` which configs there are")
-    held: set[int] = {each.count("holdout: configs", 0, grid - 1) for each in item.items("holdout: configs")}
+        item.wrong(f"{what}: say in `sweep: configs:` which configs there are")
+    held: set[int] = {each.count(what, 0, grid - 1) for each in item.items(what)}
     if not held:
-        item.wrong("holdout: configs: name the ids of those that are held out")
-    if sweep.mode == PER_CONFIG or "configs" in sweep.command.uses:
+        item.wrong(f"{what}: name the ids of those that are held out")
+    if sweep.mode == PER_CONFIG or "configs" in uses:
         left = sweep._replace(held=tuple(sorted(held)))
-    elif "limit" in sweep.command.uses and held == {*range(min(held), grid)}:
+    elif "limit" not in uses:
+        item.wrong(f"{what}: the sweep must be told what to measure: `mode: per_config`, or name {{configs}}")
+    elif held == {*range(min(held), grid)}:
         left = sweep._replace(limit=min(*held, sweep.limit or grid))
-    elif "limit" in sweep.command.uses:
-        item.wrong(f"holdout: configs: by {{limit}} only the last ones can be held out, such as [..., {grid - 1}]")
     else:
-        item.wrong("holdout: configs: the sweep must be told what to measure: `mode: per_config`, or name {configs}")
+        item.wrong(f"{what}: by {{limit}} only the last ones can be held out, such as [..., {grid - 1}]")
     if left.limit == 0 or not left.ids:
-        item.wrong("holdout: configs: no config is left to be searched")
+        item.wrong(f"{what}: no config is left to be searched")
     return left, HoldoutKeys(configs=tuple(sorted(held)))

@@ -5,7 +5,7 @@ recipe: it says how something is done, and does not change the result."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pipeline.core.graph import Limits, Ports, Target
@@ -61,13 +61,6 @@ class TargetBuilder:
 
     def record(self, where: EvalSlot | NodePlace, name: str) -> str:
         return self.at.of_eval(where, name) if isinstance(where, EvalSlot) else self.at.of_node(where, name)
-
-    def tree_to_sweep(self, where: EvalSlot | NodePlace) -> str:
-        return self.record(where, "checked.txt" if self.has_checks else "tested.txt" if self.tests else "tree.txt")
-
-    @property
-    def block_ids(self) -> Sequence[str]:
-        return (self.spec.sweep.blocks and self.spec.sweep.blocks.ids) or ()
 
     def places(self, depth: int) -> tuple[NodePlace, ...]:
         return places_of(depth, self.spec.shape.beam_width)
@@ -133,7 +126,7 @@ class TargetBuilder:
             "sweep_mode": spec.sweep.mode,
             "cascade": spec.cascade and spec.cascade._asdict(),
             "holdout": spec.holdout and {"blocks": len(spec.holdout.blocks), "configs": len(spec.holdout.configs)},
-            "max_parallel_evals": spec.parallel,
+            "max_parallel_evals": spec.at_once,
             "max_parallel_per_node": spec.per_node,
             "eval_retries": spec.retries,
             "keep": spec.keep._asdict(),

@@ -106,19 +106,23 @@ def precheck_targets(draft: TargetBuilder, where: EvalSlot | NodePlace) -> Itera
 
 def sweep_targets(part: SweepPart) -> Iterator[Target]:
     """A sweep as one command; or a command for each config, and a target that gathers the rows."""
-    if part.draft.spec.sweep.mode == PER_CONFIG and not part.draft.spec.dry_run:
-        rows = [_row_target(part, config) for config in part.configs]
-        yield from rows
-        yield _gather_target(part, rows)
-    else:
+    draft, spec = part.draft, part.draft.spec
+    if spec.sweep.mode != PER_CONFIG or spec.dry_run:
         yield _sweep_target(part)
+        return
+    rows = [_row_target(part, config) for config in part.configs]
+    yield from rows
+    reads = {"tree": part.tree} | {port: [dict(row.writes)[port][0] for row in rows] for port in ("csv", "log", "cost")}
+    columns = [*([spec.sweep.blocks.column] if spec.sweep.blocks else []), *(m.name for m in spec.rules.metrics)]
+    yield draft.target(f"{part.where}.{part.name or 'sweep'}", "gather", reads, part.files, {"columns": columns})
 
 
 def whole_sweep(draft: TargetBuilder, where: EvalSlot | NodePlace) -> SweepPart:
     sweep = draft.spec.sweep
+    blocks = (sweep.blocks and sweep.blocks.ids) or ()
     configs = () if sweep.configs is None else sweep.ids
-    limit = sweep.grid if sweep.limit is None else sweep.limit
-    return SweepPart(draft, where, "", draft.block_ids, draft.tree_to_sweep(where), configs, limit)
+    tree = draft.record(where, "checked.txt" if draft.has_checks else "tested.txt" if draft.tests else "tree.txt")
+    return SweepPart(draft, where, "", blocks, tree, configs, sweep.grid if sweep.limit is None else sweep.limit)
 
 
 def cascade_parts(draft: TargetBuilder, where: EvalSlot | NodePlace) -> tuple[SweepPart, SweepPart]:
@@ -161,14 +165,6 @@ def _row_target(part: SweepPart, config: int) -> Target:
     if "blocks" in sweep.command.uses:
         params["blocks"] = [*part.blocks]
     return part.target("row", {port: part.record(name) for port, name in names.items()}, params, config)
-
-
-def _gather_target(part: SweepPart, rows: Sequence[Target]) -> Target:
-    spec = part.draft.spec
-    reads = {"tree": part.tree} | {port: [dict(row.writes)[port][0] for row in rows] for port in ("csv", "log", "cost")}
-    columns = [*([spec.sweep.blocks.column] if spec.sweep.blocks else []), *(m.name for m in spec.rules.metrics)]
-    name = f"{part.where}.{part.name or 'sweep'}"
-    return part.draft.target(name, "gather", reads, part.files, {"columns": columns})
 
 
 def score_targets(draft: TargetBuilder, slot: EvalSlot) -> Iterator[Target]:
