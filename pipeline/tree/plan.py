@@ -29,19 +29,19 @@ def plan(spec: TreeSpec) -> Iterator[Target]:
     yield depths.start_target(draft)
     if draft.roles["ideas"]["backend"] == PATCHES:
         yield depths.recorded_ideas_target(draft)
-    for depth in draft.depths:
+    for depth in draft.shape.depths:
         yield from _depth(draft, depth)
-    yield from (depths.node_target(draft, place) for place in draft.places(draft.depths.stop))
+    yield from (depths.node_target(draft, place) for place in draft.shape.places(draft.shape.max_depth))
     yield from depths.report_targets(draft)
 
 
 def _depth(draft: TargetBuilder, depth: int) -> Iterator[Target]:
     if depth:
-        yield from (depths.node_target(draft, place) for place in draft.places(depth))
+        yield from (depths.node_target(draft, place) for place in draft.shape.places(depth))
     if draft.roles["ideas"]["backend"] != PATCHES:
-        yield from (depths.idea_target(draft, slot) for slot in draft.slots(depth))
+        yield from (depths.idea_target(draft, slot) for slot in draft.shape.slots(depth))
     yield depths.assign_target(draft, depth)
-    for slot in draft.slots(depth):
+    for slot in draft.shape.slots(depth):
         yield from _evaluation(draft, slot)
     if draft.spec.cascade:
         yield from _cascade(draft, depth, draft.spec.cascade)
@@ -65,6 +65,6 @@ def _evaluation(draft: TargetBuilder, slot: EvalSlot) -> Iterator[Target]:
 def _cascade(draft: TargetBuilder, depth: int, keys: Cascade) -> Iterator[Target]:
     """Choose the ideas that go on, once all of the depth were measured on the first blocks, and measure these."""
     yield sweeps.cascade_target(draft, depth, keys)
-    for slot in draft.slots(depth):
+    for slot in draft.shape.slots(depth):
         yield from sweeps.late_targets(draft, slot)
         yield from sweeps.score_targets(draft, slot)

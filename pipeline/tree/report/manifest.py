@@ -285,13 +285,13 @@ def fold_manifest(
     records, receipts = RunRecords(run, config, without), Receipts(run)
     receipts.names()  # many are going to be looked up
     at, root = records.at, records.record(records.at.of_run("root.json")) or {}
-    nodes = {str(p): entry for p in records.all_places() if (entry := node_entry(records, p, receipts))}
+    nodes = {str(p): entry for p in records.shape.all_places() if (entry := node_entry(records, p, receipts))}
     evaluations: dict[str, Record] = {}
-    for slot in records.all_slots():  # those that something has been assigned to
+    for slot in records.shape.all_slots():  # those that something has been assigned to
         if task := records.assignments.get(slot.depth, {"tasks": {}})["tasks"].get(str(slot)):
             evaluations[str(slot)] = _Evaluation(records, slot, task, lifecycle.get(str(slot), {})).record()
-    asked = {f"{slot}.idea": at.idea(slot, "calls.jsonl") for slot in records.all_slots()}
-    asked |= {f"{slot}.implement": at.of_eval(slot, "calls.jsonl") for slot in records.all_slots()}
+    asked = {f"{slot}.idea": at.idea(slot, "calls.jsonl") for slot in records.shape.all_slots()}
+    asked |= {f"{slot}.implement": at.of_eval(slot, "calls.jsonl") for slot in records.shape.all_slots()}
     sealed = seal_record(run) if config["holdout"] or os.path.exists(at.of_run(OPENINGS)) else None
     return {
         "version": VERSION,
@@ -344,7 +344,7 @@ def _progress(records: RunRecords, depth: int, evaluations: Mapping[str, Record]
     these = [each for each in evaluations.values() if each["depth"] == depth]
     ended = Counter(each["status"] for each in these)
     return {
-        "planned": len(records.slots(depth)),
+        "planned": len(records.shape.slots(depth)),
         "assigned": sum(not each["empty"] for each in these),
         **{status: ended[status] for status in (COMPLETED, FAILED, SKIPPED)},
         "unfinished": len(these) - ended[COMPLETED] - ended[FAILED] - ended[SKIPPED],

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache, cached_property
 from hashlib import sha256
 from typing import Any
 
 from pipeline.store.files import read_bytes
-from pipeline.tree.rules.positions import ROOT, EvalSlot, NodePlace, RunLayout, places_of, slots_of
+from pipeline.tree.rules.positions import ROOT, EvalSlot, NodePlace, RunLayout
 from pipeline.tree.rules.sheet import CheckedRows, ExpectedRows, check_rows
 from pipeline.tree.run.records import Record, load_if_intact
 from pipeline.tree.run.verdicts import expected_by_csv, sheet_of
+from pipeline.tree.spec.model import shape_of
 
 EMPTY_SHA = sha256(b"").hexdigest()
 
@@ -21,19 +22,19 @@ class RunRecords:
 
     def __init__(self, run: str, config: Mapping[str, Any], without: frozenset[str] = frozenset()) -> None:
         self.run, self.at, self.config, self.without = run, RunLayout(run), config, without
-        self.depths = range(config["max_depth"])
+        self.shape = shape_of(config)
         # many children name their ancestors' ideas, and are compared with the same node
         self.sha, self.baseline, self.cascade = cache(self._sha), cache(self._baseline), cache(self._cascade)
 
     @cached_property
     def assignments(self) -> dict[int, Record]:
-        return {d: found for d in self.depths if (found := self.record(self.at.of_depth(d, "assigned.json")))}
+        return {d: found for d in self.shape.depths if (found := self.record(self.at.of_depth(d, "assigned.json")))}
 
     @cached_property
     def promotions(self) -> dict[int, Record]:
         """The promotions of the depths that are done: none after the one at which the search stopped."""
         done: dict[int, Record] = {}
-        for depth in self.depths:
+        for depth in self.shape.depths:
             found = self.record(self.at.of_depth(depth, "promoted.json"))
             if found is None:
                 break
@@ -44,20 +45,6 @@ class RunRecords:
 
     def _cascade(self, depth: int) -> Record | None:
         return self.record(self.at.of_depth(depth, "cascade.json")) if self.config["cascade"] else None
-
-    def places(self, depth: int) -> tuple[NodePlace, ...]:
-        return places_of(depth, self.config["beam_width"])
-
-    def all_places(self) -> Iterator[NodePlace]:
-        for depth in range(self.config["max_depth"] + 1):
-            yield from self.places(depth)
-
-    def slots(self, depth: int) -> tuple[EvalSlot, ...]:
-        return slots_of(depth, self.config["beam_width"], self.config["ideas_per_node"])
-
-    def all_slots(self) -> Iterator[EvalSlot]:
-        for depth in self.depths:
-            yield from self.slots(depth)
 
     def record(self, path: str) -> Record | None:
         return None if path in self.without else load_if_intact(path)

@@ -18,12 +18,11 @@ from pipeline.git.repository import run_repository
 from pipeline.git.worktrees import Worktrees
 from pipeline.store.files import file_sha256
 from pipeline.store.receipts import Receipts
-from pipeline.tree.report.run_records import RunRecords
 from pipeline.tree.rules.positions import EVENTS, FIRST_PART, MANIFEST, NODES, OWN_FILES, REST_PART, RunLayout
 from pipeline.tree.rules.scoring import PAIRED
 from pipeline.tree.run.records import EventLog
 from pipeline.tree.run.seal import HOLDOUT_REF
-from pipeline.tree.spec.model import MANUAL, PATCHES, PER_CONFIG
+from pipeline.tree.spec.model import MANUAL, PATCHES, PER_CONFIG, shape_of
 
 
 class Problem(NamedTuple):
@@ -73,7 +72,7 @@ def expected_targets(config: Mapping[str, Any]) -> dict[str, list[str]]:
     """Names of all targets of a search, by the later target that needs all of them (a test holds it against the plan).
 
     It is derived from the configuration: a list recorded with the plan would be part of the recipe of `validate`."""
-    shape = RunRecords("", config)
+    shape = shape_of(config)
     recorded, paired = config["backends"]["ideas"] == PATCHES, config["method"] == PAIRED
     before = {"test": config["tests"], "checks": config["checks"] or config["protect"]}
     swept = [*(f"d0.n0.{step}" for step, there in before.items() if there), *_sweep_names("d0.n0", config)]
@@ -134,7 +133,7 @@ def check_foreign_files(run: str, outputs: Mapping[str, str], config: Mapping[st
     """Check for files of others.  Files from when the search had a wider shape are its own: it may have it again."""
     top = f"runs/{run}"
     # worktrees of nodes have folders, also those of empty places
-    folders = {f"{top}/{NODES}", *(f"{top}/{NODES}/{place}" for place in RunRecords(run, config).all_places())}
+    folders = {f"{top}/{NODES}", *(f"{top}/{NODES}/{place}" for place in shape_of(config).all_places())}
     for path in outputs:
         while (path := os.path.dirname(path)) and path != top:
             folders.add(path)

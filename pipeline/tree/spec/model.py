@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pipeline.tree.rules.budget import BudgetLimits, Ceiling
+from pipeline.tree.rules.positions import EvalSlot, NodePlace, places_of, slots_of
 from pipeline.tree.rules.scoring import ScoringRules
 
 WHOLE, PER_CONFIG = "whole", "per_config"
@@ -28,6 +29,28 @@ class SearchShape(NamedTuple):
     dedupe_scope: str = "node_plus_ancestors"
     stop_on_empty_frontier: bool = True
     strict_fail: bool = False
+
+    @property
+    def depths(self) -> range:
+        return range(self.max_depth)
+
+    def places(self, depth: int) -> tuple[NodePlace, ...]:
+        return places_of(depth, self.beam_width)
+
+    def slots(self, depth: int) -> tuple[EvalSlot, ...]:
+        return slots_of(depth, self.beam_width, self.ideas_per_node)
+
+    def all_places(self) -> list[NodePlace]:
+        """The places of all depths, with those of the nodes that are promoted last."""
+        return [place for depth in range(self.max_depth + 1) for place in self.places(depth)]
+
+    def all_slots(self) -> list[EvalSlot]:
+        return [slot for depth in self.depths for slot in self.slots(depth)]
+
+
+def shape_of(config: Mapping[str, Any]) -> SearchShape:
+    """The shape of a search by its configuration."""
+    return SearchShape(**{name: config[name] for name in SearchShape._fields})
 
 
 class CheckoutCommand(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pipeline.core.graph import Limits, Ports, Target
-from pipeline.tree.rules.positions import EvalSlot, NodePlace, RunLayout, places_of, slots_of
+from pipeline.tree.rules.positions import EvalSlot, NodePlace, RunLayout
 from pipeline.tree.rules.scoring import PAIRED, WEIGHTED_MEANS
 from pipeline.tree.spec.model import DRY, NONE, ROLES, CheckoutCommand, TreeSpec
 
@@ -28,7 +28,7 @@ class TargetBuilder:
         self.roles: Mapping[str, Params] = dry if spec.dry_run else {name: spec.loop.roles[name] for name in ROLES}
         self.tests = None if spec.dry_run else spec.tests
         self.checks = () if spec.dry_run else spec.checks
-        self.depths = range(spec.shape.max_depth)
+        self.shape = spec.shape
 
     @property
     def protected_reads(self) -> dict[str, Paths]:
@@ -61,12 +61,6 @@ class TargetBuilder:
 
     def record(self, where: EvalSlot | NodePlace, name: str) -> str:
         return self.at.of_eval(where, name) if isinstance(where, EvalSlot) else self.at.of_node(where, name)
-
-    def places(self, depth: int) -> tuple[NodePlace, ...]:
-        return places_of(depth, self.spec.shape.beam_width)
-
-    def slots(self, depth: int) -> tuple[EvalSlot, ...]:
-        return slots_of(depth, self.spec.shape.beam_width, self.spec.shape.ideas_per_node)
 
     @property
     def seal_limits(self) -> dict[str, list[str]]:

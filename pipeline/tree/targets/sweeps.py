@@ -210,7 +210,7 @@ def early_targets(draft: TargetBuilder, slot: EvalSlot, cascade: Cascade) -> Ite
 
 
 def cascade_target(draft: TargetBuilder, depth: int, keys: Cascade) -> Target:
-    slots = draft.slots(depth)
+    slots = draft.shape.slots(depth)
     parts = [cascade_parts(draft, slot) for slot in slots]
     reads = {"pairs": [first.record("pairs.json") for first, _ in parts], "tree": [first.tree for first, _ in parts]}
     writes: dict[str, Paths] = {
