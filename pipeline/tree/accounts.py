@@ -214,13 +214,11 @@ def explain_lines(explained: Mapping[str, Any]) -> list[str]:
     for each in checks:
         text = f"{each['what']}; needs {each['needs']}" if each["needs"] else each["what"]
         lines.append(f"  {MARKS[each['passed']]:6}  {each['check']:{size}}  {text}".rstrip())
-    if explained["others"] and explained["next"]:
+    if explained["next"]:
         margin = explained["margin"]
         by = f"by {margin:.6g}" if margin else "as the better by its primary metric, or the earlier slot"
         lines.append(f"  ahead of {explained['next']} {by}")
     for each in explained["others"]:
         to, refused = each["promoted_to_node_id"], f"{each['failed_check']}: {each['why']}"
         lines.append(f"  {each['evaluation']}: {f'promoted to {to}, too' if to else refused}")
-    if explained["edited"]:
-        lines.append("  It was decided by another spec than today's.")
-    return lines
+    return [*lines, *(["  It was decided by another spec than today's."] if explained["edited"] else [])]

@@ -220,23 +220,19 @@ def calibrate(run: str, targets: Sequence[Target], again: Sequence[Target], dept
     return record | {"warnings": calibration_warnings(record)}
 
 
-def _shapes(config: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Depths, and the ideas weighed together: in the first depth those of one node, later those of the beam."""
-    ideas, last = config["ideas_per_node"], config["max_depth"] - 1
-    if config["beam_width"] == 1 or not last:
-        yield (f"0-{last}" if last else "0"), ideas
-        return
-    yield "0", ideas
-    yield (f"1-{last}" if last > 1 else "1"), ideas * config["beam_width"]
-
-
 def _cells(
     config: Mapping[str, Any], blocks: int, noise: Noise | None, rule: Rule, depths: int, seed: int
 ) -> Iterator[Record]:
+    if noise is None:
+        return
+    # the ideas weighed together: in the first depth those of one node, later those of the beam
+    per_node, width, last = config["ideas_per_node"], config["beam_width"], config["max_depth"] - 1
+    shapes = {"0": per_node, f"1-{last}" if last > 1 else "1": per_node * width}
+    if width == 1 or not last:
+        shapes = {f"0-{last}" if last else "0": per_node}
     effects: Sequence[float] = ()  # to look for, the same for any number of blocks
-    for where, ideas in _shapes(config) if noise else ():
+    for where, ideas in shapes.items():
         for times in TIMES:
-            assert noise is not None
             count = depths or min(MOST_DEPTHS, max(LEAST_DEPTHS, WORK // ideas))
             cell = measure_promotions(noise, rule, ideas, times * blocks, count, seed)
             if not effects:

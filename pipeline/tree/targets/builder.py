@@ -23,23 +23,19 @@ class TargetBuilder:
     """Builds targets of a spec: names, ports, limits and groups of parameters."""
 
     def __init__(self, spec: TreeSpec) -> None:
-        self.spec, self.at = spec, RunLayout(spec.name)
+        self.spec, self.at, self.shape = spec, RunLayout(spec.name), spec.shape
         dry = {name: {"backend": DRY if name in ("ideas", "coder") else NONE} for name in ROLES}
         self.roles: Mapping[str, Params] = dry if spec.dry_run else {name: spec.loop.roles[name] for name in ROLES}
         self.tests = None if spec.dry_run else spec.tests
         self.checks = () if spec.dry_run else spec.checks
-        self.shape = spec.shape
-
-    @property
-    def protected_reads(self) -> dict[str, Paths]:
-        """The port of every target that runs a command of the spec: by it the command is watched."""
-        named = self.spec.protect.repo or self.spec.protect.project
-        return {"protected": self.at.of_run("protected.json")} if named and not self.spec.dry_run else {}
-
-    @property
-    def has_checks(self) -> bool:
-        """True when there is a target between the tests and the sweep."""
-        return bool(self.checks or self.protected_reads)
+        # the port of every target that runs a command of the spec: by it the command is watched
+        is_protected = (spec.protect.repo or spec.protect.project) and not spec.dry_run
+        self.protected_reads = {"protected": self.at.of_run("protected.json")} if is_protected else {}
+        self.has_checks = bool(self.checks or self.protected_reads)  # there is a target before the sweep
+        # the limit of whatever runs during the search: files that hold what is held out
+        held = [path for paths in (spec.holdout.reads if spec.holdout else {}).values() for path in paths]
+        sealed = [path for path in held if not path.startswith("runs/")]
+        self.seal_limits = {"sealed": sealed} if sealed else {}
 
     def target(
         self,
@@ -61,13 +57,6 @@ class TargetBuilder:
 
     def record(self, where: EvalSlot | NodePlace, name: str) -> str:
         return self.at.of_eval(where, name) if isinstance(where, EvalSlot) else self.at.of_node(where, name)
-
-    @property
-    def seal_limits(self) -> dict[str, list[str]]:
-        """The limit of whatever runs during the search: files that hold what is held out."""
-        reads = self.spec.holdout.reads if self.spec.holdout else {}
-        plain = [path for paths in reads.values() for path in paths if not path.startswith("runs/")]
-        return {"sealed": plain} if plain else {}
 
     def budget_params(self) -> dict[str, Any]:
         return {"budget": self.spec.budget._asdict(), "ceiling": self.spec.ceiling._asdict()}
