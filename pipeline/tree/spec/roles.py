@@ -116,14 +116,6 @@ def _body(item: Item, what: str) -> dict[str, Any]:
     return found
 
 
-def _check_command(read: dict[str, Any], item: Item, what: str) -> None:
-    used = template_names(read["run"])
-    if "model" in used and "model" not in read:
-        item.wrong(f"{what}: {{model}} in `run:` stands for nothing; say which: `model: NAME`")
-    if "answer_file" in used and "text" in read.get("usage", {}):
-        item.wrong(f"{what}: the answer is taken from {{answer_file}}, or from what is printed: drop `usage: text`")
-
-
 TEXT = Reader(_text, fields.SOME_TEXT)
 VARIABLE_NAME = Reader(_variable, {"type": "string"})
 NUMBER = Reader(_number, {"type": "number", "minimum": 0})
@@ -251,8 +243,11 @@ def _role(role: str, item: Item) -> dict[str, Any]:
         )
     keys = KEYS_OF_ROLE.get((role, name), BACKENDS[name])
     read = keys.read(item, f"{what}: {name}", f"{what}: ").as_dict()
-    if name == "command":
-        _check_command(read, item, what)
+    used = template_names(read.get("run", ()))
+    if "model" in used and "model" not in read:
+        item.wrong(f"{what}: {{model}} in `run:` stands for nothing; say which: `model: NAME`")
+    if "answer_file" in used and "text" in read.get("usage", {}):
+        item.wrong(f"{what}: the answer is taken from {{answer_file}}, or from what is printed: drop `usage: text`")
     return read
 
 
