@@ -1,4 +1,4 @@
-"""The tables of keys in docs/ are those of the code: `PYTHONPATH=. python tests/test_key_pages.py` renews them."""
+"""The tables of keys in docs/ are those of the code: `PYTHONPATH=. python tests/house/test_key_pages.py` renews them."""
 
 import re
 from collections.abc import Iterable
@@ -96,7 +96,7 @@ def with_tables(page: str) -> str:
 
 @pytest.mark.parametrize("page", TABLES)
 def test_the_tables_of_keys_are_those_of_the_code(page: str) -> None:
-    """`PYTHONPATH=. python tests/test_key_pages.py` renews them."""
+    """`PYTHONPATH=. python tests/house/test_key_pages.py` renews them."""
     assert (DOCS / page).read_text(encoding="utf-8") == with_tables(page)
 
 
