@@ -175,6 +175,16 @@ def count(least: int, most: int | None = None) -> Reader:
     return Reader(lambda item, what: item.count(what, least, most), {"type": "integer", "minimum": least, **limit})
 
 
+def checked(read: Reader, is_right: Callable[[Any], bool], mistake: str, **schema: Any) -> Reader:
+    """The reader of values that are right besides; `schema`: what the schema says of that."""
+
+    def read_checked(item: Item, what: str) -> Any:
+        value = read(item, what)
+        return value if is_right(value) else item.wrong(f"{what}: {mistake}")
+
+    return Reader(read_checked, {**read.schema, **schema})
+
+
 def number(least: float | None = None, most: float | None = None) -> Reader:
     words = "" if least is None else f", {least:g} or more" if most is None else f" from {least:g} to {most:g}"
     low, high = -inf if least is None else least, inf if most is None else most

@@ -70,9 +70,6 @@ def unknown_command(words: Sequence[str]) -> str:
     near = did_you_mean(first, {*runs, *COMMANDS}, ())
     return (
         f"there is no run '{first}': no specs/{first}.yaml; nor is it a command{near};"
-        f" runs: {_first_ten(sorted(runs))}; commands: {', '.join(COMMANDS)}; see `coppice help`"
+        f" runs: {', '.join(sorted(runs)[:10])}{', …' if len(runs) > 10 else ''};"
+        f" commands: {', '.join(COMMANDS)}; see `coppice help`"
     )
-
-
-def _first_ten(names: Sequence[str]) -> str:
-    return ", ".join(names[:10]) + (", …" if len(names) > 10 else "")

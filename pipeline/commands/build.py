@@ -15,10 +15,10 @@ from doit.exceptions import InvalidCommand, TaskFailed, UnmetDependency
 
 from pipeline import kinds
 from pipeline.build.project import RunPlan
-from pipeline.build.runner import RoomRunner, TargetTask, TaskSelection, doit_task
+from pipeline.build.runner import RoomRunner, TargetTask, TaskSelection
 from pipeline.build.session import BuildSession
 from pipeline.commands.selection import plans_for
-from pipeline.core.graph import Target, room_places
+from pipeline.core.graph import Target
 from pipeline.core.outcome import FAILED, FRESH, IGNORED, SKIPPED, Outcome
 from pipeline.core.text import join_names
 from pipeline.kinds import Follower
@@ -80,7 +80,7 @@ class ForeignReporter(Reporter):
         self._theirs.complete_run()
 
     def _task(self, target: Target) -> TargetTask:
-        return doit_task(self._session, self._session.graph.index[target.name])
+        return TargetTask(self._session, self._session.graph.index[target.name])
 
 
 def build(words: list[str], params: Mapping[str, Any], reporters: Mapping[str, Any]) -> int:
@@ -109,7 +109,7 @@ def build_locked(
         at_once = job_count(params["num_process"], plans)
         stream = closed.enter_context(open(out, "w", encoding="utf-8")) if isinstance(out, str) else sys.stdout
         reporter = _reporter(session, stream, params, reporters)
-        needed, places = graph.upstream(wanted), room_places(session.plans.values())
+        needed, places = graph.upstream(wanted), session.room_places()
         reporter.begin(
             Build(graph.targets, graph.above, needed, todo, at_once, places, lambda t: receipts[t.run].receipt(t.name))
         )

@@ -66,7 +66,7 @@ class TacticState:
 
 @dataclass(frozen=True)
 class ProofFinished:
-    """The kernel took the proof, and it rests on trusted axioms only."""
+    """A proof that the kernel took, on trusted axioms only."""
 
     id: int
     axioms: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class ProofFinished:
 
 @dataclass(frozen=True)
 class LeanError:
-    """The tactic failed; `kind` is one of ERRORS."""
+    """Failure of a tactic; `kind` is one of ERRORS."""
 
     error: str
     kind: str
@@ -86,7 +86,7 @@ class LeanError:
 
 @dataclass(frozen=True)
 class ProofGivenUp:
-    """The tactic was one of GIVEN_UP."""
+    """Answer to a tactic that is one of GIVEN_UP."""
 
 
 GIVEN_UP = ("sorry", "admit")

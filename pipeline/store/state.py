@@ -14,19 +14,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from pipeline.store import noop
-from pipeline.store.noop import FORMAT, NOTHING, folder
-
-__all__ = [
-    "FORMAT",
-    "StateDetails",
-    "StateHead",
-    "changed_inputs",
-    "dump_state",
-    "folder",
-    "load_state",
-    "signature",
-    "stat_signature",
-]
+from pipeline.store.noop import NOTHING
 
 
 class StateHead(NamedTuple):
@@ -63,10 +51,10 @@ def stat_signature(s: os.stat_result) -> int:
     return hash((s.st_ctime_ns, s.st_ino, s.st_size))
 
 
-def changed_inputs(run: str, seen: StateHead, written: int) -> list[str]:
+def changed_inputs(run: str, head: StateHead, written: int) -> list[str]:
     """List the files that are not as they were, from the look that led to this build if the state is the same."""
     looked, found = noop.LAST_LOOK.get(run, (None, []))
-    return found if looked == written else noop.changed_files(seen.files, seen.signatures)
+    return found if looked == written else noop.changed_files(head.files, head.signatures)
 
 
 def load_state(run: str) -> tuple[StateHead, StateDetails, int] | None:
@@ -99,7 +87,7 @@ def _group_by_folder(seen: StateHead) -> list[noop.FolderFiles]:
     return grouped
 
 
-def dump_state(seen: StateHead, known: StateDetails) -> bytes:
-    head = marshal.dumps((*seen[:4], _group_by_folder(seen)))
-    content = len(head).to_bytes(8, "little") + head + marshal.dumps(tuple(known))
+def dump_state(first: StateHead, details: StateDetails) -> bytes:
+    head = marshal.dumps((*first[:4], _group_by_folder(first)))
+    content = len(head).to_bytes(8, "little") + head + marshal.dumps(tuple(details))
     return content + crc32(content).to_bytes(4, "little")

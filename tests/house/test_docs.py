@@ -259,7 +259,7 @@ def test_every_flag_of_mcts_is_documented_by_the_key_that_it_stands_for() -> Non
 
 def test_every_word_for_an_error_of_a_tactic_is_documented() -> None:
     [row] = [line for line in MCTS.splitlines() if line.startswith("| `error` | if it did not")]
-    sources = [(ROOT / "pipeline" / name).read_text() for name in ("mcts/search/evaluator.py", "tactics/text/move.py")]
+    sources = [(ROOT / "pipeline" / name).read_text() for name in ("mcts/search/evaluator.py", "tactics/script.py")]
     ours = [word for text in sources for word in re.findall(r'Refused\("(.+?)"\)|error="(\w+)"', text)]
     expected = {"error", *ERRORS, *(one or other for one, other in ours)} - {"elab"}  # of statements
     assert set(re.findall(r"`([^`]+)`", row)) == expected

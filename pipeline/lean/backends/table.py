@@ -75,7 +75,7 @@ def _wasm_version(_project: str) -> str:
 def _leandojo(job: Job, keys: Mapping[str, Any]) -> Lean:
     elan = {"ELAN_HOME": os.environ["ELAN_HOME"]} if "ELAN_HOME" in os.environ else {}
     env, _ = job.processes.environment(job.target.run, elan, ())
-    return backend.open_dojos(keys["project"], job.processes, env, keys["processes"])
+    return backend.LeanDojoBackend(dojo_project.open_project(keys["project"]), job.processes, env, keys["processes"])
 
 
 class LeanBackend(NamedTuple):

@@ -10,10 +10,12 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from math import exp, fsum, inf, log, sqrt
 from typing import Any
 
+from pipeline.core.text import round_decimals
 from pipeline.goals.bank import Refusal
 from pipeline.mcts.search.trace import ABORT, BLOCKED, DEAD_NODE, DELAYED, EXPANDED, NO_EXPANSION, NO_GOAL, TERMINAL
 from pipeline.trust.student import t_quantile
@@ -66,9 +68,7 @@ def median(values: Sequence[float]) -> float | None:
     return mean(ordered[half:][:1] if len(ordered) % 2 else ordered[half - 1 : half + 1]) if ordered else None
 
 
-def round_figure(number: float) -> float:
-    """Round to so many digits; minus zero is zero."""
-    return round(number, FIGURE_DIGITS) + 0.0
+round_figure = partial(round_decimals, digits=FIGURE_DIGITS)
 
 
 def _student_interval(values: Sequence[float]) -> tuple[float | None, float | None, float | None]:

@@ -33,8 +33,7 @@ from pipeline.mcts.search.guides import Priors, Proposal, Rewards
 from pipeline.mcts.search.nodes import GoalNode
 from pipeline.mcts.search.records import Expand, ExpandOutcome, Subgoal, TacticAttempt, WeightedMove, order_moves
 from pipeline.mcts.search.tree import SearchTree
-from pipeline.tactics.text.goal import INACCESSIBLE, PrintedGoal, read_goal
-from pipeline.tactics.text.move import (
+from pipeline.tactics.script import (
     RETRY_FACTOR,
     RETRY_UNTIL,
     TacticRefused,
@@ -43,6 +42,7 @@ from pipeline.tactics.text.move import (
     goals_left,
     in_sequence,
 )
+from pipeline.tactics.text.goal import INACCESSIBLE, PrintedGoal, read_goal
 
 
 @dataclass

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import inf, prod, sqrt
 
 from pipeline.mcts.search.records import PRODUCT, PUCT, SelectionRules
-from pipeline.tactics.text.move import script_lines
+from pipeline.tactics.script import script_lines
 
 OPEN, SOLVED, DEAD = 0, 1, 2
 STATUS_WORDS = ("open", "solved", "dead")

@@ -14,11 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.tactics import moves
-from pipeline.tactics.text.goal import PrintedGoal, read_goal
-from pipeline.tactics.text.move import (
+from pipeline.tactics.script import (
     RETRY_FACTOR,
     RETRY_UNTIL,
-    TacticMove,
     TacticRefused,
     focus_first,
     front_tactics,
@@ -26,6 +24,8 @@ from pipeline.tactics.text.move import (
     in_sequence,
     script_lines,
 )
+from pipeline.tactics.text.goal import PrintedGoal, read_goal
+from pipeline.tactics.text.tactic import TacticMove
 
 
 @dataclass(eq=False)

@@ -24,7 +24,7 @@ from pipeline.lean.model import (
 )
 from pipeline.proof.schedule.records import WorkerResult
 from pipeline.proof.workers.best_first import BestFirstSearch, SearchOptions, TacticAnswer
-from pipeline.tactics.text.move import as_block
+from pipeline.tactics.script import as_block
 
 NAME = "micro"
 CODE = "micro 4"  # raised when the same goal may end otherwise

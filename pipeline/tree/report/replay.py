@@ -20,6 +20,7 @@ from pipeline.core.recipe import reads_of, same_request, writes_of
 from pipeline.git.command import GitProblem
 from pipeline.store.files import file_sha256, read_bytes
 from pipeline.store.receipts import Receipts
+from pipeline.tree.rules.positions import own_name
 from pipeline.tree.run.decisions import DECIDERS, Decider
 from pipeline.tree.run.run_repo import open_as_is
 
@@ -62,6 +63,12 @@ class RecordedDecision(NamedTuple):
         reads = reads_of(recipe, [*receipt.inputs])
         return Target(self.name, self.stage, reads, writes_of(recipe, receipt.outputs), recipe["params"])
 
+    @property
+    def order(self) -> tuple[int, int, list[int]]:
+        """Key to sort decisions: by depth, and there in the order in which they follow from each other."""
+        numbers = [*map(int, re.findall(r"[0-9]+", own_name(self.name)))]
+        return numbers[0], [*DECIDERS].index(self.stage), numbers
+
 
 class ReplayJob(NamedTuple):
     """The job of a stage that decides again: it reads the records, and writes elsewhere."""
@@ -73,9 +80,15 @@ class ReplayJob(NamedTuple):
 
 def replay_decisions(run: str, recipes: Mapping[str, Any] | None = None) -> list[ReplayedDecision]:
     """Replay all decisions of a run; `recipes`: of the targets by today's spec, to tell edits."""
-    receipts = Receipts(run)
-    decisions = sorted(_decisions(receipts), key=_order)
-    made = {path: sha for name in receipts.names() for path, sha in _outputs(receipts, name)}
+    decisions: list[RecordedDecision] = []
+    made: dict[str, str] = {}
+    receipts, stages = Receipts(run), {decider.code.partition("/")[0]: stage for stage, decider in DECIDERS.items()}
+    for name in receipts.names():
+        if receipt := receipts.receipt(name):
+            made |= receipt.outputs
+            if stage := stages.get(receipt.recipe["stage"].partition("/")[0]):
+                decisions.append(RecordedDecision(name, stage, receipt))
+    decisions.sort(key=lambda decision: decision.order)
     with TemporaryDirectory(prefix="coppice-replay-") as folder:
         found = [_replay_one(decision, made, f"{folder}/{n}") for n, decision in enumerate(decisions)]
     if recipes is None:
@@ -86,32 +99,8 @@ def replay_decisions(run: str, recipes: Mapping[str, Any] | None = None) -> list
     ]
 
 
-def _decisions(receipts: Receipts) -> Iterator[RecordedDecision]:
-    stages = {_unversioned(decider.code): stage for stage, decider in DECIDERS.items()}
-    for name in receipts.names():
-        receipt = receipts.receipt(name)
-        if receipt and (stage := stages.get(_unversioned(receipt.recipe["stage"]))):
-            yield RecordedDecision(name, stage, receipt)
-
-
-def _unversioned(code: str) -> str:
-    return code.partition("/")[0]
-
-
-def _order(decision: RecordedDecision) -> tuple[int, int, list[int]]:
-    """Key to sort decisions: by depth, and there in the order in which they follow from each other."""
-    numbers = [*map(int, re.findall(r"[0-9]+", decision.name.partition(":")[2]))]
-    return numbers[0], [*DECIDERS].index(decision.stage), numbers
-
-
-def _outputs(receipts: Receipts, name: str) -> Iterator[tuple[str, str]]:
-    receipt = receipts.receipt(name)
-    yield from receipt.outputs.items() if receipt else ()
-
-
 def _replay_one(decision: RecordedDecision, made: Mapping[str, str], folder: str) -> ReplayedDecision:
-    name, decider = decision.name, DECIDERS[decision.stage]
-    code = decision.receipt.recipe["stage"]
+    name, decider, code = decision.name, DECIDERS[decision.stage], decision.receipt.recipe["stage"]
     if code != decider.code:
         return ReplayedDecision(name, STALE, f"it was decided by {code}, this Coppice has {decider.code}")
     if ending := _changed_input(decision.receipt, made):
@@ -141,23 +130,20 @@ def _changed_input(receipt: Receipt, made: Mapping[str, str]) -> tuple[str, str]
 
 
 def _rebuild(decision: RecordedDecision, decider: Decider, folder: str) -> Iterator[RebuiltDifference]:
+    """Decide again; the differences of what comes out from the recorded files and from the receipt."""
     target = decision.target
     writes = {port: [f"{folder}/{path}" for path in group] for port, group in target.writes}
     for path in target.outputs:
         os.makedirs(os.path.dirname(f"{folder}/{path}"), exist_ok=True)
     decider.do(ReplayJob(target, dict(target.reads), writes), open_as_is)
     for path, sha in decision.receipt.outputs.items():
-        yield from _compare_file(path, sha, read_bytes(f"{folder}/{path}"))
-
-
-def _compare_file(path: str, sha: str, rebuilt: bytes) -> Iterator[RebuiltDifference]:
-    """Compare a rebuilt file with the recorded one, and with its receipt."""
-    if not os.path.isfile(path):
-        yield RebuiltDifference(path, "", "missing", f"{len(rebuilt)} bytes")
-    elif difference := first_difference(read_bytes(path), rebuilt):
-        yield RebuiltDifference(path, *difference)
-    elif (again := sha256(rebuilt).hexdigest()) != sha:
-        yield RebuiltDifference(path, "its receipt's sha256", sha, again)
+        rebuilt = read_bytes(f"{folder}/{path}")
+        if not os.path.isfile(path):
+            yield RebuiltDifference(path, "", "missing", f"{len(rebuilt)} bytes")
+        elif difference := first_difference(read_bytes(path), rebuilt):
+            yield RebuiltDifference(path, *difference)
+        elif (again := sha256(rebuilt).hexdigest()) != sha:
+            yield RebuiltDifference(path, "its receipt's sha256", sha, again)
 
 
 _NOTHING = object()

@@ -151,3 +151,6 @@ CALIBRATION_FOLDER = "calibrate"  # what `coppice calibrate` has measured
 NODES = "wt"
 CANDIDATES = "cand"
 BY_HAND = "hand"
+# Files and folders of a run's folder that no target writes.
+OWN_FILES = {".coppice", "repo.git", MANIFEST, EVENTS, SUMMARY, VALIDATION}
+OWN_FILES |= {CANDIDATES, BY_HAND, CALIBRATION_FOLDER, HOLDOUT_FOLDER, OPENINGS, VERDICT}

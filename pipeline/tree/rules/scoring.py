@@ -16,18 +16,17 @@ and keep 12 decimals; all others (the delta that breaks a tie, sums of money) ke
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from math import copysign, fsum
 from typing import Any, NamedTuple
 
+from pipeline.core.text import round_decimals
 from pipeline.tree.rules.sheet import CheckedRows, Defect, SheetRow, csv_lines, csv_rows, defects_text
 from pipeline.trust.evidence import INDECISIVE, PROMOTED, REJECTED, Verdict
 from pipeline.trust.noninferiority import FAILED, UNDECIDED
 from pipeline.trust.series import DIGITS, SAME, differences, reduce_configs
 
-
-def round_relative(number: float) -> float:
-    """Round to 12 decimals; minus zero is zero."""
-    return round(number, DIGITS) + 0.0
+round_relative = partial(round_decimals, digits=DIGITS)
 
 
 HIGHER, LOWER = "higher", "lower"

@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pipeline.core.templates import fill_argv, fill_shell_line
-from pipeline.git.folders import delete_tree, make_removable
 from pipeline.git.objects import tree_hash
 from pipeline.git.worktrees import Worktree
 from pipeline.machine.confine import landlock_version
@@ -24,6 +23,7 @@ from pipeline.machine.failures import NOT_FOUND, FailureFacts, describe_exit, de
 from pipeline.machine.job import Job, StageFailed
 from pipeline.machine.process import Exit
 from pipeline.store.files import read_bytes
+from pipeline.store.folders import delete_tree, make_removable
 from pipeline.tree.rules.positions import EvalSlot, NodePlace
 from pipeline.tree.rules.protection import VOID
 from pipeline.tree.run.protect import command_shield, job_void_reason, start_watch, tamper_reason

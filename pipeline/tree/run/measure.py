@@ -15,9 +15,9 @@ from hashlib import sha256
 from itertools import product
 from typing import Any
 
-from pipeline.git.folders import delete_tree
 from pipeline.machine.job import Job, JobFiles, StageFailed
 from pipeline.store.files import read_bytes
+from pipeline.store.folders import delete_tree
 from pipeline.tree.rules.beam import COMPLETED, FAILED, SKIPPED
 from pipeline.tree.rules.positions import (
     HOLDOUT_PART,

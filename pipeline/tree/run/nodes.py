@@ -73,7 +73,7 @@ def _changes(repo: str, root: str, candidate: Candidate) -> dict[str, str]:
     return {
         name: "".join(
             f"{ascii(file.path)[1:-1]} | +{file.insertions} -{file.deletions}\n"
-            for file in diff_stat(repo, commit, candidate.commit).files
+            for file in diff_stat(repo, commit, candidate.commit)
         )
         for name, commit in since.items()
     }

@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from pipeline.core.graph import GLOB, covers_path
-from pipeline.git.folders import delete_tree
 from pipeline.git.objects import LINK, TreeEntry, object_name, read_blobs, tree_changes, tree_entries
 from pipeline.git.repository import borrowed_objects
 from pipeline.machine.confine import Confinement, shield_name
 from pipeline.machine.job import Job, StageFailed
 from pipeline.store.files import Files, files_behind
+from pipeline.store.folders import delete_tree
 from pipeline.store.state import signature
 from pipeline.tree.rules.positions import position
 from pipeline.tree.rules.protection import (
